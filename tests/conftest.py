@@ -1,0 +1,49 @@
+"""Shapes are checked, sockets are closed, warnings are errors; real data is used where it is there."""
+
+import os
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test never waits for a network
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+# Before the first import of the package: every annotated tensor is checked at every call of the tests.
+install_import_hook("workbench", "beartype.beartype")
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def local_data_root() -> Path | None:
+    """The local data root of WORKBENCH_DATA, else a folder shared/data beside the checkout, else None."""
+    named = os.environ.get("WORKBENCH_DATA")
+    candidates = [Path(named)] if named else [PROJECT.parent / "shared" / "data"]
+    return next((path for path in candidates if (path / "MANIFEST.json").is_file()), None)
+
+
+@pytest.fixture
+def real_data(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The local data root with real benchmarks, set as WORKBENCH_DATA; the test is skipped where there is none."""
+    root = local_data_root()
+    if root is None:
+        pytest.skip("no local data root: set WORKBENCH_DATA to a folder in the format of data/README.md")
+    monkeypatch.setenv("WORKBENCH_DATA", str(root))
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _no_network(socket_disabled_except_loopback: None) -> None:
+    """No test reaches a network."""
+
+
+@pytest.fixture
+def socket_disabled_except_loopback() -> object:
+    """Connections to other machines raise; loopback and Unix sockets serve kernels, browsers and gloo."""
+    import pytest_socket
+
+    pytest_socket.socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
+    yield
+    pytest_socket._remove_restrictions()
