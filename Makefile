@@ -1,0 +1,37 @@
+# One line a target; each makes .venv when it is missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := train,lab,dev
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: lab demo test bench lint clean
+
+lab: $(VENV)/ready      ## JupyterLab on the notebooks
+	$(BIN)/jupyter lab --notebook-dir=.
+
+demo: $(VENV)/ready     ## SimCSE on the bundled world: before | after
+	$(BIN)/python -m workbench demo
+
+test: $(VENV)/ready $(VENV)/browser   ## every test, notebooks and browser included
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/ready    ## every benchmark; each prints what it compares
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+lint: $(VENV)/ready     ## ruff and pyright
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+
+clean:                  ## removes the environment, never a run
+	rm -rf $(VENV)
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@
+
+# The browser test needs a Chromium; on Debian and Ubuntu the system's own is fetched when there is none.
+$(VENV)/browser: $(VENV)/ready
+	command -v chromium chromium-browser google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "no Chromium could be installed: the browser tests will be skipped and say so"
+	touch $@

@@ -1,0 +1,105 @@
+"""The layers of the library, from its import statements."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
+
+# Module or package -> its layer; a module imports from lower layers, or from its own package.
+LAYER = {
+    **dict.fromkeys(["paths", "files", "provenance", "config"], 0),
+    **dict.fromkeys(["metrics", "rankings", "runs"], 1),
+    **dict.fromkeys(["data", "losses", "ranks", "distributed", "progress"], 1),
+    "encoder": 2,
+    "methods": 3,
+    **dict.fromkeys(["evaluate", "figures"], 4),
+    "train": 5,
+    **dict.fromkeys(["headless", "widgets"], 6),
+    "cli": 7,
+}
+NO_TORCH = {
+    "paths",
+    "files",
+    "provenance",
+    "config",
+    "metrics",
+    "rankings",
+    "runs",
+    "data",
+    "figures",
+    "widgets",
+    "headless",
+    "cli",
+}
+
+
+def modules() -> dict[str, Path]:
+    return {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module imported anywhere in the file, functions included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def owner(name: str) -> str:
+    return name.split(".")[0]
+
+
+def test_every_module_has_a_layer():
+    assert {owner(name) for name in modules()} - {"__init__"} <= set(LAYER)
+
+
+def test_modules_import_from_lower_layers_only():
+    wrong = []
+    for name, path in modules().items():
+        if owner(name) == "__init__":
+            continue
+        for imported in imports(path):
+            parts = imported.split(".")
+            if parts[0] == "workbench" and len(parts) > 1 and parts[1] in LAYER and parts[1] != owner(name):
+                allowed = LAYER[parts[1]] < LAYER[owner(name)] or {owner(name), parts[1]} <= {
+                    "metrics",
+                    "rankings",
+                    "runs",
+                }
+                if not allowed:
+                    wrong.append(f"{name} imports {imported}")
+    assert not wrong
+
+
+def test_methods_do_not_import_each_other():
+    ours = {name.split(".")[1] for name in modules() if name.startswith("methods.")} - {"__init__", "protocol"}
+    wrong = [
+        f"{name} imports {imported}"
+        for name, path in modules().items()
+        if name.startswith("methods.") and name.split(".")[1] in ours
+        for imported in imports(path)
+        if imported.startswith("workbench.methods.") and imported.split(".")[2] in ours - {name.split(".")[1]}
+    ]
+    assert not wrong
+
+
+def test_only_widgets_import_ipywidgets_or_ipython():
+    wrong = [
+        name
+        for name, path in modules().items()
+        if owner(name) != "widgets" and {i.split(".")[0] for i in imports(path)} & {"ipywidgets", "IPython"}
+    ]
+    assert not wrong
+
+
+def test_looking_at_runs_does_not_load_torch():
+    names = sorted(name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir())
+    loads = "".join(f"import workbench.{name}\n" for name in names)
+    code = f"import sys, workbench\nworkbench.list_runs\n{loads}assert 'torch' not in sys.modules, 'torch was loaded'\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

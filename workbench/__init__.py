@@ -1,0 +1,43 @@
+"""The ranking workbench: train, compare and look at sentence encoders that keep the order of similar sentences.
+
+Names are loaded when first touched, so that looking at finished runs never loads torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.config import CONFIGS, SettingError, SimCSEConfig, TrainingConfig
+    from workbench.data import DataError, load_pairs, load_sentences, load_suites, load_training
+    from workbench.encoder import Encoder
+    from workbench.evaluate import Report, evaluate
+    from workbench.methods import METHODS
+    from workbench.methods.simcse import SimCSE
+    from workbench.runs import Run, RunError, list_runs
+    from workbench.train import TrainingError, fit
+
+_PLACES = {
+    "workbench.config": ["CONFIGS", "SettingError", "SimCSEConfig", "TrainingConfig"],
+    "workbench.data": ["DataError", "load_pairs", "load_sentences", "load_suites", "load_training"],
+    "workbench.encoder": ["Encoder"],
+    "workbench.evaluate": ["Report", "evaluate"],
+    "workbench.methods": ["METHODS"],
+    "workbench.methods.simcse": ["SimCSE"],
+    "workbench.runs": ["Run", "RunError", "list_runs"],
+    "workbench.train": ["TrainingError", "fit"],
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604 - the table above is the list
+    *sorted(_MODULE_OF)
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULE_OF])

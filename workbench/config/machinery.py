@@ -1,0 +1,183 @@
+"""What every configuration shares: documented settings, profiles, clear refusals, a table and a digest."""
+
+import difflib
+import hashlib
+import html
+import json
+import types
+import typing
+from typing import Any, ClassVar, Literal, Self
+
+import pandas as pd
+import pydantic
+from pydantic_core import PydanticUndefined
+
+
+class SettingError(ValueError):
+    """A setting that does not exist or cannot have the value given; the text says what is allowed."""
+
+
+def setting(default: Any, meaning: str, *, unit: str = "", source: str = "", **limits: Any) -> Any:
+    """A documented field: `default`, what it means, its unit, where the paper gives the value, pydantic limits.
+
+    No `source` means that no paper says: the value is this project's choice.
+    `limits` are pydantic's (`gt`, `ge`, `lt`, `le`, `min_length`, ...). Floats never admit nan or infinity.
+    """
+    keywords: dict[str, Any] = {"default_factory": lambda: default} if isinstance(default, (list, dict)) else {}
+    if not keywords:
+        keywords["default"] = default
+    return pydantic.Field(
+        description=meaning,
+        json_schema_extra={"unit": unit, "source": source or "our choice"},
+        validate_default=True,
+        **keywords,
+        **limits,
+    )
+
+
+class Settings(pydantic.BaseModel):
+    """Immutable, self-validating settings; every default stands here once and nowhere else."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
+
+    method: ClassVar[str] = ""
+    # Profile name -> the settings in which it differs from the defaults of the fields.
+    profiles: ClassVar[dict[str, dict[str, Any]]] = {}
+    # What says where or how, not what is computed: two runs that differ in these alone share a digest.
+    outside_digest: ClassVar[frozenset[str]] = frozenset({"profile", "seed", "device", "processes"})
+
+    profile: str = setting("demo", "which set of values the settings start from")
+    seed: int = setting(0, "every random generator derives from it", ge=0, lt=2**31)
+
+    @classmethod
+    def from_parameters(cls, profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | None = None) -> Self:
+        """The settings of `profile`, with `seed` and `overrides` (setting name -> value) on top.
+
+        Text is read as the type of its setting ("0.07", "false", "none", "[1, 2]"), as it comes from a command line.
+        Raises SettingError on an unknown profile or setting (with a suggestion) and on a value that is not allowed.
+        """
+        if profile not in cls.profiles:
+            raise SettingError(_unknown("profile", profile, cls.profiles, f"of {cls.method or cls.__name__}"))
+        if overrides is None:
+            overrides = {}
+        if not isinstance(overrides, dict):
+            raise SettingError(f'overrides: got {overrides!r}; give a dictionary such as {{"temperature": 0.07}}')
+        for name in overrides:
+            if name in ("profile", "seed"):
+                raise SettingError(f"{name!r} is a parameter of its own, not an override: give it beside the overrides")
+            if name not in cls.model_fields:
+                raise SettingError(_unknown("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
+        given = {name: _read_text(name, value, cls.model_fields[name].annotation) for name, value in overrides.items()}
+        try:
+            return cls(**{**cls.profiles[profile], **given, "profile": profile, "seed": seed})
+        except pydantic.ValidationError as error:
+            raise SettingError(_explain(error, cls)) from None
+
+    @classmethod
+    def model_validate_settings(cls, values: dict[str, Any]) -> Self:
+        """The settings as a run's config.json holds them; SettingError where they no longer fit."""
+        try:
+            return cls(**values)
+        except pydantic.ValidationError as error:
+            raise SettingError(_explain(error, cls)) from None
+
+    def digest(self) -> str:
+        """Eight hexadecimal digits that name these settings; seed, profile, device and processes do not count."""
+        content = self.model_dump(mode="json", exclude=set(self.outside_digest))
+        return hashlib.sha256(json.dumps([self.method, content], sort_keys=True).encode()).hexdigest()[:8]
+
+    def table(self) -> pd.DataFrame:
+        """One row a setting: setting, value, unit, meaning, source; `changed` marks what differs from its profile."""
+        start = type(self)(**{**self.profiles.get(self.profile, {}), "profile": self.profile})
+        rows = []
+        for name, field in type(self).model_fields.items():
+            extra = typing.cast(dict[str, str], field.json_schema_extra or {})
+            value = getattr(self, name)
+            changed = name not in ("seed", "profile") and value != getattr(start, name)
+            rows.append((name, value, extra.get("unit", ""), field.description, extra.get("source", ""), changed))
+        return pd.DataFrame(rows, columns=["setting", "value", "unit", "meaning", "source", "changed"])
+
+    def _repr_html_(self) -> str:
+        """The table as a notebook shows it: changed settings in bold."""
+        cells = []
+        for row in self.table().itertuples():
+            name = f"<b>{row.setting}</b>" if row.changed else str(row.setting)
+            value = f"{html.escape(str(row.value))} {html.escape(str(row.unit))}".strip()
+            value = f"<b>{value}</b>" if row.changed else value
+            texts = "".join(
+                f"<td style='text-align:left'>{html.escape(str(t))}</td>" for t in (row.meaning, row.source)
+            )
+            cells.append(
+                f"<tr><td style='text-align:left'>{name}</td><td style='text-align:left'>{value}</td>{texts}</tr>"
+            )
+        head = "".join(
+            f"<th style='text-align:left'>{title}</th>" for title in ("setting", "value", "meaning", "source")
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
+
+
+def _unknown(kind: str, given: str, known: typing.Iterable[str], where: str) -> str:
+    """The refusal of an unknown name, with the nearest known one."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(given), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"no {kind} {given!r} {where}{hint} (known: {', '.join(names)})"
+
+
+def _read_text(name: str, value: Any, annotation: Any) -> Any:
+    """Text from a command line as the setting's type wants it; anything else as it is."""
+    if isinstance(value, bool) and not _admits_bool(annotation):
+        raise SettingError(f"{name}: got {value!r} (bool); allowed: {_allowed(annotation, [])}")
+    if not isinstance(value, str):
+        return value
+    optional = typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in typing.get_args(
+        annotation
+    )
+    if optional and value.lower() in ("none", "null", ""):
+        return None
+    kinds = {typing.get_origin(a) or a for a in (typing.get_args(annotation) if optional else (annotation,))}
+    if kinds & {list, dict, tuple}:
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value if dict in kinds else [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _admits_bool(annotation: Any) -> bool:
+    """True where a truth value is meant: pydantic alone would read True as the number 1."""
+    return bool in (typing.get_args(annotation) or (annotation,))
+
+
+def _allowed(annotation: Any, metadata: list[Any]) -> str:
+    """What a field admits, in words."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_allowed(argument, metadata) for argument in arguments)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+    limits = [f"{sign} {getattr(item, key)}" for item in metadata for key, sign in signs.items() if hasattr(item, key)]
+    name = words.get(annotation, str(annotation).replace("typing.", ""))
+    return f"{name} {' and '.join(limits)}".strip() if annotation in (int, float) else name
+
+
+def _explain(error: pydantic.ValidationError, cls: type[Settings]) -> str:
+    """Every refused value of one validation, each on its line: given, allowed, meaning."""
+    lines = []
+    for item in error.errors():
+        name = str(item["loc"][0]) if item["loc"] else ""
+        if item["type"] == "extra_forbidden":
+            lines.append(_unknown("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
+        elif name in cls.model_fields and item["type"] != "value_error":
+            field = cls.model_fields[name]
+            given = item["input"]
+            allowed = _allowed(field.annotation, list(field.metadata))
+            default = "" if field.default is PydanticUndefined else f"; default {field.default!r}"
+            lines.append(
+                f"{name}: got {given!r} ({type(given).__name__}); allowed: {allowed}{default} - {field.description}"
+            )
+        else:
+            lines.append(f"{name + ': ' if name else ''}{item['msg'].removeprefix('Value error, ')}")
+    return "\n".join(lines)

@@ -1,0 +1,149 @@
+"""Evaluation: embeddings to correlations, per-pair scores and rankings."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from workbench.config import SEVEN_STS
+from workbench.data import Pairs
+from workbench.methods.protocol import Method
+from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
+from workbench.rankings import per_query_metrics, ranking_table
+from workbench.runs import Run, metrics_table
+
+Encode = Callable[[list[str]], Any]
+Score = Callable[[list[str], list[str]], Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an evaluation found. Correlations in [-1, 1]; `table` shows them x 100.
+
+    metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"}; "sts-average" when all seven STS sets are
+    in.
+    scores: suite, subset, pair_id, gold, predicted. rankings: a row a query's target, rank 1 = best.
+    """
+
+    metrics: dict[str, Any]
+    scores: pd.DataFrame = field(repr=False)
+    rankings: pd.DataFrame = field(repr=False)
+
+    def table(self) -> pd.DataFrame:
+        """suite | pairs | Spearman | KCC | NDCG | queries, x 100."""
+        return metrics_table(self.metrics)
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html(index=False, float_format="{:.2f}".format, na_rep="", escape=True)
+
+
+def evaluate(
+    encode: Encode | None,
+    suites: Mapping[str, Pairs],
+    *,
+    run: Run | None = None,
+    stage: str = "",
+    how: Literal["all", "mean", "wmean"] = "all",
+    score: Score | None = None,
+) -> Report:
+    """Scores every suite with `encode` (sentences -> vectors; cosine is the similarity) and compares with gold.
+
+    how: Spearman over all pairs of a suite at once ("all", the field's protocol), or the mean over its subsets,
+    plain ("mean") or weighted by size ("wmean"). `score` (first sentences, second sentences -> scores) instead of
+    `encode` for a model that has no embedding. `run` keeps the result on disk and, without `stage`, is finished by it;
+    what the run already holds is read, not computed again.
+    """
+    if run is not None and (run.path / stage / "metrics.json").is_file():
+        return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
+    if (encode is None) == (score is None):
+        raise ValueError("give either encode (sentences -> vectors) or score (two lists of sentences -> scores)")
+    metrics: dict[str, Any] = {}
+    scores, rankings = [], []
+    for suite, pairs in suites.items():
+        predicted = _predicted(encode, score, pairs)
+        values, ranked = _measure(suite, pairs, predicted, how)
+        metrics[suite] = values
+        rankings.append(ranked)
+        subset = pairs.subset or [""] * len(pairs.gold)
+        columns = {
+            "suite": suite,
+            "subset": subset,
+            "pair_id": pairs.pair_id,
+            "gold": pairs.gold,
+            "predicted": predicted,
+        }
+        scores.append(pd.DataFrame(columns))
+    if all(name in metrics for name in SEVEN_STS):
+        metrics["sts-average"] = {"spearman": float(np.mean([metrics[name]["spearman"] for name in SEVEN_STS]))}
+    report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
+    if run is not None:
+        run.record(data={name: {"source": pairs.source, "sha256": pairs.checksum} for name, pairs in suites.items()})
+        run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
+    return report
+
+
+def embed_pairs(encode: Encode, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors of both sides, each distinct sentence embedded once."""
+    distinct = list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
+    place = {sentence: number for number, sentence in enumerate(distinct)}
+    vectors = np.asarray(encode(distinct), dtype=np.float64)
+    if vectors.ndim != 2 or len(vectors) != len(distinct):
+        raise ValueError(
+            f"encode returned shape {vectors.shape} for {len(distinct)} sentences; it must give one row each"
+        )
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"encode returned nan or infinity for {pairs.name}; the encoder is broken or diverged")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    # A zero vector has no direction; its cosine with everything is 0, as the published evaluation has it.
+    vectors = vectors / np.where(lengths == 0, 1.0, lengths)
+    return vectors[[place[s] for s in pairs.sentence1]], vectors[[place[s] for s in pairs.sentence2]]
+
+
+def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
+    """What training measures on dev: Spearman and, where the method embeds, alignment and uniformity.
+
+    Alignment over the pairs whose gold lies above four fifths of its scale (STS: "higher than 4"), uniformity over all
+    sentences of both sides.
+    """
+    if method.pairwise:
+        return {"dev_spearman": spearman(dev.gold, method.score(dev.sentence1, dev.sentence2))}
+    first, second = embed_pairs(method.encode, dev)
+    low, high = dev.scale
+    close = dev.gold > low + 0.8 * (high - low)
+    return {
+        "dev_spearman": spearman(dev.gold, (first * second).sum(axis=1)),
+        "dev_alignment": alignment(first[close], second[close]) if close.any() else float("nan"),
+        "dev_uniformity": uniformity(np.concatenate([first, second])),
+    }
+
+
+def _predicted(encode: Encode | None, score: Score | None, pairs: Pairs) -> np.ndarray:
+    if score is not None:
+        return np.asarray(score(pairs.sentence1, pairs.sentence2), dtype=np.float64)
+    assert encode is not None
+    first, second = embed_pairs(encode, pairs)
+    return (first * second).sum(axis=1)
+
+
+def _measure(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
+    values: dict[str, Any] = {"n": len(pairs.gold)}
+    if pairs.subset is None:
+        values["spearman"] = spearman(pairs.gold, predicted)
+    else:
+        values["spearman"] = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
+        values["aggregation"] = how
+        names = np.asarray(pairs.subset)
+        values["subsets"] = {
+            name: {
+                "spearman": spearman(pairs.gold[names == name], predicted[names == name]),
+                "n": int((names == name).sum()),
+            }
+            for name in dict.fromkeys(pairs.subset)
+        }
+    ranked = ranking_table(pairs, predicted, suite)
+    if len(ranked):
+        queries = per_query_metrics(ranked)
+        values |= {"kcc": float(queries["kcc"].mean()), "ndcg": float(queries["ndcg"].mean()), "queries": len(queries)}
+    return values, ranked

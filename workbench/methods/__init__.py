@@ -1,0 +1,36 @@
+"""The methods, by name; each is loaded when it is first asked for."""
+
+import difflib
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.methods.protocol import Method
+
+_PLACES = {
+    "simcse": ("workbench.methods.simcse", "SimCSE"),
+}
+
+
+class _Methods(Mapping[str, "type[Method]"]):
+    """name -> class; a sixth method is one more line in the table above."""
+
+    def __getitem__(self, name: str) -> "type[Method]":
+        if name not in _PLACES:
+            near = difflib.get_close_matches(str(name), _PLACES, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise KeyError(f"no method {name!r}{hint} (known: {', '.join(_PLACES)})")
+        module, attribute = _PLACES[name]
+        return getattr(importlib.import_module(module), attribute)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+METHODS: Mapping[str, "type[Method]"] = _Methods()
+
+__all__ = ["METHODS"]

@@ -1,0 +1,142 @@
+"""What a method is to the trainer, and the pieces that the contrastive methods share."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformers import set_seed
+
+from workbench.config import TrainingConfig
+from workbench.encoder import Encoder
+
+Batch = dict[str, Any]
+
+
+class Method(nn.Module):
+    """One way to train an encoder: owns the encoder and whatever it needs in training alone.
+
+    A method is built from its settings. `prepare` sees the training set once, `collate` turns row numbers of that set
+    into a batch, `forward` turns a batch into named loss terms, `encode` is the embedding whose dot products are the
+    method's similarity. The trainer and the evaluation know no more than this.
+    """
+
+    config_class: ClassVar[type[TrainingConfig]]
+    pairwise: bool = False  # True for a model that scores pairs and has no embedding of a sentence
+
+    def __init__(self, config: TrainingConfig) -> None:
+        """Loads the starting encoder; every random weight derives from the seed of `config`."""
+        super().__init__()
+        if not isinstance(config, self.config_class):
+            raise TypeError(f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}")
+        set_seed(config.seed)
+        self.config = config
+        self.encoder = Encoder.from_pretrained(
+            config.encoder,
+            pooling=config.pooling,
+            max_tokens=config.max_tokens,
+            revision=config.revisions.get(config.encoder),
+            precision=config.precision,
+            device=config.device,
+            dropout=config.dropout,
+        )
+
+    def prepare(self, data: Any) -> None:
+        """Reads the training set once, before the first step: tokens, frozen teachers, corpus statistics."""
+        raise NotImplementedError
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """The batch of these rows of the prepared training set, on the CPU."""
+        raise NotImplementedError
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Loss terms by name, weighted: the trainer minimises their sum and logs each."""
+        raise NotImplementedError
+
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+        """Unit rows, float32, on the CPU, in the order given; their dot product is the method's similarity."""
+        return self.encoder.encode(sentences, batch_size)
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        """One similarity a pair; here the dot product of the two embeddings."""
+        first, second = self.encode(sentence1), self.encode(sentence2)
+        return (first.double() * second.double()).sum(dim=1).numpy()
+
+    def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
+        """Writes what `encode` needs, so that it can be used without this library."""
+        self.encoder.save(folder, card=card)
+
+    def restore(self, folder: str | Path) -> None:
+        """Takes back the weights that `save` wrote."""
+        saved = Encoder.from_pretrained(str(folder), pooling=self.config.pooling, device="cpu", precision="fp32")
+        self.encoder.backbone.load_state_dict(saved.backbone.state_dict())
+
+
+class MLPHead(nn.Module):
+    """z = tanh(W h + b), on the sentence vector in training only (SimCSE sec. 6.3), initialised as BERT is."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        nn.init.normal_(self.linear.weight, std=0.02)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        return torch.tanh(self.linear(vectors))
+
+
+class TokenizedSentences:
+    """Sentences as token numbers, cut and stored once, padded batch by batch."""
+
+    def __init__(self, encoder: Encoder, sentences: Sequence[str], max_tokens: int | None = None) -> None:
+        """Tokenises all `sentences`, cutting each at `max_tokens` (None: the encoder's own training limit)."""
+        self._tokenizer = encoder.tokenizer
+        lengths: list[int] = []
+        pieces: list[np.ndarray] = []
+        for start in range(0, len(sentences), 10_000):
+            # An empty sentence is read as one space, as the published code does.
+            chunk = [sentence or " " for sentence in sentences[start : start + 10_000]]
+            found = self._tokenizer(
+                chunk, truncation=True, max_length=max_tokens or encoder.max_tokens, return_attention_mask=False
+            )["input_ids"]
+            lengths.extend(map(len, found))
+            pieces.append(np.fromiter((token for ids in found for token in ids), dtype=np.int32))
+        self._tokens = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
+        self._starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def batch(self, rows: Sequence[int]) -> dict[str, Int[Tensor, "n l"]]:
+        """The tokens of these rows, padded to the longest of them; keys as the backbone takes them."""
+        wanted = [self._tokens[self._starts[row] : self._starts[row + 1]] for row in rows]
+        longest = max(map(len, wanted))
+        ids = np.full((len(wanted), longest), self._tokenizer.pad_token_id, dtype=np.int64)
+        mask = np.zeros_like(ids)
+        for line, tokens in enumerate(wanted):
+            ids[line, : len(tokens)] = tokens
+            mask[line, : len(tokens)] = 1
+        batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+        if "token_type_ids" in self._tokenizer.model_input_names:
+            batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
+        return batch
+
+
+def stack_views(*views: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Batches of equal width or not, one under the other: one forward pass draws each row its own dropout."""
+    longest = max(view["input_ids"].shape[1] for view in views)
+    padded = []
+    for view in views:
+        missing = longest - view["input_ids"].shape[1]
+        padded.append({key: nn.functional.pad(value, (0, missing)) for key, value in view.items()})
+    return {key: torch.cat([view[key] for view in padded]) for key in views[0]}
+
+
+def seeded_process(config: TrainingConfig, rank: int) -> None:
+    """Gives each process its own dropout masks, from the run's seed."""
+    set_seed(config.seed + 100_003 * rank)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

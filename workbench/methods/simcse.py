@@ -1,0 +1,45 @@
+"""Unsupervised SimCSE (Gao, Yao and Chen 2021): two dropout views of a sentence are each other's positive."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor
+
+from workbench.config import SimCSEConfig, TrainingConfig
+from workbench.data import Sentences
+from workbench.distributed import gather_rows
+from workbench.losses import cosine_matrix, info_nce
+from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
+
+
+class SimCSE(Method):
+    """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i (SimCSE eq. 4)."""
+
+    config_class: ClassVar[type[TrainingConfig]] = SimCSEConfig
+    config: SimCSEConfig
+
+    def __init__(self, config: SimCSEConfig) -> None:
+        super().__init__(config)
+        self.head = MLPHead(self.encoder.width) if config.mlp else None
+
+    def prepare(self, data: Sentences) -> None:
+        """Tokenises the sentences. Raises ValueError with fewer than two: there would be no negatives."""
+        if len(data) < 2:
+            raise ValueError(f"{data.name}: {len(data)} sentence; SimCSE needs at least 2, for there to be negatives")
+        self.tokens = TokenizedSentences(self.encoder, data.sentences)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        batch = self.tokens.batch(rows)
+        return {"tokens": stack_views(batch, batch)}
+
+    def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
+        """z and z', from one forward pass over both views, of all processes' sentences."""
+        vectors = self.encoder(batch["tokens"])
+        vectors = vectors if self.head is None else self.head(vectors)
+        first, second = vectors.chunk(2)
+        return gather_rows(first), gather_rows(second)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        first, second = self.views(batch)
+        return {"info_nce": info_nce(cosine_matrix(first, second), temperature=self.config.temperature)}

@@ -1,0 +1,153 @@
+"""The directory of one run: what was asked, what happened, what came out."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import filelock
+import pandas as pd
+
+from workbench.config import CONFIGS, TrainingConfig
+from workbench.files import RunError, explained, read_csv, replacing, write_json
+from workbench.provenance import provenance
+
+
+class Run:
+    """One run on disk: `<root>/<method>/<digest>-s<seed>/`.
+
+    The path is a function of the settings, so the same settings meet the same directory again: an unfinished run is
+    resumed there and a finished one is reused. A run is finished when its metrics.json exists, which is written last.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """The run in the existing directory `path`, for reading. Raises RunError where there is none."""
+        self.path = Path(path)
+        if not (self.path / "config.json").is_file():
+            raise RunError(f"{self.path} is no run: it has no config.json; list the runs with `workbench runs`")
+        self._lock: filelock.BaseFileLock | None = None
+
+    @classmethod
+    def create(cls, config: TrainingConfig, runs_root: str | Path = "runs") -> Self:
+        """The run of `config` under `runs_root`, made when it is new, ready to be written to.
+
+        Raises RunError when the directory cannot be written, or when another process is working on this run.
+        """
+        path = Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
+        with explained(path):
+            path.mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(path / ".lock", is_singleton=True)
+            try:
+                lock.acquire(timeout=0)
+            except filelock.Timeout:
+                raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
+            if not (path / "config.json").is_file():
+                facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
+                write_json(path / "config.json", facts | provenance())
+        run = cls(path)
+        run._lock = lock
+        return run
+
+    @property
+    def finished(self) -> bool:
+        """Whether metrics.json exists."""
+        return (self.path / "metrics.json").is_file()
+
+    @property
+    def config(self) -> TrainingConfig:
+        """The settings of this run."""
+        facts = self.facts()
+        return CONFIGS[facts["method"]].model_validate_settings(facts["settings"])
+
+    def facts(self) -> dict[str, Any]:
+        """config.json: settings, versions, device, git commit, checksums of data and encoder."""
+        return json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+
+    def record(self, **facts: Any) -> None:
+        """Adds facts to config.json; a dictionary is merged into the one that stands there."""
+        merged = self.facts()
+        for name, value in facts.items():
+            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, dict) else value
+        with explained(self.path):
+            write_json(self.path / "config.json", merged)
+
+    def metrics(self, stage: str = "") -> dict[str, Any]:
+        """metrics.json: suite -> {"spearman", "n", ...}; `stage` "before" is the encoder as it came."""
+        return json.loads(self._existing("metrics.json", stage).read_text(encoding="utf-8"))
+
+    def scores(self, stage: str = "") -> pd.DataFrame:
+        """scores.csv: suite, subset, pair_id, gold, predicted."""
+        return read_csv(self._existing("scores.csv", stage), text=["suite", "subset", "pair_id"])
+
+    def rankings(self, stage: str = "") -> pd.DataFrame:
+        """rankings.csv: suite, query_id, target_id, query, target, gold, score, rank (1 = best)."""
+        return read_csv(
+            self._existing("rankings.csv", stage), text=["suite", "query_id", "target_id", "query", "target"]
+        )
+
+    def history(self) -> pd.DataFrame:
+        """history.csv: step, epoch, learning_rate, loss, one column a loss term, dev_*, seconds."""
+        return read_csv(self._existing("history.csv", ""))
+
+    def write_evaluation(
+        self, metrics: dict[str, Any], scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
+    ) -> None:
+        """Stores one evaluation, metrics.json last; without `stage` the run is finished by it."""
+        folder = self.path / stage
+        with explained(folder):
+            folder.mkdir(exist_ok=True)
+            for name, table in (("scores.csv", scores), ("rankings.csv", rankings)):
+                with replacing(folder / name) as file:
+                    table.to_csv(file, index=False, lineterminator="\n")
+            if not stage:
+                shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
+            write_json(folder / "metrics.json", metrics)
+
+    def _existing(self, name: str, stage: str) -> Path:
+        path = self.path / stage / name
+        if not path.is_file():
+            raise RunError(f"{path} is not there: the run has not come that far; run it again and it goes on")
+        return path
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
+
+
+def list_runs(root: str | Path = "runs") -> pd.DataFrame:
+    """Every run under `root`, a row each: method, profile, seed, digest, status, changed settings, path, scores.
+
+    One column a suite holds its Spearman in [-1, 1]; nan where a run has not (yet) been scored on it.
+    """
+    rows = []
+    for file in sorted(Path(root).expanduser().glob("*/*/config.json")):
+        run = Run(file.parent)
+        row: dict[str, Any] = {"method": file.parent.parent.name, "path": str(file.parent)}
+        try:
+            config = run.config
+            table = config.table()
+            changed = table[table["changed"]]
+            row |= {"profile": config.profile, "seed": config.seed, "digest": config.digest()}
+            row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], changed["value"], strict=True))
+            row["status"] = "finished" if run.finished else "unfinished"
+            scored = run.metrics() if run.finished else {}
+            row |= {suite: values.get("spearman") for suite, values in scored.items()}
+        except (ValueError, KeyError) as problem:
+            # One broken directory must not hide the others.
+            row["status"] = f"unreadable: {problem}"
+        rows.append(row)
+    first = ["method", "profile", "seed", "digest", "status", "changed"]
+    table = pd.DataFrame(rows, columns=None if rows else [*first, "path"])
+    return table[[*first, *(c for c in table.columns if c not in (*first, "path")), "path"]] if rows else table
+
+
+def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
+    """metrics.json as a table, correlations x 100."""
+    names = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
+    rows = []
+    for suite, values in metrics.items():
+        shown = {label: 100 * value for key, label in names.items() if (value := values.get(key)) is not None}
+        rows.append({"suite": suite, "pairs": values.get("n"), **shown, "queries": values.get("queries")})
+    table = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    whole = [name for name in ("pairs", "queries") if name in table]
+    return table.astype(dict.fromkeys(whole, "Int64"))

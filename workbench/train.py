@@ -1,0 +1,275 @@
+"""Training: a thin `transformers.Trainer` around a method.
+
+The Trainer brings the loop, mixed precision, several processes and exact resume. Added here: loss terms logged by name,
+dev Spearman every few steps, the best checkpoint kept as a loadable encoder, a history on disk.
+"""
+
+import logging
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+import transformers
+from torch import Tensor, nn
+
+from workbench.config import TrainingConfig
+from workbench.data import Pairs, load_pairs, load_training
+from workbench.distributed import process_count, process_rank
+from workbench.evaluate import dev_values
+from workbench.files import History, RunError
+from workbench.methods import METHODS
+from workbench.methods.protocol import Method, seeded_process
+from workbench.progress import Progress
+from workbench.runs import Run
+
+_LOG = logging.getLogger("workbench")
+_COMPLETE = "complete"  # a checkpoint without this file was being written when the process died
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the text says why and what to do."""
+
+
+def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None = None) -> pd.DataFrame:
+    """Trains `method` on `data` and leaves its best dev checkpoint in it. Returns the history, a row a logged step.
+
+    `dev`: scored pairs whose Spearman chooses the checkpoint (strictly greater wins; the start itself is measured at
+    step 0 but not chosen); None: the last step is kept. `run`: where history, checkpoints and the encoder are kept;
+    an unfinished run goes on from its newest checkpoint, a finished one is not trained again. None: nothing is kept.
+    Raises TrainingError when the loss is not finite, ValueError on data that the method cannot train on.
+    """
+    if run is not None and run.finished:
+        _LOG.info("%s is finished: its encoder is used as it is", run.path)
+        method.restore(run.path / "encoder")
+        return run.history()
+    config = method.config
+    if config.processes > 1 and process_count() == 1:
+        return _fit_in_processes(method, data, dev, run)
+    method.prepare(data)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = run.path if run is not None else Path(scratch)
+        checkpoint = newest_checkpoint(folder)
+        step = _step_of(checkpoint) if checkpoint else 0
+        record = _Record(method, dev, folder, from_step=step, run=run)
+        trainer = _Trainer(method, len(data), folder, record)
+        if run is not None and process_rank() == 0:
+            run.record(device=_device_name(method), precision=method.encoder.precision, threads=torch.get_num_threads())
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        method.to("cpu" if config.device == "cpu" else method.encoder.device)
+        if dev is not None:
+            method.restore(folder / "encoder")
+        elif run is not None:
+            record.keep_encoder({})
+        method.eval()
+        return record.history.table()
+
+
+class _Trainer(transformers.Trainer):
+    """The loop of transformers with a method's named loss terms."""
+
+    def __init__(self, method: Method, examples: int, folder: Path, record: "_Record") -> None:
+        config = method.config
+        arguments = _arguments(config, method, folder)
+        # The training set is row numbers: the method holds the rows themselves, tokenised once.
+        rows = torch.utils.data.TensorDataset(torch.arange(examples))
+        super().__init__(
+            model=method,
+            args=arguments,
+            train_dataset=rows,
+            data_collator=lambda items: method.collate([int(item[0]) for item in items]),
+            callbacks=[record],
+        )
+        self.remove_callback(transformers.PrinterCallback)
+        self.model_accepts_loss_kwargs = False
+        self.record = record
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, **_: Any
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
+        terms: dict[str, Tensor] = model(inputs)
+        self.record.add_terms(terms)
+        loss = torch.stack(list(terms.values())).sum()
+        return (loss, terms) if return_outputs else loss
+
+
+def _arguments(config: TrainingConfig, method: Method, folder: Path) -> transformers.TrainingArguments:
+    on_cpu = method.encoder.device.type == "cpu"
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder / "checkpoint"),
+        per_device_train_batch_size=config.batch_size // process_count(),
+        num_train_epochs=config.epochs,
+        max_steps=config.max_steps or -1,
+        learning_rate=config.learning_rate,
+        lr_scheduler_type="linear",
+        warmup_steps=config.warmup,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        optim="adamw_torch_fused",
+        bf16=method.encoder.precision == "bf16",
+        seed=config.seed,
+        data_seed=config.seed,
+        use_cpu=on_cpu,
+        # On CUDA the order of sums is otherwise free, and the same seed would give other numbers.
+        full_determinism=method.encoder.device.type == "cuda",
+        logging_steps=config.log_steps,
+        logging_nan_inf_filter=False,
+        save_strategy="steps",
+        save_steps=config.save_steps,
+        disable_tqdm=True,
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=not on_cpu,
+        # Gathered negatives need the same number of rows on every process.
+        dataloader_drop_last=process_count() > 1,
+        ddp_find_unused_parameters=False,
+        ddp_backend=("gloo" if on_cpu else None) if process_count() > 1 else None,
+    )
+    # With several GPUs and one process transformers would split every batch over them, and its negatives with it.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
+
+
+class _Record(transformers.TrainerCallback):
+    """Measures dev, keeps the best encoder, writes the history, marks checkpoints complete."""
+
+    def __init__(self, method: Method, dev: Pairs | None, folder: Path, *, from_step: int, run: Run | None) -> None:
+        self.method, self.dev, self.folder, self.run = method, dev, folder, run
+        self.first = process_rank() == 0
+        self.history = History(folder / "history.csv", from_step) if self.first else None
+        before = [row for row in self.history.rows if row["step"] > 0] if self.history else []
+        self.best = max((row.get("dev_spearman", -math.inf) for row in before), default=-math.inf)
+        self.seconds_before = max((row.get("seconds", 0.0) for row in before), default=0.0)
+        self.sums: dict[str, Tensor] = {}
+        self.steps_summed = 0
+
+    def add_terms(self, terms: dict[str, Tensor]) -> None:
+        """Sums the loss terms, on their device: reading them every step would wait for it."""
+        for name, value in terms.items():
+            self.sums[name] = self.sums.get(name, torch.zeros((), device=value.device)) + value.detach()
+        self.steps_summed += 1
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        seeded_process(self.method.config, process_rank())
+        self.started = time.perf_counter()
+        self.progress = Progress(state.max_steps, state.global_step) if self.first else None
+        if state.global_step == 0:
+            self._measure(0)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
+        if not self.steps_summed or "loss" not in logs:
+            return
+        terms = {name: float(value) / self.steps_summed for name, value in self.sums.items()}
+        self.sums, self.steps_summed = {}, 0
+        if not math.isfinite(logs["loss"]):
+            raise TrainingError(
+                f"the loss is {logs['loss']} at step {state.global_step} ({terms}); lower the learning rate "
+                f"(now {self.method.config.learning_rate}), raise the temperature, or look for broken data"
+            )
+        self._write(
+            state.global_step,
+            epoch=round(state.epoch or 0.0, 6),
+            learning_rate=logs["learning_rate"],
+            loss=logs["loss"],
+            **{name: value for name, value in terms.items() if len(terms) > 1 or name != "loss"},
+        )
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        step = state.global_step
+        if step % self.method.config.eval_steps == 0 or step >= state.max_steps:
+            control.should_log = True
+            self._measure(step)
+        if step >= state.max_steps:
+            control.should_save = self.run is not None
+        return control
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Only now is the checkpoint whole; older ones go when it is marked."""
+        if self.first:
+            newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            (newest / _COMPLETE).touch()
+            for folder in newest.parent.glob("checkpoint-*"):
+                if folder != newest:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.progress:
+            self.progress.close()
+
+    def keep_encoder(self, metrics: dict[str, float]) -> None:
+        """Writes the encoder as it is now."""
+        config = self.method.config
+        facts = {"base_model": config.encoder, "datasets": [config.train], "method": config.method, "metrics": metrics}
+        self.method.save(self.folder / "encoder", card=facts)
+
+    def _measure(self, step: int) -> None:
+        if self.dev is None or not self.first:
+            return
+        values = dev_values(self.method, self.dev)
+        self._write(step, **values)
+        found = values["dev_spearman"]
+        # nan (all scores equal) never wins over a number, but something must be kept to go on with.
+        if step > 0 and (found > self.best or not (self.folder / "encoder").is_dir()):
+            self.best = max(self.best, found) if math.isfinite(found) else self.best
+            self.keep_encoder({self.dev.name: found})
+
+    def _write(self, step: int, **values: float) -> None:
+        if self.history is not None and self.progress is not None:
+            seconds = self.seconds_before + time.perf_counter() - self.started
+            self.history.add(step, **values, seconds=round(seconds, 3))
+            self.progress.show(self.history.rows[-1])
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The newest whole checkpoint of a run, or None."""
+    whole = [path for path in (folder / "checkpoint").glob("checkpoint-*") if (path / _COMPLETE).is_file()]
+    return max(whole, key=_step_of, default=None)
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _device_name(method: Method) -> str:
+    device = method.encoder.device
+    return f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
+
+
+def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | None) -> pd.DataFrame:
+    """Trains in `config.processes` fresh processes: a notebook that has touched CUDA cannot fork."""
+    config = method.config
+    if run is None or data.name != config.train or dev is None or dev.name != config.dev:
+        raise TrainingError(
+            "several processes load their data by name: give a run, and the training and dev sets that the settings "
+            f"name ({config.train!r}, {config.dev!r}), or set processes=1"
+        )
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={config.processes}"]
+    finished = subprocess.run([*launcher, "-m", "workbench.train", str(run.path)], check=False)
+    if finished.returncode:
+        raise TrainingError(f"training in {config.processes} processes ended with exit code {finished.returncode}")
+    method.restore(run.path / "encoder")
+    return run.history()
+
+
+def main(path: str) -> None:
+    """Trains the run in the directory `path`, as one of the processes that torchrun started."""
+    try:
+        run = Run(path)
+    except RunError as error:
+        raise SystemExit(str(error)) from None
+    config = run.config
+    torch.distributed.init_process_group("nccl" if torch.cuda.is_available() and config.device != "cpu" else "gloo")
+    method = METHODS[config.method](config)
+    fit(method, load_training(config), load_pairs(config.dev), run=run)
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    main(sys.argv[1])
