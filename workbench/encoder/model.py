@@ -1,0 +1,290 @@
+"""The sentence encoder: sentences in, one vector each out."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.encoder.batches import TokenRows, falling_batches
+from workbench.encoder.checkpoint import Checkpoint, EncoderError, find_checkpoint
+from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, token_limit
+from workbench.encoder.pooling import FIRST_LAYER, POOLINGS, Pooling, pool
+from workbench.encoder.saving import save_encoder
+from workbench.encoder.template import Template
+
+logger = logging.getLogger(__name__)
+
+Precision = Literal["auto", "fp32", "bf16"]
+_CHUNK = 4096  # sentences tokenised at a time
+_CPU_TOKENS = 1024  # padded tokens a batch on a CPU: see benchmarks/encode.py
+
+
+class Encoder(nn.Module):
+    """A transformer backbone with its tokenizer and a pooling.
+
+    backbone: any AutoModel that reads both ways (BERT and RoBERTa kinds are tested). width: numbers a sentence.
+    pooling: see POOLINGS. max_tokens: where training batches are cut. limit: the backbone's own limit, where encode cuts.
+    precision: "fp32" or "bf16". source: where the checkpoint was found, with the commit when it came from the hub.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        tokenizer: Any,
+        *,
+        pooling: Pooling = "cls",
+        template: str | None = None,
+        max_tokens: int = 32,
+        precision: Literal["fp32", "bf16"] = "fp32",
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        super().__init__()
+        self.backbone: Any = backbone
+        self.tokenizer = tokenizer
+        self.pooling: Pooling = pooling
+        self.template = template
+        self.max_tokens = max_tokens
+        self.precision = precision
+        self.checkpoint = checkpoint
+        self.source = checkpoint.source if checkpoint else "memory"
+        self.limit = token_limit(backbone, tokenizer)
+        check_match(backbone, tokenizer, pooling=pooling, source=self.source)
+        self._template = Template(template, tokenizer) if pooling == "mask" else None
+        if not 3 <= max_tokens <= self.limit:
+            raise EncoderError(
+                f"max_tokens is {max_tokens}; this backbone takes 3 to {self.limit}, special tokens included"
+            )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path_or_hub_id: str | Path,
+        pooling: Pooling | None = None,
+        max_tokens: int = 32,
+        *,
+        template: str | None = None,
+        revision: str | None = None,
+        precision: Precision = "auto",
+        device: str = "auto",
+        dropout: float | None = None,
+    ) -> "Encoder":
+        """The encoder of a checkpoint, in eval mode.
+
+        path_or_hub_id: "world-encoder" or "world-teacher" (bundled), an existing folder, or a hub id, in this order.
+        pooling: None takes what the checkpoint says (our own or a SentenceTransformer's), else "cls"; a name always wins.
+        max_tokens: tokens, special ones included, at which `tokenize` cuts training sentences. `encode` cuts only at the
+            backbone's own limit, because the field's protocol does not cut at test.
+        template: for pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes the checkpoint's.
+        revision: branch, tag or commit of a hub id. dropout: a rate in place of the checkpoint's own; None keeps those.
+        precision: of `encode`. "auto" is "bf16" where the hardware computes it fast, else "fp32". Weights stay float32.
+        device: "auto" takes cuda, then mps, then cpu.
+
+        Raises EncoderError with the cause and the cure.
+        """
+        if pooling is not None and pooling not in POOLINGS:
+            raise EncoderError(f"pooling is {pooling!r}; it is one of {', '.join(POOLINGS)}")
+        checkpoint = find_checkpoint(str(path_or_hub_id), revision)
+        chosen = _choose_pooling(checkpoint, pooling)
+        place = choose_device(device)
+        encoder = cls(
+            load_backbone(checkpoint, dropout=dropout),
+            load_tokenizer(checkpoint),
+            pooling=chosen,
+            template=(template or checkpoint.template) if chosen == "mask" else None,
+            max_tokens=max_tokens,
+            precision=choose_precision(precision, place),
+            checkpoint=checkpoint,
+        )
+        return encoder.to(place).eval()
+
+    @property
+    def width(self) -> int:
+        """The numbers a sentence."""
+        return self.backbone.config.hidden_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the backbone lies."""
+        return next(self.backbone.parameters()).device
+
+    def tokenize(self, sentences: Iterable[str], *, max_tokens: int | None = None) -> dict[str, Tensor]:
+        """input_ids and attention_mask, padded to the longest sentence, cut at max_tokens (None: the encoder's own)."""
+        texts = checked_sentences(sentences)
+        if not texts:
+            raise EncoderError("a batch of no sentences cannot be padded; give at least one")
+        limit = self.max_tokens if max_tokens is None else max_tokens
+        rows = TokenRows.gather([self._ids(texts, min(limit, self.limit))])
+        return rows.batch(np.arange(len(texts)), padding=self.tokenizer.pad_token_id)
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:
+        """The pooled embeddings of a batch from `tokenize`: with gradient, not normalised."""
+        ids = batch["input_ids"].to(self.device)
+        mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
+        layered = self.pooling in FIRST_LAYER
+        output = self.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=layered)
+        chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
+        states = output.hidden_states if layered else (output.last_hidden_state,)
+        return pool(states, chosen, self.pooling)
+
+    def encode(self, sentences: Iterable[str], batch_size: int = 64, *, progress: bool = False) -> Float[Tensor, "n d"]:
+        """Unit rows (float32, on the CPU, in the order given), so that a dot product of two rows is their cosine.
+
+        Dropout is off while it runs and each module's training flag is as before afterwards. Equal sentences are encoded
+        once. Sentences longer than the backbone's limit are cut there, with one warning that counts them.
+
+        batch_size: sentences a batch at most. progress: show a bar.
+        """
+        texts = checked_sentences(sentences)
+        if batch_size < 1:
+            raise EncoderError(f"batch_size is {batch_size}; it is at least 1")
+        places: dict[str, int] = {}
+        index = [places.setdefault(text, len(places)) for text in texts]
+        rows = TokenRows.gather(self._cut_chunks(list(places)))
+        with torch.no_grad(), _in_eval(self), self._autocast():
+            distinct = self._encode_rows(rows, batch_size, progress)
+        bad = ~torch.isfinite(distinct).all(dim=1)
+        if bad.any():
+            culprit = index.index(int(bad.nonzero()[0]))
+            raise EncoderError(
+                f"the embedding of sentence {culprit} is not finite: the weights of {self.source} are broken"
+            )
+        return distinct if len(places) == len(texts) else distinct[torch.tensor(index, dtype=torch.long)]
+
+    def save(
+        self, folder: str | Path, *, card: dict[str, Any] | None = None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        """Writes the encoder so that AutoModel, SentenceTransformer and from_pretrained read the same embedding from it.
+
+        The first two return it as `forward` does, not normalised. An encoder that lies at `folder` is replaced at the very
+        end; anything else there is refused. Weights are safetensors in `dtype`; torch.float16 halves the file.
+
+        card: language, license, base_model, datasets, metrics, tags, title, description, results (name -> value) of
+            README.md; what is not given is not written. Raises EncoderError when the folder cannot be written.
+        """
+        save_encoder(self, Path(folder), card, dtype)
+
+    def _ids(self, texts: list[str], limit: int | None) -> list[list[int]]:
+        """The ids of each text with special tokens, cut at `limit` tokens; None: not cut."""
+        if self._template is not None:
+            texts = [self._template.fill(text, limit, ceiling=self.limit) for text in texts]
+            limit = None
+        return self.tokenizer(
+            texts,
+            truncation=limit is not None,
+            max_length=limit,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,  # the length warning: encode counts and says it once itself
+        )["input_ids"]
+
+    def _cut_chunks(self, texts: list[str]) -> Iterator[list[list[int]]]:
+        """The ids of all texts, a chunk at a time, cut at the backbone's limit; at the end one warning says how many were."""
+        cut = 0
+        for start in range(0, len(texts), _CHUNK):
+            chunk = texts[start : start + _CHUNK]
+            ids = self._ids(chunk, None)
+            long = [i for i, row in enumerate(ids) if len(row) > self.limit]
+            if long:
+                for i, row in zip(long, self._ids([chunk[i] for i in long], self.limit), strict=True):
+                    ids[i] = row
+            cut += len(long)
+            yield ids
+        if cut:
+            logger.warning(
+                "%d of %d distinct sentences are longer than %d tokens and were cut", cut, len(texts), self.limit
+            )
+
+    def _encode_rows(self, rows: TokenRows, batch_size: int, progress: bool) -> Float[Tensor, "n d"]:
+        from tqdm.auto import tqdm
+
+        on_cpu = self.device.type == "cpu"
+        result = torch.empty(len(rows.lengths), self.width)
+        with tqdm(total=len(rows.lengths), desc="encode", unit="sentence", disable=not progress) as bar:
+            for index in falling_batches(rows.lengths, rows=batch_size, tokens=_CPU_TOKENS if on_cpu else None):
+                # Tensor cores work on multiples of 8; on a CPU the extra tokens would only cost.
+                multiple = 8 if self.device.type == "cuda" else 1
+                batch = rows.batch(index, padding=self.tokenizer.pad_token_id, multiple=multiple)
+                result[torch.from_numpy(index)] = functional.normalize(self(batch).float(), dim=1).cpu()
+                bar.update(len(index))
+        return result
+
+    def _autocast(self) -> AbstractContextManager:
+        """bf16 while encoding. Inside a caller's autocast its weight cache would keep copies without gradient: off then."""
+        if self.precision == "fp32":
+            return nullcontext()
+        kind = self.device.type
+        return torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=not torch.is_autocast_enabled(kind))
+
+
+def checked_sentences(sentences: Iterable[str]) -> list[str]:
+    """The sentences as a list; an empty one becomes a space, as in SimCSE. EncoderError names what is no sentence."""
+    if isinstance(sentences, str):
+        raise EncoderError(f"one string was given ({sentences[:40]!r}); give a list of sentences: [sentence]")
+    texts = list(sentences)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise EncoderError(f"sentence {i} is {text!r} of type {type(text).__name__}; every sentence is a str")
+    return [text or " " for text in texts]
+
+
+def choose_device(device: str) -> torch.device:
+    """The device for "auto" (cuda, mps, cpu in this order) or the one named; EncoderError when this machine lacks it."""
+    if device == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(kind)
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise EncoderError(
+            f"device {device!r} cannot be used here ({error}); give 'auto', 'cpu', 'cuda' or 'mps'"
+        ) from error
+    return chosen
+
+
+def choose_precision(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
+    """What "auto" means on a device: bf16 only where the hardware multiplies it, since emulated it is far slower."""
+    if precision not in ("auto", "fp32", "bf16"):
+        raise EncoderError(f"precision is {precision!r}; it is 'auto', 'fp32' or 'bf16'")
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    fast = device.type == "cpu" and any(torch.cpu.get_capabilities().get(k, False) for k in ("amx_bf16", "avx512_bf16"))
+    return "bf16" if fast else "fp32"
+
+
+def _choose_pooling(checkpoint: Checkpoint, asked: Pooling | None) -> Any:
+    if asked is not None:
+        if checkpoint.pooling not in (None, asked) or checkpoint.foreign:
+            stored = ", ".join([checkpoint.pooling or "", *checkpoint.foreign]).strip(", ")
+            logger.warning(
+                "%s was saved with %s; pooling %r was asked for and is used", checkpoint.source, stored, asked
+            )
+        return asked
+    if checkpoint.foreign:
+        raise EncoderError(
+            f"{checkpoint.source} is a SentenceTransformer with {', '.join(checkpoint.foreign)}, which an Encoder does not "
+            f"have; give pooling= one of {', '.join(POOLINGS)} to use its backbone alone"
+        )
+    return checkpoint.pooling or "cls"
+
+
+@contextmanager
+def _in_eval(module: nn.Module) -> Iterator[None]:
+    """Eval mode; afterwards each submodule has its own flag back, also when some were frozen in eval on purpose."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

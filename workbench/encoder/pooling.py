@@ -1,0 +1,45 @@
+"""From the hidden states of the tokens to one vector a sentence. Padding never takes part."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
+POOLINGS: tuple[str, ...] = get_args(Pooling)
+
+# first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); embedding_last averages the embedding layer
+# and the last, which is what the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
+FIRST_LAYER = {"first_last": 1, "embedding_last": 0}
+
+
+def pool(
+    hidden_states: Sequence[Float[Tensor, "n l d"]], chosen: Bool[Tensor, "n l"], pooling: Pooling
+) -> Float[Tensor, "n d"]:
+    """One vector a sentence, in float32 or wider, not normalised.
+
+    hidden_states: the embedding layer's output and each layer's; only the last is read by "cls", "mean", "max", "mask".
+    chosen: the tokens that take part: all that are not padding; for "mask" the [MASK] of the template alone.
+    """
+    last = hidden_states[-1]
+    if pooling == "cls":
+        return _widened(last[:, 0])
+    if pooling == "max":
+        return _widened(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
+    if pooling in FIRST_LAYER:
+        last = (_widened(hidden_states[FIRST_LAYER[pooling]]) + _widened(last)) / 2
+    return masked_mean(_widened(last), chosen)
+
+
+def masked_mean(states: Float[Tensor, "n l d"], chosen: Bool[Tensor, "n l"]) -> Float[Tensor, "n d"]:
+    """The mean over the chosen tokens of each row; every row has at least one."""
+    weights = chosen.to(states.dtype)
+    # A batched product instead of a masked copy of all states: several times cheaper on a CPU.
+    return torch.bmm(weights.unsqueeze(1), states).squeeze(1) / weights.sum(dim=1, keepdim=True)
+
+
+def _widened(states: Tensor) -> Tensor:
+    """float32 for half precision: sums over tokens and all that follows them are not taken in 8 or 11 bits."""
+    return states.float() if states.dtype in (torch.bfloat16, torch.float16) else states

@@ -1,0 +1,178 @@
+"""An encoder on disk: plain transformers files in the root, SentenceTransformer's beside them, a model card; atomic."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import yaml
+
+from workbench.encoder.checkpoint import SETTINGS_FILE, EncoderError, quiet
+from workbench.encoder.pooling import FIRST_LAYER
+
+if TYPE_CHECKING:
+    from workbench.encoder.model import Encoder
+
+# The module names of sentence-transformers 2 to 6 (6 still maps them to its new ones), so that every version loads them.
+_MODULES = "sentence_transformers.models"
+# No module of sentence-transformers reads the [MASK] of a template: this name makes it stop instead of pooling otherwise.
+_MASK_MODULE = "workbench.encoder.MaskPooling"
+
+
+def save_encoder(encoder: "Encoder", folder: Path, card: dict[str, Any] | None, dtype: torch.dtype) -> None:
+    """Writes the encoder to `folder`; see Encoder.save."""
+    with replacing(folder) as fresh:
+        with quiet():
+            state = {name: tensor.to(dtype) for name, tensor in encoder.backbone.state_dict().items()}
+            encoder.backbone.save_pretrained(fresh, state_dict=state, max_shard_size="50GB")
+            tokenizer_limit, encoder.tokenizer.model_max_length = encoder.tokenizer.model_max_length, encoder.limit
+            try:
+                encoder.tokenizer.save_pretrained(fresh)
+            finally:
+                encoder.tokenizer.model_max_length = tokenizer_limit
+        _write_sentence_transformer(encoder, fresh)
+        _write_json(fresh / SETTINGS_FILE, {"pooling": encoder.pooling, "template": encoder.template})
+        (fresh / "README.md").write_text(model_card(encoder, card or {}), encoding="utf-8")
+
+
+def _write_sentence_transformer(encoder: "Encoder", folder: Path) -> None:
+    modules = [{"path": "", "type": f"{_MODULES}.Transformer"}]
+    transformer: dict[str, Any] = {"max_seq_length": encoder.limit, "do_lower_case": False}
+    if encoder.pooling in FIRST_LAYER:
+        transformer["config_args"] = {"output_hidden_states": True}
+        modules.append({"path": "1_WeightedLayerPooling", "type": f"{_MODULES}.WeightedLayerPooling"})
+        _write_layer_weights(encoder, folder / "1_WeightedLayerPooling")
+    if encoder.pooling == "mask":
+        modules.append({"path": "1_MaskPooling", "type": _MASK_MODULE})
+    else:
+        path = f"{len(modules)}_Pooling"
+        modules.append({"path": path, "type": f"{_MODULES}.Pooling"})
+        (folder / path).mkdir()
+        mode = encoder.pooling if encoder.pooling in ("cls", "max") else "mean"
+        _write_json(
+            folder / path / "config.json",
+            {
+                "word_embedding_dimension": encoder.width,
+                "pooling_mode_cls_token": mode == "cls",
+                "pooling_mode_mean_tokens": mode == "mean",
+                "pooling_mode_max_tokens": mode == "max",
+                "pooling_mode_mean_sqrt_len_tokens": False,
+            },
+        )
+    _write_json(folder / "modules.json", [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)])
+    _write_json(folder / "sentence_bert_config.json", transformer)
+    _write_json(
+        folder / "config_sentence_transformers.json",
+        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    )
+
+
+def _write_layer_weights(encoder: "Encoder", folder: Path) -> None:
+    """The mean of two layers as SentenceTransformer's weighted mean of all layers, with two weights of 1."""
+    from safetensors.torch import save_file
+
+    layers = encoder.backbone.config.num_hidden_layers
+    weights = torch.zeros(layers + 1)
+    weights[[FIRST_LAYER[encoder.pooling], layers]] = 1.0
+    folder.mkdir()
+    save_file({"layer_weights": weights}, folder / "model.safetensors")
+    _write_json(
+        folder / "config.json",
+        {"word_embedding_dimension": encoder.width, "layer_start": 0, "num_hidden_layers": layers},
+    )
+
+
+def model_card(encoder: "Encoder", card: dict[str, Any]) -> str:
+    """README.md: what is known of the encoder in YAML for the hub, and how to load it. What is not known is not written."""
+    known = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
+    unknown = sorted(set(card) - {*known, "title", "description", "results"})
+    if unknown:
+        raise EncoderError(
+            f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}, title, description, results"
+        )
+    header: dict[str, Any] = {key: card[key] for key in known if card.get(key)}
+    header |= {"library_name": "sentence-transformers", "pipeline_tag": "sentence-similarity"}
+    header["tags"] = sorted(
+        {"sentence-transformers", "feature-extraction", "sentence-similarity", *card.get("tags", [])}
+    )
+    title = card.get("title", "Sentence encoder")
+    lines = ["---", yaml.safe_dump(header, sort_keys=True, allow_unicode=True).rstrip(), "---", "", f"# {title}", ""]
+    if card.get("description"):
+        lines += [card["description"], ""]
+    lines += _usage(encoder)
+    results = card.get("results") or {}
+    if results:
+        lines += ["## Results", "", "| | |", "|---|---:|", *(f"| {k} | {v} |" for k, v in results.items()), ""]
+    return "\n".join(lines)
+
+
+def _usage(encoder: "Encoder") -> list[str]:
+    lines = [
+        f"A {encoder.backbone.config.model_type} backbone, {encoder.width} numbers a sentence, pooling `{encoder.pooling}`, "
+        f"at most {encoder.limit} tokens, compared by cosine.",
+        "",
+    ]
+    if encoder.pooling == "mask":
+        return [
+            *lines,
+            f"The sentence is put into `{encoder.template}` and the hidden state at the mask token is the embedding. "
+            "sentence-transformers has no such module and will refuse this folder; load it with "
+            "`workbench.Encoder.from_pretrained`.",
+            "",
+        ]
+    return [
+        *lines,
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: compare by cosine",
+        "```",
+        "",
+    ]
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """A fresh folder beside `folder` to write into, put in its place at the end; after a failure all is as before.
+
+    Only an empty folder or an encoder is replaced, so that a wrong path costs nobody their files.
+    """
+    target = Path(folder).expanduser().absolute()
+    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").is_file())):
+        raise EncoderError(f"{target} exists and is no saved encoder; it is left as it is: give another folder")
+    fresh: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        fresh.chmod(0o755)  # mkdtemp gives 0700; an encoder is read by others too
+        yield fresh
+        _swap(fresh, target)
+    except OSError as error:
+        raise EncoderError(
+            f"the encoder cannot be written to {target}: {error}; free space or give another folder"
+        ) from error
+    finally:
+        if fresh is not None:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _swap(fresh: Path, target: Path) -> None:
+    if not target.exists():
+        os.replace(fresh, target)  # noqa: PTH105 - the atomic rename is the point
+        return
+    old = fresh.with_name(f"{fresh.name}.old")
+    target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,54 @@
+"""Prompted sentences: the embedding is the hidden state at the [MASK] of a template (PromptBERT)."""
+
+from typing import Any
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from workbench.encoder.checkpoint import EncoderError
+
+_SLOT = "{sentence}"
+_MASK = "[MASK]"
+
+
+class Template:
+    """A template such as 'This sentence of "{sentence}" means [MASK].', with the mask token of a tokenizer."""
+
+    def __init__(self, text: str | None, tokenizer: Any) -> None:
+        if text is None or text.count(_SLOT) != 1 or text.count(_MASK) != 1:
+            raise EncoderError(
+                f"pooling 'mask' needs a template with one {_SLOT} and one {_MASK}, such as "
+                f"'This sentence of \"{_SLOT}\" means {_MASK}.'; given: {text!r}"
+            )
+        self._tokenizer = tokenizer
+        self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
+        self._mask_last = text.index(_MASK) > text.index(_SLOT)
+        self._own_tokens = len(self._ids(self._before + self._after))
+
+    def fill(self, sentence: str, limit: int | None, *, ceiling: int) -> str:
+        """The template around the sentence, whose end is cut so that the whole has at most `limit` tokens (None: whole).
+
+        The template itself is never cut; PromptBERT cuts the sentence first too.
+        """
+        if limit is None:
+            return self._before + sentence + self._after
+        room = min(limit, ceiling)
+        if self._own_tokens >= room:
+            raise EncoderError(
+                f"the template alone has {self._own_tokens} tokens; raise max_tokens above that, it is {room}"
+            )
+        while (excess := len(self._ids(self._before + sentence + self._after)) - room) > 0:
+            pieces = self._tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            spans = pieces["offset_mapping"]
+            sentence = sentence[: spans[max(0, len(spans) - excess)][0]].rstrip()
+        return self._before + sentence + self._after
+
+    def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
+        """True at the template's own mask in each row, even when the sentence holds mask tokens too."""
+        found = ids == self._tokenizer.mask_token_id
+        if self._mask_last:
+            return found & (found.flip(1).cumsum(1).flip(1) == 1)
+        return found & (found.cumsum(1) == 1)
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer(text, verbose=False)["input_ids"]
