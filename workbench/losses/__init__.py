@@ -1,0 +1,27 @@
+"""Losses as pure functions, one equation each: tensors in, a scalar out, differentiable, never below float32.
+
+Ties, extreme values and degenerate batches have a defined value, written at each function. Mistakes raise ValueError.
+"""
+
+from workbench.losses.listwise import entropy_consistency, info_nce, js_consistency, listmle, listnet
+from workbench.losses.ordering import cosent, cosent_lists
+from workbench.losses.pairwise import contrastive, kept_pairs, mse, rank_mse, triplet
+from workbench.losses.scores import COMPOSITIONS, compose, cosine_matrix
+
+__all__ = [
+    "COMPOSITIONS",
+    "compose",
+    "contrastive",
+    "cosent",
+    "cosent_lists",
+    "cosine_matrix",
+    "entropy_consistency",
+    "info_nce",
+    "js_consistency",
+    "kept_pairs",
+    "listmle",
+    "listnet",
+    "mse",
+    "rank_mse",
+    "triplet",
+]

@@ -1,0 +1,182 @@
+"""Losses over lists: each row of a score matrix is one anchor's list; every loss is a mean over rows.
+
+RankCSE prints its sums over the batch (eqs. 1-5); the mean divides all terms alike, so their ratios are the paper's.
+Arguments that must share a shape are compared in the function, not by their annotation: one text for one mistake.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cross_entropy, log_softmax, softmax
+
+from workbench.losses.arguments import (
+    full_precision,
+    require_labels,
+    require_matrix,
+    require_positive,
+    require_positives,
+    require_same_shape,
+)
+
+
+def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"]:
+    """The lists without their positives: row i loses column i; the other columns keep their order."""
+    rows, columns = scores.shape
+    kept = torch.arange(columns - 1, device=scores.device).expand(rows, -1)
+    kept = kept + (kept >= torch.arange(rows, device=scores.device)[:, None])
+    return scores.gather(1, kept)
+
+
+def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tuple[Tensor, Tensor]:
+    """Student's and teacher's lists after the checks that all ranking distillations share, positives out if asked."""
+    (require_positives if exclude_positive else require_matrix)(student, "student")
+    require_same_shape(student, teacher, "student and teacher")
+    require_labels(teacher, "teacher")
+    if exclude_positive:
+        student, teacher = without_positive(student), without_positive(teacher)
+    return student, teacher
+
+
+@full_precision
+def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
+    """Mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1, one direction only.
+
+    Args:
+        scores: [n, m], m >= n. Row i is anchor i, column i its positive, every other column a negative; columns past
+            the n-th are negatives of all anchors (hard negatives).
+        temperature: tau_1 > 0, divides.
+
+    Returns:
+        A scalar >= 0; smaller is better.
+
+    Raises:
+        ValueError: Fewer columns than rows, an empty batch, or a temperature that is not positive.
+    """
+    require_positives(scores, "scores")
+    require_positive(temperature, "temperature")
+    return cross_entropy(scores / temperature, torch.arange(len(scores), device=scores.device))
+
+
+def _both_directions(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """log P_i and log Q_i of RankCSE sec. 4.3: top-one distributions of the rows and of the columns."""
+    require_matrix(scores, "scores")
+    if scores.shape[0] != scores.shape[1]:
+        raise ValueError(
+            f"scores have shape {tuple(scores.shape)}; both views score one batch, so give a square matrix"
+        )
+    require_positive(temperature, "temperature")
+    logits = scores / temperature
+    return log_softmax(logits, dim=1), log_softmax(logits.T, dim=1)
+
+
+@full_precision
+def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
+    """Mean over i of JS(P_i || Q_i), natural logarithm: RankCSE eq. 2.
+
+    P_i = softmax of row i of scores / tau_1 and Q_i = softmax of row i of its transpose: the lists of the two views.
+    Positives stay in, gradient flows through both.
+
+    Args:
+        scores: [n, n], scores of view 1 (rows) with view 2 (columns).
+        temperature: tau_1 > 0, divides.
+
+    Returns:
+        A scalar in [0, ln 2]; 0 when both views give the same lists.
+
+    Raises:
+        ValueError: The matrix is not square or empty, or the temperature is not positive.
+    """
+    log_p, log_q = _both_directions(scores, temperature)
+    log_m = torch.logaddexp(log_p, log_q) - math.log(2)
+    divergence = 0.5 * (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)).sum(dim=1)
+    # Rounding puts the divergence of equal lists some 1e-8 to either side of 0: lift the value, keep the gradient.
+    return (divergence + (divergence.clamp_min(0) - divergence).detach()).mean()
+
+
+@full_precision
+def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
+    """Mean over i of -(H(P_i) + H(Q_i)) / 2: what the public RankCSE code computes in place of eq. 2.
+
+    That code clamps log M from below at 1e-7; log M is never positive, so it becomes the constant 1e-7 (left out here)
+    and the divergence from the mixture is lost. What remains flattens the lists and compares nothing.
+
+    Args:
+        scores: [n, n], scores of view 1 (rows) with view 2 (columns).
+        temperature: tau_1 > 0, divides.
+
+    Returns:
+        A scalar in [-ln n, 0].
+
+    Raises:
+        ValueError: The matrix is not square or empty, or the temperature is not positive.
+    """
+    log_p, log_q = _both_directions(scores, temperature)
+    return 0.5 * (log_p.exp() * log_p + log_q.exp() * log_q).sum(dim=1).mean()
+
+
+@full_precision
+def listnet(
+    student: Float[Tensor, "n m"],
+    teacher: Float[Tensor, "..."],
+    *,
+    student_temperature: float,
+    teacher_temperature: float,
+    exclude_positive: bool = True,
+) -> Float[Tensor, ""]:
+    """Mean over i of -sum_j softmax(S^T_i / tau_3)_j log softmax(S_i / tau_2)_j: RankCSE eq. 4.
+
+    The positive is left out of both softmaxes by default (footnote 1).
+
+    Args:
+        student: S, [n, m].
+        teacher: S^T, the same shape; gradient flows into it unless it was computed without.
+        student_temperature: tau_2 > 0, divides.
+        teacher_temperature: tau_3 > 0, divides.
+        exclude_positive: Leave column i out of row i's list; needs m >= n. A list left empty has loss 0.
+
+    Returns:
+        A scalar; smaller is better; its least value is the mean entropy of the teacher's lists.
+
+    Raises:
+        ValueError: Shapes differ or cannot hold the positives, the teacher holds nan, a temperature is not positive.
+    """
+    require_positive(student_temperature, "student_temperature")
+    require_positive(teacher_temperature, "teacher_temperature")
+    student, teacher = paired_lists(student, teacher, exclude_positive)
+    wanted = softmax(teacher / teacher_temperature, dim=1).to(student.dtype)
+    return -(wanted * log_softmax(student / student_temperature, dim=1)).sum(dim=1).mean()
+
+
+@full_precision
+def listmle(
+    student: Float[Tensor, "n m"],
+    teacher: Float[Tensor, "..."],
+    *,
+    temperature: float,
+    exclude_positive: bool = False,
+) -> Float[Tensor, ""]:
+    """Mean over i of -log P(pi_i | S_i, tau_2), pi_i the teacher's order, best first: RankCSE eq. 5.
+
+    -log P = sum_k [log sum_{l >= k} exp(S_pi(l) / tau_2) - S_pi(k) / tau_2], summed over the list. Candidates that the
+    teacher ties stand in the order of their columns, lower first. Only the teacher's order counts, never its scale.
+
+    Args:
+        student: S, [n, m].
+        teacher: S^T, the same shape; receives no gradient.
+        temperature: tau_2 > 0, divides.
+        exclude_positive: Leave column i out of row i's list; needs m >= n. A list left empty has loss 0.
+
+    Returns:
+        A scalar >= 0; smaller is better.
+
+    Raises:
+        ValueError: Shapes differ or cannot hold the positives, the teacher holds nan, the temperature is not positive.
+    """
+    require_positive(temperature, "temperature")
+    student, teacher = paired_lists(student, teacher, exclude_positive)
+    order = teacher.detach().argsort(dim=1, descending=True, stable=True)
+    logits = student.gather(1, order) / temperature
+    remaining = logits.flip(1).logcumsumexp(dim=1).flip(1)
+    return (remaining - logits).sum(dim=1).mean()
