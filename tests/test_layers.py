@@ -17,7 +17,9 @@ LAYER = {
     **dict.fromkeys(["evaluate", "figures"], 4),
     "train": 5,
     **dict.fromkeys(["headless", "widgets"], 6),
-    "cli": 7,
+    "demo": 7,
+    "cli": 8,
+    "__main__": 9,
 }
 NO_TORCH = {
     "paths",
@@ -51,7 +53,7 @@ def imports(path: Path) -> set[str]:
 
 
 def owner(name: str) -> str:
-    return name.split(".")[0]
+    return name.split(".", maxsplit=1)[0]
 
 
 def test_every_module_has_a_layer():

@@ -57,7 +57,7 @@ class Settings(pydantic.BaseModel):
         Raises SettingError on an unknown profile or setting (with a suggestion) and on a value that is not allowed.
         """
         if profile not in cls.profiles:
-            raise SettingError(_unknown("profile", profile, cls.profiles, f"of {cls.method or cls.__name__}"))
+            raise SettingError(unknown_name("profile", profile, cls.profiles, f"of {cls.method or cls.__name__}"))
         if overrides is None:
             overrides = {}
         if not isinstance(overrides, dict):
@@ -66,7 +66,7 @@ class Settings(pydantic.BaseModel):
             if name in ("profile", "seed"):
                 raise SettingError(f"{name!r} is a parameter of its own, not an override: give it beside the overrides")
             if name not in cls.model_fields:
-                raise SettingError(_unknown("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
+                raise SettingError(unknown_name("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
         given = {name: _read_text(name, value, cls.model_fields[name].annotation) for name, value in overrides.items()}
         try:
             return cls(**{**cls.profiles[profile], **given, "profile": profile, "seed": seed})
@@ -116,7 +116,7 @@ class Settings(pydantic.BaseModel):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
 
 
-def _unknown(kind: str, given: str, known: typing.Iterable[str], where: str) -> str:
+def unknown_name(kind: str, given: str, known: typing.Iterable[str], where: str) -> str:
     """The refusal of an unknown name, with the nearest known one."""
     names = sorted(known)
     near = difflib.get_close_matches(str(given), names, n=1)
@@ -169,7 +169,7 @@ def _explain(error: pydantic.ValidationError, cls: type[Settings]) -> str:
     for item in error.errors():
         name = str(item["loc"][0]) if item["loc"] else ""
         if item["type"] == "extra_forbidden":
-            lines.append(_unknown("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
+            lines.append(unknown_name("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
         elif name in cls.model_fields and item["type"] != "value_error":
             field = cls.model_fields[name]
             given = item["input"]

@@ -1,0 +1,141 @@
+"""Notebooks without a browser: papermill behind a check of every name."""
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workbench.config import CONFIGS, SettingError
+from workbench.config.machinery import unknown_name
+from workbench.data import check
+from workbench.files import RunError, explained
+from workbench.paths import project_path
+from workbench.runs import Run
+
+_LOG = logging.getLogger("workbench")
+
+NOTEBOOKS = {"simcse": "10_simcse.ipynb"}
+_START_TIMEOUT = 120  # seconds for a kernel to answer; a cell itself may take as long as it needs
+
+
+def run_method(
+    method: str,
+    *,
+    profile: str = "demo",
+    seed: int = 0,
+    overrides: dict[str, Any] | None = None,
+    runs_root: str | Path = "runs",
+) -> Run:
+    """Runs a method's notebook headless and returns its finished run; a run that is already finished is returned as is.
+
+    Every setting and every data set is checked before a kernel starts. The executed notebook lies in the run's
+    directory, also when it failed, to be looked at. Raises SettingError, DataError, RunError.
+    """
+    if method not in CONFIGS:
+        raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
+    config = CONFIGS[method].from_parameters(profile, seed, overrides)
+    root = Path(runs_root).expanduser().resolve()
+    path = root / method / f"{config.digest()}-s{config.seed}"
+    if (path / "metrics.json").is_file():
+        _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
+        return Run(path)
+    missing = check([config.train, config.dev, *config.suites], only_missing=True)
+    if missing:
+        raise RunError("data that this run needs cannot be used:\n" + "\n".join(missing))
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+    parameters = {"profile": profile, "seed": config.seed, "overrides": dict(overrides or {}), "runs_root": str(root)}
+    execute(project_path("notebooks") / NOTEBOOKS[method], path / "notebook.ipynb", parameters)
+    run = Run(path)
+    if not run.finished:
+        raise RunError(f"the notebook ended, but {path} has no metrics.json; look at {path / 'notebook.ipynb'}")
+    return run
+
+
+def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
+    """Executes `notebook` with `parameters` into `output`.
+
+    Raises SettingError for a parameter that the notebook does not declare (papermill would only warn), RunError when a
+    cell fails, with the error's own words.
+    """
+    import papermill
+    from papermill.exceptions import PapermillException
+
+    try:
+        plain = json.loads(json.dumps(parameters, allow_nan=False))
+    except (TypeError, ValueError) as problem:
+        raise SettingError(f"parameters must be plain numbers, text, lists and dictionaries: {problem}") from None
+    known = papermill.inspect_notebook(str(notebook))
+    for name in plain:
+        if name not in known:
+            raise SettingError(unknown_name("parameter", name, known, f"in {notebook.name}"))
+    with _kernel_environment(), explained(output.parent):
+        try:
+            papermill.execute_notebook(
+                str(notebook),
+                str(output),
+                parameters=plain,
+                kernel_name="python3",
+                progress_bar=False,
+                log_output=True,
+                start_timeout=_START_TIMEOUT,
+                cwd=str(output.parent),
+            )
+        except PapermillException as problem:
+            name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
+            raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
+        except RuntimeError as problem:  # a kernel that died or never started
+            raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
+
+
+def export_html(notebook: Path) -> Path:
+    """Writes `notebook` as one HTML file beside it, figures included, to be opened without a network.
+
+    Plotly figures stand in the notebook as data alone, which keeps it small; the script that draws them goes into the
+    HTML once.
+    """
+    import nbformat
+    import plotly.io
+    from nbconvert import HTMLExporter
+
+    content = nbformat.read(notebook, as_version=4)
+    script: bool = True
+    for cell in content.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            figure = data.get("application/vnd.plotly.v1+json")
+            if figure is not None:
+                drawn = plotly.io.from_json(json.dumps({key: figure[key] for key in ("data", "layout")}))
+                data.clear()
+                data["text/html"] = plotly.io.to_html(drawn, full_html=False, include_plotlyjs=script)
+                script = False
+    exporter = HTMLExporter(
+        # Tables and figures before the widget's own view, which needs a network to be drawn in a page.
+        display_data_priority=["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"],
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+    )
+    page, _ = exporter.from_notebook_node(content)
+    target = notebook.with_suffix(".html")
+    with explained(target):
+        target.write_text(page, encoding="utf-8")
+    return target
+
+
+@contextlib.contextmanager
+def _kernel_environment() -> Iterator[None]:
+    """What the kernel inherits: quiet libraries, figures as data."""
+    wanted = {"PLOTLY_RENDERER": "plotly_mimetype", "TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    before = {name: os.environ.get(name) for name in (*wanted, "JPY_SESSION_NAME")}
+    os.environ.update({name: value for name, value in wanted.items() if name not in os.environ})
+    os.environ.pop("JPY_SESSION_NAME", None)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
