@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import filelock
 import pandas as pd
@@ -29,7 +29,7 @@ class Run:
         self._lock: filelock.BaseFileLock | None = None
 
     @classmethod
-    def create(cls, config: TrainingConfig, runs_root: str | Path = "runs") -> Self:
+    def create(cls, config: TrainingConfig, runs_root: str | Path = "runs") -> "Run":
         """The run of `config` under `runs_root`, made when it is new, ready to be written to.
 
         Raises RunError when the directory cannot be written, or when another process is working on this run.

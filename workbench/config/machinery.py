@@ -6,11 +6,15 @@ import html
 import json
 import types
 import typing
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, TypeVar
 
 import pandas as pd
 import pydantic
 from pydantic_core import PydanticUndefined
+
+# Not typing.Self: beartype, which checks annotations in the tests, takes it only where it decorates the whole class.
+SomeSettings = TypeVar("SomeSettings", bound="Settings")
 
 
 class SettingError(ValueError):
@@ -50,7 +54,9 @@ class Settings(pydantic.BaseModel):
     seed: int = setting(0, "every random generator derives from it", ge=0, lt=2**31)
 
     @classmethod
-    def from_parameters(cls, profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | None = None) -> Self:
+    def from_parameters(
+        cls: type[SomeSettings], profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | None = None
+    ) -> SomeSettings:
         """The settings of `profile`, with `seed` and `overrides` (setting name -> value) on top.
 
         Text is read as the type of its setting ("0.07", "false", "none", "[1, 2]"), as it comes from a command line.
@@ -74,7 +80,7 @@ class Settings(pydantic.BaseModel):
             raise SettingError(_explain(error, cls)) from None
 
     @classmethod
-    def model_validate_settings(cls, values: dict[str, Any]) -> Self:
+    def model_validate_settings(cls: type[SomeSettings], values: dict[str, Any]) -> SomeSettings:
         """The settings as a run's config.json holds them; SettingError where they no longer fit."""
         try:
             return cls(**values)
@@ -116,7 +122,7 @@ class Settings(pydantic.BaseModel):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
 
 
-def unknown_name(kind: str, given: str, known: typing.Iterable[str], where: str) -> str:
+def unknown_name(kind: str, given: str, known: Iterable[str], where: str) -> str:
     """The refusal of an unknown name, with the nearest known one."""
     names = sorted(known)
     near = difflib.get_close_matches(str(given), names, n=1)
