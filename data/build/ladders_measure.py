@@ -17,7 +17,7 @@ def within_ladder_tau(groups: Iterable[str], gold: np.ndarray, predicted: np.nda
     for row, group in enumerate(groups):
         rows[group].append(row)
     taus = [
-        0.0 if np.ptp(predicted[part]) == 0 else float(kendalltau(gold[part], predicted[part])[0])
+        0.0 if np.ptp(predicted[part]) == 0 else float(np.asarray(kendalltau(gold[part], predicted[part]))[0])
         for part in rows.values()
     ]
     return float(np.mean(taus))
@@ -33,7 +33,7 @@ def agreement(groups: list[str], first: np.ndarray, second: np.ndarray) -> dict[
     return {
         "queries": len(set(groups)),
         "pairs": len(groups),
-        "Spearman over all pairs": float(spearmanr(first, second)[0]),
+        "Spearman over all pairs": float(np.asarray(spearmanr(first, second))[0]),
         "mean Kendall tau-b within a ladder": within_ladder_tau(groups, first, second),
         "mean absolute difference": float(apart.mean()),
         "share with the same grade": float((apart == 0).mean()),
@@ -88,5 +88,7 @@ def measure(rows: list[list[str]]) -> list[str]:
             lines.append(f"{name:24} not measured: the package {missing.name} is not installed")
             continue
         tau = within_ladder_tau(groups, gold, predicted)
-        lines.append(f"{name:24} Spearman {spearmanr(gold, predicted)[0]:.3f}   tau-b within a ladder {tau:.3f}")
+        lines.append(
+            f"{name:24} Spearman {np.asarray(spearmanr(gold, predicted))[0]:.3f}   tau-b within a ladder {tau:.3f}"
+        )
     return lines
