@@ -49,3 +49,38 @@ def socket_disabled_except_loopback() -> object:
     pytest_socket.socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
     yield
     pytest_socket._remove_restrictions()
+
+
+WORDS = "the a cat dog bird chases sees likes red small old quickly in park house today not".split()
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an untrained BERT of one layer, 16 wide, over a few words: loads in milliseconds."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    folder = tmp_path_factory.mktemp("encoder") / "tiny"
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *"abcdefghijklmnopqrstuvwxyz"]
+    vocabulary += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    tokenizer = BertTokenizer(vocab={piece: number for number, piece in enumerate(vocabulary)}, model_max_length=64)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    model = BertModel(
+        BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **shape), add_pooling_layer=False
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_sentences() -> list[str]:
+    """Sixty different sentences of the words that the tiny encoder knows."""
+    import random
+
+    draw = random.Random(0)
+    found: dict[str, None] = {}
+    while len(found) < 60:
+        found[" ".join(draw.choices(WORDS, k=draw.randint(3, 7)))] = None
+    return list(found)
