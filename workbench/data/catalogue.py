@@ -27,7 +27,7 @@ def find(name: str, *kinds: str) -> DataSet:
         raise DataError(f"no dataset {name!r}{hint}; `workbench data list` shows all {len(CATALOGUE)}")
     if kinds and entry.kind not in kinds:
         raise DataError(
-            f"{name} holds {entry.kind}, not {' or '.join(kinds)}; load it with load_{entry.kind}, or choose from "
-            f"{', '.join(n for k in kinds for n in dataset_names(k))}"
+            f"{name} holds {entry.kind}, not {' or '.join(kinds)}: load it with load_{entry.kind}, or choose one of "
+            f"{', '.join(f'dataset_names({kind!r})' for kind in kinds)}"
         )
     return entry

@@ -85,8 +85,13 @@ def fetch(name: str, root: str | Path, *, revisions: Mapping[str, str] | None = 
     table, source = read_hub(entry, entry.hub, revision)
     root = Path(root).expanduser()
     file = entry.files[0]
-    listed = read_manifest(root)
-    write_table(root / file, table.columns)
-    listed[file] = describe_file(root, file) | {"dataset": entry.title, "source": source, "licence": entry.licence}
-    write_manifest(root, list(listed.values()))
+    try:
+        listed = read_manifest(root)
+        write_table(root / file, table.columns)
+        listed[file] = describe_file(root, file) | {"dataset": entry.title, "source": source, "licence": entry.licence}
+        write_manifest(root, list(listed.values()))
+    except OSError as error:
+        raise DataError(
+            f"cannot write {root / file} ({error.strerror}); free some space or give another root"
+        ) from error
     return root / file

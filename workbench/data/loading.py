@@ -1,5 +1,6 @@
 """load_*: a set by its name in the catalogue, or a file of the user's own."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -7,7 +8,7 @@ from typing import Any, Literal
 from workbench.data import sets
 from workbench.data.catalogue import find
 from workbench.data.entry import DataSet
-from workbench.data.format import DataError, Table, parse_table, read_content
+from workbench.data.format import DataError, Table, parse_table, read_content, read_lines
 from workbench.data.sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.data.sources import check_revisions, read
 
@@ -131,8 +132,8 @@ def _own(
     if path.name.endswith(LINES):
         if kind != "sentences":
             raise DataError(f"{path}: a .txt holds sentences, one a line; {kind} need a .tsv with a header")
-        headed = parse_table(b"sentence\n" + content.replace(b"\r\n", b"\n").replace(b"\t", b" "), str(path))
-        table = Table(headed.columns, headed.where, headed.checksum, first_line=1)
+        lines = [line.replace("\t", " ") for line in read_lines(content.replace(b"\r\n", b"\n"), str(path))]
+        table = Table({"sentence": lines}, str(path), hashlib.sha256(content).hexdigest(), first_line=1)
     else:
         table = parse_table(content.replace(b"\r\n", b"\n"), str(path))
     if kind == "pairs":

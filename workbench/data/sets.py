@@ -102,8 +102,11 @@ def as_sentences(entry: DataSet, table: Table, source: str) -> Sentences:
 def as_pairs(entry: DataSet, table: Table, source: str, *, raw: bool = False) -> Pairs:
     """The scored pairs of `table`; DataError naming the first row with an empty sentence or a gold that cannot be."""
     roles = dict(entry.roles)
+    checksum = table.checksum
     if raw and entry.hub_raw is not None:
         roles |= {role: f"{roles[role]}_raw" for role in ("sentence1", "sentence2")}
+        source += ", text as published"
+        checksum = hashlib.sha256(f"{checksum} raw".encode()).hexdigest()  # one file holds both forms
     labels = table.column(roles["gold"])
     gold = _class_gold(entry, table, labels) if entry.classes else _number_gold(entry, table, labels)
     kept = np.flatnonzero(~np.isnan(gold)).tolist()  # nan only where a label says that there is no gold
@@ -128,7 +131,7 @@ def as_pairs(entry: DataSet, table: Table, source: str, *, raw: bool = False) ->
         rows(_pair_ids(entry, table)),
         entry.scale or (float(gold[kept].min()), float(gold[kept].max())),
         source + (f" ({dropped} rows without a gold label left out)" if dropped else ""),
-        table.checksum,
+        checksum,
         extra,
         dropped,
     )

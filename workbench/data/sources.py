@@ -130,7 +130,8 @@ def read_hub(entry: DataSet, hub: Hub, revision: str) -> tuple[Table, str]:
         ) from error
     table = Table(columns, f"hub {hub.repo}", hashlib.sha256(table_content(columns)).hexdigest(), first_line=2)
     note = f", {hub.note}" if hub.note else ""
-    return table, f"hub {hub.repo} at {commit}{note}" + rows_note(replace(entry, rows=None, hub=hub), len(table))
+    file = f"/{hub.file}" if hub.file else ""
+    return table, f"hub {hub.repo}{file} at {commit}{note}" + rows_note(replace(entry, rows=None, hub=hub), len(table))
 
 
 def _mirrored(hub: Hub) -> Path | None:
