@@ -51,7 +51,23 @@ def socket_disabled_except_loopback() -> object:
     pytest_socket._remove_restrictions()
 
 
-WORDS = "the a cat dog bird chases sees likes red small old quickly in park house today not".split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "bird",
+    "chases",
+    "sees",
+    "likes",
+    "red",
+    "small",
+    "old",
+    "in",
+    "park",
+    "today",
+    "not",
+]
 
 
 @pytest.fixture(scope="session")

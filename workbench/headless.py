@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.config import CONFIGS, SettingError
+from workbench.config import CONFIGS, SettingError, TrainingConfig
 from workbench.config.machinery import unknown_name
-from workbench.data import check
+from workbench.data import DataError, check
+from workbench.data.loading import own_file
 from workbench.files import RunError, explained
 from workbench.paths import project_path
 from workbench.runs import Run
@@ -42,9 +43,7 @@ def run_method(
     if (path / "metrics.json").is_file():
         _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
         return Run(path)
-    missing = check([config.train, config.dev, *config.suites], only_missing=True)
-    if missing:
-        raise RunError("data that this run needs cannot be used:\n" + "\n".join(missing))
+    _check_data(config)
     with explained(path):
         path.mkdir(parents=True, exist_ok=True)
     parameters = {"profile": profile, "seed": config.seed, "overrides": dict(overrides or {}), "runs_root": str(root)}
@@ -53,6 +52,19 @@ def run_method(
     if not run.finished:
         raise RunError(f"the notebook ended, but {path} has no metrics.json; look at {path / 'notebook.ipynb'}")
     return run
+
+
+def _check_data(config: TrainingConfig) -> None:
+    """Raises DataError when a set that the run needs cannot be used; what only the hub has is not asked for."""
+    problems = []
+    for name in dict.fromkeys([config.train, config.dev, *config.suites]):
+        if own_file(name) is not None:
+            continue  # read, and checked, by the notebook before it trains
+        row = check([name]).iloc[0]
+        if row["problem"] and not row["rows"]:
+            problems.append(f"{name}: {row['problem']}")
+    if problems:
+        raise DataError("\n".join(problems))
 
 
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
@@ -82,7 +94,6 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
                 progress_bar=False,
                 log_output=True,
                 start_timeout=_START_TIMEOUT,
-                cwd=str(output.parent),
             )
         except PapermillException as problem:
             name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
