@@ -18,7 +18,6 @@ from workbench.runs import Run
 
 _LOG = logging.getLogger("workbench")
 
-NOTEBOOKS = {"simcse": "10_simcse.ipynb"}
 _START_TIMEOUT = 120  # seconds for a kernel to answer; a cell itself may take as long as it needs
 
 
@@ -47,11 +46,19 @@ def run_method(
     with explained(path):
         path.mkdir(parents=True, exist_ok=True)
     parameters = {"profile": profile, "seed": config.seed, "overrides": dict(overrides or {}), "runs_root": str(root)}
-    execute(project_path("notebooks") / NOTEBOOKS[method], path / "notebook.ipynb", parameters)
+    execute(notebook_of(method), path / "notebook.ipynb", parameters)
     run = Run(path)
     if not run.finished:
         raise RunError(f"the notebook ended, but {path} has no metrics.json; look at {path / 'notebook.ipynb'}")
     return run
+
+
+def notebook_of(method: str) -> Path:
+    """The notebook of a method: the one whose name ends in the method's."""
+    found = sorted(project_path("notebooks").glob(f"[0-9][0-9]_{method}.ipynb"))
+    if len(found) != 1:
+        raise RunError(f"notebooks/ should hold one notebook NN_{method}.ipynb; it holds {len(found)}")
+    return found[0]
 
 
 def _check_data(config: TrainingConfig) -> None:
@@ -111,6 +118,7 @@ def export_html(notebook: Path) -> Path:
     import nbformat
     import plotly.io
     from nbconvert import HTMLExporter
+    from traitlets.config import Config
 
     content = nbformat.read(notebook, as_version=4)
     script: bool = True
@@ -123,12 +131,10 @@ def export_html(notebook: Path) -> Path:
                 data.clear()
                 data["text/html"] = plotly.io.to_html(drawn, full_html=False, include_plotlyjs=script)
                 script = False
-    exporter = HTMLExporter(
-        # Tables and figures before the widget's own view, which needs a network to be drawn in a page.
-        display_data_priority=["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"],
-        exclude_input_prompt=True,
-        exclude_output_prompt=True,
-    )
+    # Tables and figures before the widget's own view, which needs a network to be drawn in a page.
+    order = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
+    settings = Config({"NbConvertBase": {"display_data_priority": order}})
+    exporter = HTMLExporter(config=settings, exclude_input_prompt=True, exclude_output_prompt=True)
     page, _ = exporter.from_notebook_node(content)
     target = notebook.with_suffix(".html")
     with explained(target):

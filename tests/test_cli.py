@@ -1,0 +1,90 @@
+"""The command line: refusals are one clear text, exit codes can be relied on."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench.cli import main
+
+
+def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["workbench", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "simsce"], "did you mean 'simcse'"),
+        (["run", "simcse", "--set", "temprature=1"], "did you mean 'temperature'"),
+        (["run", "simcse", "--set", "temperature"], "give KEY=VALUE"),
+        (["run", "simcse", "--set", "mlp=true", "--set", "mlp=false"], "given twice"),
+        (["run", "simcse", "--set", "train=wrld"], "world"),
+        (["run", "simcse", "--profile", "papr"], "did you mean 'paper'"),
+        (["settings", "simsce"], "did you mean"),
+        (["data", "check", "world-dve"], "world-dev"),
+    ],
+)
+def test_a_refusal_is_one_text_without_a_traceback(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    assert call(*arguments, monkeypatch=monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert words in error
+    assert "Traceback" not in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_runs_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path):
+    assert call("runs", str(tmp_path), monkeypatch=monkeypatch) == 0
+    assert "workbench run simcse" in capsys.readouterr().out
+
+
+def test_the_settings_of_a_method_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    assert call("settings", "simcse", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "temperature" in shown
+    assert "paper-roberta-large" in shown
+
+
+def test_the_bundled_data_is_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    bundled = ["world", "world-train", "world-dev", "world-test", "ladders-all"]
+    assert call("data", "check", *bundled, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out.count("bundled") == len(bundled)
+
+
+@pytest.mark.slow
+def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
+    root = tmp_path / "my runs"
+    small = ["max_steps=2", "eval_steps=2", "train_limit=200", "device=cpu"]
+    command = [sys.executable, "-m", "workbench", "run", "simcse", "--seed", "5", "--runs", str(root), "--html"]
+    command += [part for text in small for part in ("--set", text)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    (run,) = (root / "simcse").iterdir()
+    assert run.name.endswith("-s5")
+    names = {path.name for path in run.iterdir() if not path.name.startswith(".")}
+    files = {"config.json", "history.csv", "scores.csv", "rankings.csv", "metrics.json", "notebook.ipynb"}
+    assert names == files | {"notebook.html", "encoder", "before"}
+    stamp = (run / "metrics.json").stat().st_mtime_ns
+    again = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert again.returncode == 0
+    assert (run / "metrics.json").stat().st_mtime_ns == stamp
+    assert "used as it is" in again.stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path):
+    command = [sys.executable, "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set"]
+    done = subprocess.run([*command, "encoder=no-such-encoder"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no-such-encoder" in done.stderr
+    assert "Traceback" not in done.stderr.split("error:")[-1]
