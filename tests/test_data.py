@@ -209,43 +209,6 @@ def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path) -> None:
         load_suites(SimpleNamespace(suites=["world-test"], revisions={"mteb/sts12": "main"}))
 
 
-def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:
-    text = tmp_path / "my sentences.txt"
-    text.write_bytes(b"one\r\ntwo\twords\n\nthree")
-    assert load_sentences(text).sentences == ["one", "two words", " ", "three"]
-    pairs = tmp_path / "mine.tsv"
-    pairs.write_text("sentence1\tsentence2\tlabel\na\tb\t0\nc\td\t1\n", encoding="utf-8")
-    loaded = load_pairs(str(pairs))
-    assert (loaded.name, loaded.scale) == ("mine", (0.0, 1.0))
-    assert "the range of its own gold" in loaded.source
-    assert load_pairs(pairs, scale=(0.0, 4.0)).scale == (0.0, 4.0)
-    with pytest.raises(DataError, match=r"line 3: label is '1', not a number from 0 to 0.5"):
-        load_pairs(pairs, scale=(0.0, 0.5))
-    assert type(load_training(SimpleNamespace(train=str(pairs)))).__name__ == "Pairs"
-    assert type(load_training(SimpleNamespace(train=str(text)))).__name__ == "Sentences"
-    assert list(load_suites(SimpleNamespace(suites=[str(pairs)]))) == ["mine"]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("absent.tsv", "absent.tsv: no such file"),
-        ("data/mine.csv", "a file of your own is a .tsv"),
-        ("mine.parquet", "convert it"),
-    ],
-)
-def test_a_file_of_another_kind_or_none_is_refused(name: str, text: str) -> None:
-    with pytest.raises(DataError, match=text):
-        load_pairs(name)
-
-
-def test_a_byte_that_is_not_utf8_in_a_users_text_names_the_line_of_that_file(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"one\ncaf\xe9\n")
-    with pytest.raises(DataError, match=r"latin.txt, line 2: byte 0xe9 at position 4"):
-        load_sentences(path)
-
-
 def test_bundled_sets_load_without_a_local_root_and_never_from_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,3 +216,13 @@ def test_every_hub_revision_of_the_catalogue_is_a_whole_commit() -> None:
     assert all(len(hub.revision) == 40 and int(hub.revision, 16) for hub in hubs)
     seven = [f"sts{year}-test" for year in range(12, 17)] + ["stsb-test", "sick-test"]
     assert all(CATALOGUE[name].hub for name in seven)
+
+
+def test_the_readme_names_every_set_and_every_commit() -> None:
+    readme = (Path(__file__).resolve().parent.parent / "data" / "README.md").read_text(encoding="utf-8")
+    for entry in CATALOGUE.values():
+        stem, _, split = entry.name.rpartition("-")
+        named = f"`{entry.name}`" in readme or (f"`{stem}-" in readme and f"`-{split}`" in readme)
+        assert named or entry.name.startswith("sts1"), entry.name
+        for hub in (entry.hub, entry.hub_raw):
+            assert hub is None or f"| {hub.repo} | {hub.revision} |" in readme, hub
