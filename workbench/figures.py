@@ -41,7 +41,7 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
                 x=[best["step"]], y=[100 * best["dev_spearman"]], mode="markers", marker=ring, name=f"{label}: kept"
             )
         known = {"step", "epoch", "learning_rate", "loss", "seconds"}
-        named = [c for c in history.columns if c not in known and not c.startswith("dev_")]
+        named = [c for c in history.columns if c not in known and not c.startswith(("dev_", "observed_"))]
         losses = history.dropna(subset=["loss"])
         for dash, column in zip(["dot", "dash", "dashdot", "longdash"], named if terms else ["loss"], strict=False):
             line = {"color": colour, "dash": dash, "width": 1}

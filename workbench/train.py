@@ -58,7 +58,7 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
         checkpoint = newest_checkpoint(folder)
         step = _step_of(checkpoint) if checkpoint else 0
         record = _Record(method, dev, folder, from_step=step, run=run)
-        trainer = _Trainer(method, len(data), folder, record)
+        trainer = _Trainer(method, method.examples(data), folder, record)
         if run is not None and process_rank() == 0:
             run.record(device=_device_name(method), precision=method.encoder.precision, threads=torch.get_num_threads())
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -178,6 +178,7 @@ class _Record(transformers.TrainerCallback):
             learning_rate=logs["learning_rate"],
             loss=logs["loss"],
             **{name: value for name, value in terms.items() if len(terms) > 1 or name != "loss"},
+            **{f"observed_{name}": value for name, value in self.method.observations().items()},
         )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:

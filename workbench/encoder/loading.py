@@ -20,9 +20,9 @@ def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn
     dropout: rate for hidden states and attention in place of the checkpoint's own; None keeps them.
     Raises EncoderError when the configuration is unknown or any weight of the backbone is missing or has another shape.
     """
-    config = _load_config(checkpoint)
+    config = load_config(checkpoint)
     if dropout is not None:
-        _set_dropout(config, dropout)
+        set_dropout(config, dropout)
     model_class: Any = MODEL_MAPPING.get(type(config), None)
     options: dict[str, Any] = {}
     if inspect.isclass(model_class) and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
@@ -105,7 +105,7 @@ def token_limit(backbone: Any, tokenizer: Any) -> int:
     return tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
 
 
-def _load_config(checkpoint: Checkpoint) -> Any:
+def load_config(checkpoint: Checkpoint) -> Any:
     try:
         with quiet():
             config = AutoConfig.from_pretrained(
@@ -123,7 +123,7 @@ def _load_config(checkpoint: Checkpoint) -> Any:
     return config
 
 
-def _set_dropout(config: Any, rate: float) -> None:
+def set_dropout(config: Any, rate: float) -> None:
     if not 0.0 <= rate < 1.0:
         raise EncoderError(
             f"dropout is {rate}; it is a probability: 0 <= dropout < 1, or None for the checkpoint's own"

@@ -35,7 +35,7 @@ class Method(nn.Module):
             raise TypeError(f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}")
         set_seed(config.seed)
         self.config = config
-        self.encoder = Encoder.from_pretrained(
+        self.encoder = self.load_encoder(
             config.encoder,
             pooling=config.pooling,
             max_tokens=config.max_tokens,
@@ -45,9 +45,17 @@ class Method(nn.Module):
             dropout=config.dropout,
         )
 
+    def load_encoder(self, name: str, **options: Any) -> Encoder:
+        """The encoder called `name`, at the start and again when its weights are restored."""
+        return Encoder.from_pretrained(name, **options)
+
     def prepare(self, data: Any) -> None:
         """Reads the training set once, before the first step: tokens, frozen teachers, corpus statistics."""
         raise NotImplementedError
+
+    def examples(self, data: Any) -> int:
+        """How many examples the prepared set makes; an epoch passes each once, and `collate` gets their numbers."""
+        return len(data)
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """The batch of these rows of the prepared training set, on the CPU."""
@@ -56,6 +64,10 @@ class Method(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Loss terms by name, weighted: the trainer minimises their sum and logs each."""
         raise NotImplementedError
+
+    def observations(self) -> dict[str, float]:
+        """What deserves a column of the history beside the losses: shares and counts since this was last asked."""
+        return {}
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         """Unit rows, float32, on the CPU, in the order given; their dot product is the method's similarity."""
@@ -72,7 +84,7 @@ class Method(nn.Module):
 
     def restore(self, folder: str | Path) -> None:
         """Takes back the weights that `save` wrote."""
-        saved = Encoder.from_pretrained(str(folder), pooling=self.config.pooling, device="cpu", precision="fp32")
+        saved = self.load_encoder(str(folder), pooling=self.config.pooling, device="cpu", precision="fp32")
         self.encoder.backbone.load_state_dict(saved.backbone.state_dict())
 
 
