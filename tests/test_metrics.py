@@ -1,0 +1,224 @@
+"""Metrics against their definitions as loops, against SciPy and scikit-learn, and on the real STS-B."""
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau, rankdata, spearmanr
+from sklearn.metrics import ndcg_score
+
+from workbench import metrics
+from workbench.data import load_pairs
+
+
+def numbers(n: int, seed: int, kinds: int | None = None) -> np.ndarray:
+    draw = np.random.default_rng(seed)
+    return draw.random(n) if kinds is None else draw.integers(kinds, size=n).astype(float)
+
+
+SIZES = pytest.mark.parametrize(("n", "kinds"), [(2, None), (9, 3), (60, None), (60, 4), (1000, 6)])
+
+
+@SIZES
+def test_spearman_and_kendall_equal_scipy(n: int, kinds: int | None) -> None:
+    gold, predicted = numbers(n, 0, kinds), numbers(n, 1, kinds)
+    assert metrics.spearman(gold, predicted) == pytest.approx(spearmanr(gold, predicted).statistic, abs=1e-12)
+    assert metrics.kendall(gold, predicted) == pytest.approx(kendalltau(gold, predicted).statistic, abs=1e-12)
+    assert np.array_equal(metrics.average_ranks(gold), rankdata(gold))
+
+
+def test_spearman_by_hand_with_a_tie() -> None:
+    # Ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: covariance 4.5, variances 4.5 and 5.
+    assert metrics.spearman([0, 1, 1, 2], [1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(4.5 * 5), abs=1e-15)
+
+
+def test_kendall_equals_counting_pairs() -> None:
+    gold, predicted = numbers(12, 0, 4), numbers(12, 1, 4)
+    signs = [
+        (np.sign(gold[i] - gold[j]), np.sign(predicted[i] - predicted[j]))
+        for i, j in itertools.combinations(range(12), 2)
+    ]
+    total = math.sqrt(sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs))
+    assert metrics.kendall(gold, predicted) == pytest.approx(sum(a * b for a, b in signs) / total, abs=1e-12)
+
+
+@SIZES
+def test_linear_ndcg_equals_scikit_learn_with_ties(n: int, kinds: int | None) -> None:
+    gold, predicted = numbers(n, 2, 5), numbers(n, 3, kinds)
+    assert metrics.ndcg(gold, predicted) == pytest.approx(ndcg_score([gold], [predicted]), abs=1e-12)
+    assert metrics.ndcg(gold, predicted, gain="exponential") == pytest.approx(
+        ndcg_score([2**gold - 1], [predicted]), abs=1e-12
+    )
+
+
+def test_ndcg_by_hand() -> None:
+    best = 3 / math.log2(2) + 1 / math.log2(3)
+    assert metrics.ndcg([3, 1, 0], [0.1, 0.9, 0.5]) == pytest.approx((1 + 3 / math.log2(4)) / best, abs=1e-15)
+    tied = 2 / math.log2(2) + 2 / math.log2(3)  # 3 and 1 share places 1 and 2
+    assert metrics.ndcg([3, 1, 0], [0.9, 0.9, 0.5]) == pytest.approx(tied / best, abs=1e-15)
+
+
+def test_a_perfect_order_scores_one_and_a_reversed_one_minus_one() -> None:
+    gold = numbers(50, 0)
+    assert metrics.spearman(gold, gold**3) == metrics.kendall(gold, gold**3) == metrics.ndcg(gold, gold**3) == 1
+    assert metrics.spearman(gold, -gold) == metrics.kendall(gold, -gold) == -1
+
+
+def test_undefined_is_nan_without_a_warning() -> None:
+    some, flat = [1.0, 2.0, 3.0], [1.0, 1.0, 1.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in (
+            metrics.spearman(some, flat),
+            metrics.spearman(flat, some),
+            metrics.spearman([], []),
+            metrics.kendall(flat, some),
+            metrics.kendall([1.0], [1.0]),
+            metrics.ndcg([0.0, 0.0], [1.0, 2.0]),
+            metrics.ndcg([1.0], [1.0]),
+            metrics.alignment(np.zeros((1, 3)), np.ones((1, 3))),
+            metrics.alignment(np.empty((0, 3)), np.empty((0, 3))),
+            metrics.uniformity(np.ones((1, 3))),
+            metrics.spearman_by_subset(some + some, some + flat, list("aaabbb"), how="mean"),
+            metrics.seed_spread([0.5]).std,
+            metrics.bootstrap_interval(some, flat, samples=3).low,
+            metrics.permutation_test(some, some, flat, samples=3).p_value,
+            metrics.mean_kendall({}, []).mean,
+        ):
+            assert math.isnan(value)
+
+
+def test_subset_aggregations_by_hand() -> None:
+    gold, predicted = [1, 2, 3, 1, 2], [1, 2, 3, 9, 8]
+    subset = list("aaabb")
+    assert metrics.spearman_by_subset(gold, predicted, subset, how="mean") == pytest.approx(0.0, abs=1e-15)
+    assert metrics.spearman_by_subset(gold, predicted, subset, how="wmean") == pytest.approx(0.2, abs=1e-15)
+    assert metrics.spearman_by_subset(gold, predicted, subset) == metrics.spearman(gold, predicted)
+    assert metrics.spearman_by_subset(gold, predicted, None, how="mean") == metrics.spearman(gold, predicted)
+
+
+def test_alignment_and_uniformity_equal_loops_whatever_the_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    a, b = draw.normal(size=(2, 11, 4))
+    u, v = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (a, b))
+    assert metrics.alignment(a, b * 5) == pytest.approx(
+        sum(math.dist(x, y) ** 2 for x, y in zip(u, v, strict=True)) / 11
+    )
+    pairs = [math.exp(-2 * math.dist(u[i], u[j]) ** 2) for i, j in itertools.combinations(range(11), 2)]
+    expected = math.log(sum(pairs) / len(pairs))
+    for block in (1024, 3):
+        monkeypatch.setattr("workbench.metrics.geometry._BLOCK", block)
+        assert metrics.uniformity(a * 7) == pytest.approx(expected, abs=1e-12)
+    assert metrics.uniformity([[1.0, 0.0], [-2.0, 0.0]]) == pytest.approx(-8, abs=1e-12)
+    assert metrics.uniformity([[1.0, 0.0], [3.0, 0.0]]) == pytest.approx(0, abs=1e-12)
+
+
+def test_groups_take_either_side_once_and_keep_repeated_pairs() -> None:
+    first, second = ["q", "t", "q", "q", "q", "x"], ["a", "q", "q", "b", "b", "a"]
+    groups = metrics.ranking_groups(first, second, [0, 1, 2, 3, 4, 5])
+    assert list(groups) == ["q"]
+    group = groups["q"]
+    assert list(group) == ["a", "t", "q", "b", "b"]
+    assert len(group) == 5
+    assert group.pairs.tolist() == [0, 1, 2, 3, 4]
+    assert group.gold.tolist() == [0, 1, 2, 3, 4]
+    assert len(metrics.ranking_groups(first, second, range(6), either_side=False)["q"]) == 4
+    assert list(metrics.ranking_groups(first, second, range(6), more_than=1)) == ["q", "a", "b"]
+
+
+def test_group_means_leave_out_and_count_what_is_undefined() -> None:
+    groups = metrics.ranking_groups(["p"] * 3 + ["q"] * 3, list("abcdef"), [0, 1, 2, 0, 0, 0], more_than=2)
+    predicted = [1, 3, 2, 1, 2, 3]
+    kcc, gain = metrics.mean_kendall(groups, predicted), metrics.mean_ndcg(groups, predicted)
+    assert (kcc.mean, kcc.defined, kcc.undefined) == (pytest.approx(1 / 3, abs=1e-15), 1, 1)
+    assert (gain.mean, gain.undefined) == (pytest.approx(metrics.ndcg([0, 1, 2], [1, 3, 2]), abs=1e-15), 1)
+
+
+@pytest.mark.parametrize(("split", "either", "first_only"), [("test", 19, 12), ("dev", 5, 1), ("train", 47, 15)])
+def test_stsb_has_the_known_number_of_queries(split: str, either: int, first_only: int, real_data: Path) -> None:
+    pairs = load_pairs(f"stsb-{split}")
+    sides = pairs.sentence1, pairs.sentence2, pairs.gold
+    assert len(metrics.ranking_groups(*sides)) == either
+    assert len(metrics.ranking_groups(*sides, either_side=False)) == first_only
+    if split == "test":
+        assert metrics.mean_kendall(metrics.ranking_groups(*sides), np.arange(len(pairs.gold))).undefined == 1
+
+
+def test_stsb_as_a_whole_has_116_queries(real_data: Path) -> None:
+    parts = [load_pairs(f"stsb-{split}") for split in ("train", "dev", "test")]
+    columns = [list(itertools.chain(*(getattr(p, name) for p in parts))) for name in ("sentence1", "sentence2", "gold")]
+    assert len(metrics.ranking_groups(*columns)) == 116
+
+
+def test_a_bootstrap_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    # Gaussian pairs with Pearson .5 have Spearman (6 / pi) asin(.25). 120 experiments at 90%: 108 +- 3 * 3.3, and
+    # percentile intervals of 60 draws of 60 pairs run some points short.
+    truth, draw, covered = 6 / math.pi * math.asin(0.25), np.random.default_rng(0), 0
+    for seed in range(120):
+        x = draw.normal(size=60)
+        y = 0.5 * x + math.sqrt(0.75) * draw.normal(size=60)
+        interval = metrics.bootstrap_interval(x, y, samples=60, level=0.9, seed=seed)
+        covered += interval.low <= truth <= interval.high
+    assert 92 <= covered <= 118
+
+
+def test_paired_tests_see_a_difference_and_do_not_invent_one() -> None:
+    draw = np.random.default_rng(1)
+    gold = draw.random(300)
+    good, bad, like_good = (gold + s * draw.normal(size=300) for s in (0.1, 0.4, 0.1))
+    better = metrics.paired_bootstrap(gold, good, bad, samples=200)
+    assert 0 < better.low < better.value == metrics.spearman(gold, good) - metrics.spearman(gold, bad) < better.high
+    assert metrics.permutation_test(gold, good, np.exp(9 * bad), samples=200).p_value == pytest.approx(1 / 201)
+    same = metrics.paired_bootstrap(gold, good, like_good, samples=200)
+    assert same.low < 0 < same.high
+    assert metrics.permutation_test(gold, good, like_good, samples=200).p_value > 0.05
+    assert metrics.permutation_test(gold, good, good**3, samples=20).p_value == 1  # one order, two scales
+
+
+def test_p_values_are_uniform_when_nothing_differs() -> None:
+    draw, values = np.random.default_rng(2), []
+    for seed in range(150):
+        gold = draw.random(30)
+        first, second = (gold + 0.3 * draw.normal(size=30) for _ in range(2))
+        values.append(metrics.permutation_test(gold, first, second, samples=19, seed=seed).p_value)
+    # Binomial(150, .1): 15 +- 3 standard deviations of 3.7.
+    assert 4 <= sum(value <= 0.1 for value in values) <= 26
+
+
+def test_resampling_repeats_with_its_seed() -> None:
+    gold, first, second = numbers(40, 0), numbers(40, 1), numbers(40, 2)
+    for test in (metrics.paired_bootstrap, metrics.permutation_test):
+        assert test(gold, first, second, samples=20, seed=5) == test(gold, first, second, samples=20, seed=5)
+    intervals = {metrics.bootstrap_interval(gold, first, samples=20, seed=seed) for seed in (5, 5, 6)}
+    assert len(intervals) == 2
+
+
+def test_seed_spread_by_hand() -> None:
+    assert metrics.seed_spread([1.0, 2.0, 3.0]) == (2.0, 1.0, 3)
+
+
+MISTAKES = {
+    "equally long": lambda: metrics.spearman([1, 2], [1, 2, 3]),
+    "predicted holds nan in 1 of 2": lambda: metrics.kendall([1, 2], [1, math.nan]),
+    "gain is 'log'": lambda: metrics.ndcg([1, 2], [1, 2], gain="log"),
+    "gold holds -1": lambda: metrics.ndcg([-1, 2], [1, 2]),
+    "how is 'max'": lambda: metrics.spearman_by_subset([1], [1], ["a"], how="max"),
+    "subset has 1 entries for 2": lambda: metrics.spearman_by_subset([1, 2], [1, 2], ["a"], how="mean"),
+    "a has shape": lambda: metrics.alignment([1.0], [1.0]),
+    "one row a pair in both": lambda: metrics.alignment([[1.0]], [[1.0], [2.0]]),
+    "nan or infinity": lambda: metrics.uniformity([[math.inf], [1.0]]),
+    "2 and 1 sentences": lambda: metrics.ranking_groups(["a", "b"], ["a"], [1.0, 2.0]),
+    "more_than is -1": lambda: metrics.ranking_groups(["a"], ["b"], [1.0], more_than=-1),
+    "at least one sample": lambda: metrics.bootstrap_interval([1, 2], [1, 2], samples=0),
+    "one number a seed": lambda: metrics.seed_spread([[1.0]]),
+}
+
+
+@pytest.mark.parametrize(("text", "call"), MISTAKES.items(), ids=MISTAKES.keys())
+def test_a_mistake_is_named_with_its_cure(text: str, call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=text):
+        call()

@@ -1,0 +1,36 @@
+"""What the field measures, in numpy: correlations in [-1, 1], nan where undefined, never a made-up 0."""
+
+from workbench.metrics.correlation import average_ranks, kendall, ndcg, spearman, spearman_by_subset
+from workbench.metrics.geometry import alignment, uniformity
+from workbench.metrics.groups import GroupMean, RankingGroup, mean_kendall, mean_ndcg, ranking_groups
+from workbench.metrics.significance import (
+    Interval,
+    PermutationTest,
+    Spread,
+    bootstrap_interval,
+    paired_bootstrap,
+    permutation_test,
+    seed_spread,
+)
+
+__all__ = [
+    "GroupMean",
+    "Interval",
+    "PermutationTest",
+    "RankingGroup",
+    "Spread",
+    "alignment",
+    "average_ranks",
+    "bootstrap_interval",
+    "kendall",
+    "mean_kendall",
+    "mean_ndcg",
+    "ndcg",
+    "paired_bootstrap",
+    "permutation_test",
+    "ranking_groups",
+    "seed_spread",
+    "spearman",
+    "spearman_by_subset",
+    "uniformity",
+]
