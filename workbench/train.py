@@ -62,13 +62,25 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
         if run is not None and process_rank() == 0:
             run.record(device=_device_name(method), precision=method.encoder.precision, threads=torch.get_num_threads())
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        method.to("cpu" if config.device == "cpu" else method.encoder.device)
+        if process_count() > 1:
+            torch.distributed.barrier()  # the first process may still be writing the best encoder
         if dev is not None:
             method.restore(folder / "encoder")
-        elif run is not None:
+        elif run is not None and process_rank() == 0:
             record.keep_encoder({})
         method.eval()
-        return record.history.table()
+        return record.history.table() if record.history is not None else pd.DataFrame()
+
+
+class _Wrapped(nn.Module):
+    """A method as the Trainer's model: the Trainer would write into the settings of a model that has a `config`."""
+
+    def __init__(self, method: Method) -> None:
+        super().__init__()
+        self.method = method
+
+    def forward(self, batch: dict[str, Any]) -> dict[str, Tensor]:
+        return self.method(batch)
 
 
 class _Trainer(transformers.Trainer):
@@ -80,7 +92,7 @@ class _Trainer(transformers.Trainer):
         # The training set is row numbers: the method holds the rows themselves, tokenised once.
         rows = torch.utils.data.TensorDataset(torch.arange(examples))
         super().__init__(
-            model=method,
+            model=_Wrapped(method),
             args=arguments,
             train_dataset=rows,
             data_collator=lambda items: method.collate([int(item[0]) for item in items]),
@@ -203,11 +215,18 @@ class _Record(transformers.TrainerCallback):
         if self.progress:
             self.progress.close()
 
-    def keep_encoder(self, metrics: dict[str, float]) -> None:
+    def keep_encoder(self, results: dict[str, float]) -> None:
         """Writes the encoder as it is now."""
         config = self.method.config
-        facts = {"base_model": config.encoder, "datasets": [config.train], "method": config.method, "metrics": metrics}
-        self.method.save(self.folder / "encoder", card=facts)
+        card = {
+            "title": f"{type(self.method).__name__} on {config.train}, seed {config.seed}",
+            "description": f"Trained with {type(self.method).__name__} from {config.encoder}, settings {config.digest()}.",
+            "base_model": config.encoder,
+            "datasets": [config.train],
+            "tags": [config.method],
+            "results": {f"Spearman on {name}": value for name, value in results.items()},
+        }
+        self.method.save(self.folder / "encoder", card=card)
 
     def _measure(self, step: int) -> None:
         if self.dev is None or not self.first:

@@ -1,0 +1,274 @@
+"""Training: reproducible, resumable after a kill, the same in several processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from workbench.config import SimCSEConfig
+from workbench.data import Pairs, Sentences
+from workbench.evaluate import evaluate
+from workbench.files import RunError
+from workbench.methods.simcse import SimCSE
+from workbench.runs import Run
+from workbench.train import TrainingError, fit, newest_checkpoint
+
+
+@pytest.fixture
+def sentences(tiny_sentences: list[str]) -> Sentences:
+    return Sentences("tiny", tiny_sentences, "made here", "0")
+
+
+@pytest.fixture
+def dev(tiny_sentences: list[str]) -> Pairs:
+    first, second = tiny_sentences[:20], tiny_sentences[20:40]
+    shared = [len(set(a.split()) & set(b.split())) for a, b in zip(first, second, strict=True)]
+    ids = [str(number) for number in range(20)]
+    return Pairs("tiny-dev", first, second, np.asarray(shared, float), None, ids, (0.0, 7.0), "made here", "1")
+
+
+def config(encoder: Path, seed: int = 0, **overrides: object) -> SimCSEConfig:
+    small = {"encoder": str(encoder), "batch_size": 8, "max_steps": 6, "eval_steps": 2, "save_steps": 2, "log_steps": 1}
+    return SimCSEConfig.from_parameters("demo", seed, small | {"device": "cpu"} | overrides)
+
+
+def weights(method: SimCSE) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in method.state_dict().items()}
+
+
+def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_training_changes_every_trained_weight(tiny_encoder: Path, sentences: Sentences):
+    method = SimCSE(config(tiny_encoder))
+    before = weights(method)
+    fit(method, sentences)
+    after = weights(method)
+    still = [name for name, value in after.items() if torch.equal(before[name], value)]
+    # A bias of keys has no gradient: softmax does not see it. Nothing else may stay.
+    assert all("key.bias" in name for name in still), still
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs
+):
+    def train(seed: int) -> tuple[dict[str, torch.Tensor], pd.DataFrame]:
+        method = SimCSE(config(tiny_encoder, seed))
+        return weights(method), fit(method, sentences, dev).drop(columns="seconds")
+
+    first, again, other = train(0), train(0), train(1)
+    assert same(first[0], again[0])
+    pd.testing.assert_frame_equal(first[1], again[1])
+    assert not first[1]["loss"].equals(other[1]["loss"])
+
+
+def test_the_history_has_a_row_a_logged_step_with_every_term(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
+    history = fit(SimCSE(config(tiny_encoder)), sentences, dev)
+    assert history["step"].tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert history["dev_spearman"].notna().tolist() == [True, False, True, False, True, False, True]
+    trained = history[history["step"] > 0]
+    np.testing.assert_allclose(trained["loss"], trained["info_nce"], rtol=1e-6)
+    assert trained["learning_rate"].is_monotonic_decreasing
+
+
+def test_the_checkpoint_kept_is_the_best_on_dev(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path):
+    settings = config(tiny_encoder, learning_rate=0.01)
+    run = Run.create(settings, tmp_path)
+    method = SimCSE(settings)
+    history = fit(method, sentences, dev, run=run)
+    from workbench.evaluate import dev_values
+
+    best = history.loc[history["step"] > 0, "dev_spearman"].max()
+    assert dev_values(method, dev)["dev_spearman"] == pytest.approx(best, abs=1e-6)
+
+
+def train_and_finish(settings: SimCSEConfig, sentences: Sentences, dev: Pairs, root: Path) -> Run:
+    run = Run.create(settings, root)
+    method = SimCSE(settings)
+    fit(method, sentences, dev, run=run)
+    evaluate(method.encode, {"tiny-dev": dev}, run=run)
+    return run
+
+
+def test_a_finished_run_is_not_trained_again(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path):
+    settings = config(tiny_encoder)
+    run = train_and_finish(settings, sentences, dev, tmp_path)
+    stamp = (run.path / "history.csv").stat().st_mtime_ns
+    method = SimCSE(settings)
+    fit(method, sentences, dev, run=run)
+    assert (run.path / "history.csv").stat().st_mtime_ns == stamp
+    kept = load_file(run.path / "encoder" / "model.safetensors")
+    assert all(torch.equal(method.encoder.backbone.state_dict()[name], value) for name, value in kept.items())
+
+
+def test_a_half_written_checkpoint_is_not_resumed_from(tmp_path: Path):
+    for step, whole in ((2, True), (4, True), (10, False)):
+        folder = tmp_path / "checkpoint" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        if whole:
+            (folder / "complete").touch()
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.name == "checkpoint-4"
+
+
+KILLED = """
+import sys, numpy as np
+from workbench.config import SimCSEConfig
+from workbench.data import Pairs, Sentences
+from workbench.methods.simcse import SimCSE
+from workbench.runs import Run
+from workbench.train import fit
+import json
+job = json.loads(open(sys.argv[1]).read())
+settings = SimCSEConfig.from_parameters("demo", 0, job["settings"])
+data = Sentences("tiny", job["sentences"], "made here", "0")
+dev = Pairs("tiny-dev", *job["pairs"], np.asarray(job["gold"]), None, [str(i) for i in range(20)], (0.0, 7.0), "", "")
+method = SimCSE(settings)
+fit(method, data, dev, run=Run.create(settings, job["root"]))
+"""
+
+
+def launch(job: dict, folder: Path) -> "subprocess.Popen[bytes]":
+    file = folder / "job.json"
+    file.write_text(json.dumps(job))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-c", KILLED, str(file)], env=environment, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_weights(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path):
+    settings = {"encoder": str(tiny_encoder), "batch_size": 8, "max_steps": 60, "eval_steps": 5, "save_steps": 5}
+    settings |= {"log_steps": 5, "device": "cpu"}
+    job = {"settings": settings, "sentences": sentences.sentences, "pairs": [dev.sentence1, dev.sentence2]}
+    job |= {"gold": dev.gold.tolist()}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    for folder in (whole, killed):
+        folder.mkdir()
+    assert launch(job | {"root": str(whole)}, whole).wait(300) == 0
+    path = Run.create(SimCSEConfig.from_parameters("demo", 0, settings), whole).path.relative_to(whole)
+    process = launch(job | {"root": str(killed)}, killed)
+    deadline = time.monotonic() + 120
+    while newest_checkpoint(killed / path) is None:
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    at_kill = newest_checkpoint(killed / path)
+    assert at_kill is not None
+    assert int(at_kill.name.split("-")[1]) < 60
+    assert launch(job | {"root": str(killed)}, killed).wait(300) == 0
+    for name in ("encoder/model.safetensors", "checkpoint/checkpoint-60/model.safetensors"):
+        assert same(load_file(whole / path / name), load_file(killed / path / name)), name
+    columns = ["step", "loss", "info_nce", "dev_spearman"]
+    one, two = (pd.read_csv(folder / path / "history.csv")[columns] for folder in (whole, killed))
+    pd.testing.assert_frame_equal(one, two)
+
+
+GRADIENT = """
+import json, sys, torch, torch.distributed as dist
+from workbench.config import SimCSEConfig
+from workbench.data import Sentences
+from workbench.methods.simcse import SimCSE
+job = json.loads(open(sys.argv[1]).read())
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+method = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"])).train()
+method.prepare(Sentences("tiny", job["sentences"], "", ""))
+model = torch.nn.parallel.DistributedDataParallel(method)
+rows = list(range(8))[rank * 8 // world : (rank + 1) * 8 // world]
+sum(model(method.collate(rows)).values()).backward()
+if rank == 0:
+    torch.save({n: p.grad for n, p in method.named_parameters()}, job["out"])
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
+    settings = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8, "temperature": 0.5}
+    method = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).train()
+    method.prepare(sentences)
+    sum(method(method.collate(list(range(8)))).values()).backward()
+    alone = {name: parameter.grad for name, parameter in method.named_parameters()}
+    job = {"settings": settings, "sentences": sentences.sentences, "out": str(tmp_path / "gradient.pt")}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    (tmp_path / "gradient.py").write_text(GRADIENT)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*launcher, str(tmp_path / "gradient.py"), str(tmp_path / "job.json")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    together = torch.load(tmp_path / "gradient.pt", weights_only=True)
+    largest = max(float(value.abs().max()) for value in alone.values() if value is not None)
+    assert largest > 1e-3
+    for name, value in alone.items():
+        torch.testing.assert_close(together[name], value, rtol=1e-4, atol=1e-6 * largest, msg=name)
+
+
+def test_one_sentence_cannot_be_trained_on(tiny_encoder: Path):
+    with pytest.raises(ValueError, match="at least 2"):
+        fit(SimCSE(config(tiny_encoder)), Sentences("one", ["the cat"], "made here", "0"))
+
+
+def test_a_batch_of_identical_sentences_is_harmless(tiny_encoder: Path, dev: Pairs):
+    history = fit(SimCSE(config(tiny_encoder)), Sentences("same", ["the cat"] * 32, "made here", "0"), dev)
+    assert np.isfinite(history["loss"].dropna()).all()
+
+
+def test_empty_and_endless_sentences_are_trained_on(tiny_encoder: Path):
+    texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4
+    history = fit(SimCSE(config(tiny_encoder)), Sentences("odd", texts, "made here", "0"))
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_dev_gold_that_is_all_equal_is_nan_and_training_ends(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
+    flat = Pairs("flat", dev.sentence1, dev.sentence2, np.full(20, 3.0), None, dev.pair_id, (0.0, 5.0), "", "")
+    history = fit(SimCSE(config(tiny_encoder)), sentences, flat)
+    assert history["dev_spearman"].isna().all()
+
+
+def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences: Sentences, monkeypatch):
+    method = SimCSE(config(tiny_encoder))
+    monkeypatch.setattr(
+        SimCSE, "forward", lambda self, batch: {"info_nce": self.head.linear.weight.sum() * float("nan")}
+    )
+    with pytest.raises(TrainingError, match=r"loss is nan at step 1 .* lower the learning rate"):
+        fit(method, sentences)
+
+
+def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
+    with pytest.raises(TrainingError, match="by name"):
+        fit(SimCSE(config(tiny_encoder, processes=2)), sentences, dev)
+
+
+@pytest.mark.slow
+def test_a_run_in_two_processes_trains_and_can_be_loaded(tmp_path: Path):
+    small = {"processes": 2, "max_steps": 3, "eval_steps": 3, "device": "cpu", "train_limit": 64, "batch_size": 8}
+    settings = SimCSEConfig.from_parameters("demo", 0, small)
+    from workbench.data import load_pairs, load_training
+
+    run = Run.create(settings, tmp_path)
+    method = SimCSE(settings)
+    history = fit(method, load_training(settings), load_pairs(settings.dev), run=run)
+    assert history["step"].iloc[-1] == 3
+    kept = load_file(run.path / "encoder" / "model.safetensors")
+    assert all(torch.equal(method.encoder.backbone.state_dict()[name], value) for name, value in kept.items())
+
+
+def test_training_where_nothing_can_be_written_says_so(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
+    (tmp_path / "runs").write_text("a file, not a folder")
+    with pytest.raises(RunError, match="cannot write"):
+        Run.create(config(tiny_encoder), tmp_path / "runs")
