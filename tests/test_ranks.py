@@ -152,7 +152,7 @@ MISTAKES = {
     "differ in width": lambda: ranks.rank_similarity(unit_rows(2, 3), unit_rows(2, 4), unit_rows(9, 3)),
     "embed the corpus": lambda: ranks.similarity_lists(unit_rows(2, 3), unit_rows(9, 4)),
     "how is 'cosine'": lambda: ranks.rank_similarity(*unit_rows(27, 3).split(9), how="cosine"),
-    "scores holds nan in 1 of 3": lambda: ranks.rank_vectors(torch.tensor([[0.0, math.nan, 1.0]])),
+    "nan in 1 of 1 rows": lambda: ranks.rank_vectors(torch.tensor([[0.0, math.nan, 1.0]])),
 }
 
 

@@ -117,10 +117,10 @@ def one_query(table: pd.DataFrame, query_id: str, suite: str | None = None) -> p
         ValueError: No such query, or several suites have one of this id and `suite` does not say which.
     """
     _require_table(table, "table")
-    rows = table[table["query_id"] == query_id]
+    rows = table.loc[table["query_id"] == query_id]
     if suite is not None:
-        rows = rows[rows["suite"] == suite]
-    suites = rows["suite"].unique().tolist()
+        rows = rows.loc[rows["suite"] == suite]
+    suites = list(dict.fromkeys(rows["suite"]))
     if not suites:
         known = ", ".join(dict.fromkeys(table["query_id"]))
         raise ValueError(f"no query {query_id!r} in {suite or 'the table'}; it has {known[:200] or 'no queries'}")
@@ -147,7 +147,7 @@ def side_by_side(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: st
         raise ValueError("no tables; give at least one, as {label: table}")
     parts = {label: one_query(table, query_id, suite).set_index("target_id") for label, table in tables.items()}
     first_label, first = next(iter(parts.items()))
-    wide = first[["target", "gold"]].copy()
+    wide = first.loc[:, ["target", "gold"]].copy()
     wide["gold rank"] = average_ranks(-first["gold"].to_numpy())
     for label, part in parts.items():
         if set(part.index) != set(first.index) or not part.loc[first.index, "gold"].equals(first["gold"]):
@@ -190,7 +190,7 @@ def disagreements(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
             "query_id": query_id,
             "query": group["query"].iloc[0],
             "disagreement": 1 - kendall(group["score_a"].to_numpy(), group["score_b"].to_numpy()),
-            "largest_move": float((group["rank_a"] - group["rank_b"]).abs().max()),
+            "largest_move": float(np.abs(group["rank_a"].to_numpy() - group["rank_b"].to_numpy()).max()),
             "n": len(group),
         }
         for suite, query_id, group in _queries(_joined(a, b))
@@ -218,4 +218,5 @@ def moved(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     both["rose"] = both["rank_a"] - both["rank_b"]
     both["closer"] = np.sign((both["rank_a"] - best).abs() - (both["rank_b"] - best).abs()).astype(int)
     columns = [*_KEY, "query", "target", "gold", "rank_a", "rank_b", "rose", "closer"]
-    return both[columns].sort_values("rose", key=np.abs, ascending=False, kind="stable", ignore_index=True)
+    order = np.argsort(-np.abs(both["rose"].to_numpy()), kind="stable")
+    return both.loc[:, columns].iloc[order].reset_index(drop=True)

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
-from workbench.losses.arguments import full_precision, require_labels
+from workbench.losses.arguments import full_precision
 
 SIMILARITIES = ("exact", "gaussian")
 _BLOCK = 2**25  # entries of one [sentences, corpus] block: 128 MiB in float32, 256 MiB for its int64 order
@@ -32,22 +31,29 @@ def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     rows, corpus = scores.shape
     order = _ascending(scores)
     ordered = scores.gather(1, order)
+    if bool(ordered[:, -1].isnan().any()):  # nan sorts last: no pass over all scores is needed to find it
+        missing = int(scores.isnan().any(dim=1).sum())
+        raise ValueError(
+            f"scores hold nan in {missing} of {rows} rows; nan has no rank: look for the vector that became nan"
+        )
     middle = (corpus - 1) / 2
     ranks = (torch.arange(corpus, device=scores.device, dtype=scores.dtype) - middle).repeat(rows, 1)
     squares = torch.full((rows,), corpus * (corpus**2 - 1) / 12, dtype=torch.float64, device=scores.device)
-    # Ties are few (two float32 cosines now and then, duplicates): only their runs are visited.
-    tied = pad(ordered[:, 1:] == ordered[:, :-1], (1, 1))
-    row, first = (tied[:, 1:] & ~tied[:, :-1]).nonzero(as_tuple=True)
-    if len(row):
-        last = (tied[:, :-1] & ~tied[:, 1:]).nonzero(as_tuple=True)[1]
-        length = last - first + 1
-        inside = torch.arange(int(length.sum()), device=scores.device)
-        inside = inside - (length.cumsum(0) - length).repeat_interleave(length)
-        place = (row * corpus + first).repeat_interleave(length) + inside
-        ranks.view(-1)[place] = ((first + last) / 2 - middle).to(scores.dtype).repeat_interleave(length)
-        squares.index_add_(0, row, -(length**3 - length).double() / 12)
+    # Ties are few (two float32 cosines now and then, duplicates): only their runs are visited. Place p of the flattened
+    # order is listed when it ties with p + 1; a run of such places is a tie of one item more.
+    tied = torch.zeros_like(scores, dtype=torch.bool)
+    torch.eq(ordered[:, 1:], ordered[:, :-1], out=tied[:, :-1])
+    tied = tied.view(-1).nonzero().squeeze(1)
+    if len(tied):
+        begins = torch.cat([tied.new_ones(1, dtype=torch.bool), tied[1:] != tied[:-1] + 1])
+        first = tied[begins]
+        size = begins.cumsum(0).bincount()[1:] + 1
+        inside = torch.arange(int(size.sum()), device=scores.device) - (size.cumsum(0) - size).repeat_interleave(size)
+        average = (first % corpus + (size - 1) / 2 - middle).to(scores.dtype)
+        ranks.view(-1)[first.repeat_interleave(size) + inside] = average.repeat_interleave(size)
+        squares.index_add_(0, first // corpus, -(size**3 - size).double() / 12)
     norm = squares.sqrt().to(scores.dtype)[:, None]
-    return torch.empty_like(ranks).scatter_(1, order, ranks) / torch.where(norm > 0, norm, 1.0)
+    return torch.empty_like(ranks).scatter_(1, order, ranks).div_(torch.where(norm > 0, norm, 1.0))
 
 
 @full_precision
@@ -69,7 +75,6 @@ def rank_vectors(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     if scores.ndim != 2:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; give a matrix [sentences, corpus]")
     _require_corpus(scores.shape[1])
-    require_labels(scores, "scores")
     with torch.no_grad():
         blocks = scores.detach().split(max(1, _BLOCK // scores.shape[1]))
         return torch.cat([_rank_block(block) for block in blocks])

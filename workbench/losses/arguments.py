@@ -75,10 +75,9 @@ def require_pairs(scores: Tensor, gold: Tensor) -> None:
 
 def require_labels(labels: Tensor, name: str) -> None:
     """Raise when a label is nan: it has no place in any order."""
-    if labels.is_floating_point():
-        missing = int(labels.isnan().sum())
-        if missing:
-            raise ValueError(
-                f"{name} holds nan in {missing} of {labels.numel()} places; every label must be a number: "
-                "drop the unlabelled pairs, or find where a teacher's vector became nan"
-            )
+    missing = labels.isnan()
+    if bool(missing.any()):
+        raise ValueError(
+            f"{name} holds nan in {int(missing.sum())} of {labels.numel()} places; every label must be a number: "
+            "drop the unlabelled pairs, or find where a teacher's vector became nan"
+        )
