@@ -13,7 +13,7 @@ from pretraining import bert_config, load_tokenizer, masked_language_model, read
 
 SENTENCES = Path("data/world/world_sentences.tsv.gz")
 FOLDER = Path("data/models/world-encoder")
-PIECES = 1200
+PIECES = 2000
 
 CARD = """\
 ---

@@ -45,8 +45,8 @@ def domain(name: str, agents: str, places: str, objects: dict[str, str], actions
 
 # Anybody: may act in any domain.
 ANYBODY = concepts(
-    "man/gentleman, woman/lady, boy/lad, girl/lass, grandmother/granny, grandfather/grandpa, "
-    "tourist/visitor, neighbor, volunteer/helper"
+    "man/gentleman, woman/lady, boy/lad, girl/lass, grandmother/granny, grandfather/grandpa, tourist/visitor, "
+    "neighbor, volunteer/helper"
 )
 
 # Done to people in any domain.
@@ -66,9 +66,9 @@ DOMAINS = (
             "dough@food": "bread/loaf, cake, pie/tart, pizza, biscuit/cookie",
             "ware@thing": "pot, pan/skillet, plate/dish, bowl, mug/cup, kettle",
         },
-        "slice/cut/chop: produce, peel: produce, boil/simmer: produce|liquid, stir/mix: liquid, taste/sample: liquid|dough, "
-        "bake: dough, serve: liquid|dough, eat/devour: produce|dough, wash/rinse: ware|produce, scrub/scour: ware, "
-        "pour: liquid, fill: ware",
+        "slice/cut/chop: produce, peel: produce, boil/simmer: produce|liquid, stir/mix: liquid, "
+        "taste/sample: liquid|dough, bake: dough, serve: liquid|dough, eat/devour: produce|dough, "
+        "wash/rinse: ware|produce, scrub/scour: ware, pour: liquid, fill: ware",
     ),
     domain(
         "music",
@@ -79,9 +79,9 @@ DOMAINS = (
             "piece@work": "song/tune, melody, symphony, ballad, anthem/hymn, opera",
             "recording@work": "album/record, concert/gig",
         },
-        "play: instrument|piece, tune/adjust: instrument, compose: piece, record/tape: piece, rehearse/practice: piece, "
-        "sing/hum: piece, release/publish: recording, cancel: recording, announce/promote: recording, smash: instrument, "
-        "polish: instrument",
+        "play: instrument|piece, tune/adjust: instrument, compose: piece, record/tape: piece, "
+        "rehearse/practice: piece, sing/hum: piece, release/publish: recording, cancel: recording, "
+        "announce/promote: recording, smash: instrument, polish: instrument",
     ),
     domain(
         "sport",
@@ -92,8 +92,9 @@ DOMAINS = (
             "event@event": "race, match/game, tournament/championship, final, marathon",
             "prize@thing": "trophy/cup, medal",
         },
-        "kick/boot: ball, throw/toss/hurl: ball, catch/grab: ball, drop: ball|prize, win/clinch: event|prize, lose: event|prize, "
-        "attend: event, start/begin: event, end/finish: event, hold up/raise: prize, dominate: event",
+        "kick/boot: ball, throw/toss/hurl: ball, catch/grab: ball, drop: ball|prize, win/clinch: event|prize, "
+        "lose: event|prize, attend: event, start/begin: event, end/finish: event, hold up/raise: prize, "
+        "dominate: event",
     ),
     domain(
         "farm",
@@ -105,20 +106,22 @@ DOMAINS = (
             "mount@animal": "horse/stallion, donkey/mule, pony, camel",
         },
         "feed: animal|mount, chase/pursue: animal, herd/drive: animal, harvest/reap/gather: crop, plant/sow: crop, "
-        "ride/mount: mount, brush/groom: mount, weigh: animal|crop, sell: animal|mount|crop, store/stockpile: crop, saddle: mount",
+        "ride/mount: mount, brush/groom: mount, weigh: animal|crop, sell: animal|mount|crop, store/stockpile: crop, "
+        "saddle: mount",
     ),
     domain(
         "hospital",
         "doctor/physician, nurse, surgeon, paramedic/medic, pharmacist/druggist, dentist",
-        "in the hospital/at the clinic, in the ambulance, in the ward, in the laboratory/in the lab, in the waiting room",
+        "in the hospital/at the clinic, in the ambulance, in the ward, in the laboratory/in the lab, "
+        "in the waiting room",
         {
             "patient@person": "patient, child/kid, victim/casualty, baby/infant, newcomer",
             "body@body": "wound/injury, knee, shoulder, ankle, tooth, arm, eye",
             "drug@drug": "medicine/medication, vaccine, antibiotic, painkiller, ointment/cream, vitamin",
         },
-        "treat/heal/cure: patient|body, examine/inspect: patient|body, operate on: patient|body, bandage/dress: body, "
-        "prescribe/order: drug, inject/administer: drug, swallow/ingest: drug, recommend/suggest: drug, comfort/console: patient, "
-        "lift/carry: patient, measure: body",
+        "treat/heal/cure: patient|body, examine/inspect: patient|body, operate on: patient|body, "
+        "bandage/dress: body, prescribe/order: drug, inject/administer: drug, swallow/ingest: drug, "
+        "recommend/suggest: drug, comfort/console: patient, lift/carry: patient, measure: body",
     ),
     domain(
         "office",
@@ -129,40 +132,43 @@ DOMAINS = (
             "device@thing": "printer, computer/laptop, telephone/handset, scanner, projector, keyboard",
         },
         "write/draft: document, sign/approve: document, send/mail/dispatch: document, copy/duplicate: document, "
-        "shred/destroy: document, file: document, repair/fix: device, unplug/disconnect: device, install/set up: device, "
-        "use/operate: device, check/verify: document|device",
+        "shred/destroy: document, file: document, repair/fix: device, unplug/disconnect: device, "
+        "install/set up: device, use/operate: device, check/verify: document|device",
     ),
     domain(
         "road",
         "driver/motorist, cyclist/biker, mechanic, policeman/cop, pedestrian/walker, courier/messenger",
         "on the street/on the road, in the garage, on the bridge, at the crossing/at the junction, in the tunnel",
         {
-            "vehicle@thing": "car/automobile, truck/lorry, bus/coach, motorcycle/motorbike, bicycle/bike, van, taxi/cab",
+            "vehicle@thing": "car/automobile, truck/lorry, bus/coach, motorcycle/motorbike, bicycle/bike, van, "
+            "taxi/cab",
             "criminal@person": "thief/robber, smuggler, vandal, burglar, suspect",
             "part@thing": "wheel, brake, engine/motor, tire, mirror",
         },
         "steer: vehicle, park: vehicle, stop/halt: vehicle|criminal, push/shove: vehicle, arrest/detain: criminal, "
-        "replace/change: part, mend/patch: part|vehicle, rent/hire: vehicle, overtake/pass: vehicle, release/free: criminal, "
-        "test: part|vehicle, search: criminal|vehicle",
+        "replace/change: part, mend/patch: part|vehicle, rent/hire: vehicle, overtake/pass: vehicle, "
+        "release/free: criminal, test: part|vehicle, search: criminal|vehicle",
     ),
     domain(
         "school",
         "teacher/instructor, student/pupil, professor/lecturer, librarian, headmaster/principal, janitor/caretaker",
-        "in the classroom, in the library, on the playground, in the cafeteria/in the canteen, in the corridor/in the hallway",
+        "in the classroom, in the library, on the playground, in the cafeteria/in the canteen, "
+        "in the corridor/in the hallway",
         {
             "book@text": "book, novel, dictionary, magazine/journal, textbook, atlas",
             "subject@topic": "history, geometry, chemistry, grammar, physics, poetry",
             "problem@topic": "puzzle/riddle, equation, exercise, exam/test",
             "tool@thing": "pencil, backpack/schoolbag, ruler, eraser, notebook",
         },
-        "read: book, teach/explain: subject|problem, study/learn: subject, borrow: book|tool, return/give back: book|tool, "
-        "solve/work out: problem, forget: subject|tool, summarize/outline: book, memorize: subject, open: book|tool, "
-        "correct/grade: problem",
+        "read: book, teach/explain: subject|problem, study/learn: subject, borrow: book|tool, "
+        "return/give back: book|tool, solve/work out: problem, forget: subject|tool, summarize/outline: book, "
+        "memorize: subject, open: book|tool, correct/grade: problem",
     ),
     domain(
         "art",
         "painter/artist, sculptor, photographer, weaver, potter, curator, dancer",
-        "in the gallery, in the museum, at the workshop/in the atelier, in the courtyard, in the theater/in the playhouse",
+        "in the gallery, in the museum, at the workshop/in the atelier, in the courtyard, "
+        "in the theater/in the playhouse",
         {
             "picture@work": "portrait, landscape, mural/fresco, poster, sketch/drawing",
             "statue@thing": "statue/sculpture, mask, vase/urn, bust, carpet/rug",
@@ -182,7 +188,8 @@ DOMAINS = (
             "riches@thing": "treasure/hoard, pearl, coin, map/chart, anchor",
         },
         "hook: fish, grill/roast: fish, sail/navigate: boat, moor/tie up: boat, find/discover: riches, "
-        "steal/snatch: riches|boat, bury/hide: riches, sink: boat, rescue/save: boat, trade/barter: riches|fish, spot/sight: boat|fish",
+        "steal/snatch: riches|boat, bury/hide: riches, sink: boat, rescue/save: boat, trade/barter: riches|fish, "
+        "spot/sight: boat|fish",
     ),
     domain(
         "building",
@@ -193,22 +200,23 @@ DOMAINS = (
             "material@thing": "brick, plank/board, tile, pipe/tube, cable/wire",
             "gear@thing": "hammer/mallet, saw, drill, ladder, shovel/spade",
         },
-        "build/construct: structure, design/plan: structure, demolish/tear down: structure, measure: structure|material, "
-        "saw/trim: material, lay/place: material, stack/pile: material, sharpen: gear, lend: gear, haul/drag: material|gear, "
-        "insulate: structure, inspect/survey: structure",
+        "build/construct: structure, design/plan: structure, demolish/tear down: structure, "
+        "measure: structure|material, saw/trim: material, lay/place: material, stack/pile: material, sharpen: gear, "
+        "lend: gear, haul/drag: material|gear, insulate: structure, inspect/survey: structure",
     ),
     domain(
         "shop",
         "shopkeeper/merchant, cashier/teller, customer/shopper, tailor/seamstress, jeweler, florist",
-        "in the shop/in the store, at the market/at the bazaar, at the counter, in the warehouse/in the depot, in the mall",
+        "in the shop/in the store, at the market/at the bazaar, at the counter, in the warehouse/in the depot, "
+        "in the mall",
         {
             "clothing@cloth": "shirt/blouse, jacket/coat, dress/gown, hat/cap, scarf/shawl, sock",
             "jewel@thing": "ring, necklace, bracelet, watch, brooch",
             "flower@plant": "rose, tulip, orchid, bouquet, lily",
         },
-        "buy/purchase: clothing|jewel|flower, wrap/pack: jewel|flower|clothing, sew/stitch: clothing, iron/press: clothing, "
-        "wear/put on: clothing|jewel, water: flower, arrange: flower, engrave: jewel, try on: clothing, "
-        "order/request: flower|clothing, deliver: flower|jewel, exchange/swap: clothing|jewel",
+        "buy/purchase: clothing|jewel|flower, wrap/pack: jewel|flower|clothing, sew/stitch: clothing, "
+        "iron/press: clothing, wear/put on: clothing|jewel, water: flower, arrange: flower, engrave: jewel, "
+        "try on: clothing, order/request: flower|clothing, deliver: flower|jewel, exchange/swap: clothing|jewel",
     ),
 )
 

@@ -228,7 +228,7 @@ def slot_similarity(a: Frame, b: Frame, slot: str) -> float | None:
 
 
 def gold(a: Frame, b: Frame) -> float:
-    """0 (nothing in common) to 5 (the same meaning), in steps of 0.2: the weighted mean over the slots that are said."""
+    """0 (nothing in common) to 5 (the same meaning), in steps of 0.2: the weighted mean over the slots said."""
     total = weight = 0.0
     for slot, slot_weight in WEIGHTS.items():
         similarity = slot_similarity(a, b, slot)

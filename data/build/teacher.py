@@ -1,0 +1,137 @@
+"""Builds the bundled teacher: a wider BERT of the same world that was told how close sentences are.
+
+    python data/build/teacher.py                     retrain it with its frozen tokenizer (about 12 minutes on one core)
+    python data/build/teacher.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little
+
+It fills in hidden words first; then it learns the order of graded pairs (CoSENT): those of world-train and many more
+that the generator makes of other meanings. No meaning of world-dev or world-test is among them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from meaning import Frame, World
+from pretraining import (
+    bert_config,
+    load_tokenizer,
+    masked_language_model,
+    pad,
+    read_lines,
+    save,
+    train,
+    train_tokenizer,
+)
+from torch import Tensor
+from transformers import BertModel, PreTrainedTokenizerBase
+from world import QUERIES, Pair, build_pairs
+
+SENTENCES = Path("data/world/world_sentences.tsv.gz")
+FOLDER = Path("data/models/world-teacher")
+PIECES = 1500
+
+CARD = """\
+---
+language: en
+license: mit
+library_name: transformers
+tags: [bert, sentence-similarity, toy]
+---
+# world-teacher
+
+The teacher of the demonstrations: a BERT of 4 layers, 192 wide, 4 heads, with a vocabulary of its own ({pieces} word
+pieces, not those of world-encoder). Trained for {masked_steps} steps to fill in hidden words of the world's unlabelled
+lines, then for {graded_steps} steps of {batch_size} graded pairs to put them in order (CoSENT on the cosine of the
+[CLS] vectors): the pairs of world-train and {queries} further queries of the generator, none of whose meanings occurs
+in world-dev or world-test. Seed {seed}.
+
+Made by `python data/build/teacher.py`. It knows the words of the bundled world and no other English.
+"""
+
+
+def graded_pairs(seed: int, queries: int) -> list[Pair]:
+    """world-train and `queries` more queries with seven targets each, all of meanings that dev and test do not hold."""
+    world, owner = World(seed), {}
+    splits: dict[str, list[Pair]] = {split: build_pairs(world, owner, split, count) for split, count in QUERIES.items()}
+    held_out: dict[Frame, str] = {frame: split for frame, split in owner.items() if split != "train"}
+    return splits["train"] + build_pairs(world, held_out, "more", queries)
+
+
+def cosent(cosines: Tensor, gold: Tensor, scale: float = 20.0) -> Tensor:
+    """log(1 + sum exp(scale (cos_j - cos_i))) over the pairs i, j of the batch with gold_i > gold_j."""
+    difference = scale * (cosines[None, :] - cosines[:, None])
+    wrong_if_positive = difference[gold[:, None] > gold[None, :]]
+    return torch.logsumexp(torch.cat([wrong_if_positive.new_zeros(1), wrong_if_positive]), dim=0)
+
+
+def learn_order(
+    model: BertModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[Pair],
+    *,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+) -> None:
+    """Trains `model` so that the cosine of two [CLS] vectors orders pairs as their gold does."""
+    torch.manual_seed(seed)
+    shuffled = list(pairs)
+    random.Random(seed).shuffle(shuffled)
+
+    def loss_of_step(step: int) -> Tensor:
+        start = step * batch_size % (len(shuffled) - batch_size + 1)
+        batch = shuffled[start : start + batch_size]
+        texts = [p.sentence1 for p in batch] + [p.sentence2 for p in batch]
+        tokens, attention = pad(tokenizer(texts)["input_ids"])  # type: ignore[arg-type]
+        vectors = model(input_ids=tokens, attention_mask=attention).last_hidden_state[:, 0]
+        cosines = torch.cosine_similarity(*vectors.chunk(2))
+        return cosent(cosines, torch.tensor([p.score for p in batch]))
+
+    train(model, loss_of_step, steps=steps, learning_rate=learning_rate, name="graded pairs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--masked-steps", type=int, default=1200)
+    parser.add_argument("--graded-steps", type=int, default=1000)
+    parser.add_argument("--queries", type=int, default=6000)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--new-tokenizer", action="store_true", help="train the tokenizer again instead of keeping it")
+    chosen = parser.parse_args()
+    lines = read_lines(SENTENCES)
+    if chosen.new_tokenizer:
+        train_tokenizer(lines, chosen.out, pieces=PIECES)
+    tokenizer = load_tokenizer(chosen.out)
+    config = bert_config(tokenizer, layers=4, width=192, heads=4)
+    model = masked_language_model(
+        lines,
+        tokenizer,
+        config,
+        steps=chosen.masked_steps,
+        batch_size=128,
+        learning_rate=1e-3,
+        mask_rate=0.25,
+        seed=chosen.seed,
+    )
+    learn_order(
+        model,
+        tokenizer,
+        graded_pairs(0, chosen.queries),
+        steps=chosen.graded_steps,
+        batch_size=chosen.batch_size,
+        learning_rate=3e-4,
+        seed=chosen.seed,
+    )
+    settings = {name: value for name, value in vars(chosen).items() if name not in ("out", "new_tokenizer")}
+    save(model.eval(), chosen.out, CARD.format(pieces=len(tokenizer), **settings))
+
+
+if __name__ == "__main__":
+    main()
