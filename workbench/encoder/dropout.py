@@ -1,4 +1,4 @@
-"""Dropout whose mask costs little on a CPU: 16 random bits an element instead of a float draw each."""
+"""Training on a CPU without waste: dropout masks from 16 random bits an element, and attention that reads packed tokens."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+
+from workbench.encoder.packing import Packing
 
 ATTENTION = "workbench_cheap_dropout"
 _LEVELS = 1 << 16
@@ -24,13 +26,13 @@ def cheap_dropout(x: Tensor, rate: float) -> Tensor:
         return x
     if threshold >= _LEVELS:
         return x * 0.0
-    # random_() alone leaves the sign bit 0, which would halve the values of every fourth element; this is the full range.
+    # Plain random_() leaves the sign bit 0, so that every fourth element would have 15 bits; this is the full range.
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = words.view(torch.int16)[: x.numel()].view(x.shape)
     keep = torch.empty(x.shape, dtype=x.dtype)
     torch.ge(
         bits, threshold - _LEVELS // 2, out=keep
-    )  # written as floats at once: a bool mask costs four times as much
+    )  # floats at once: multiplying by a bool mask costs four times as much
     return x * keep.mul_(_LEVELS / (_LEVELS - threshold))
 
 
@@ -43,7 +45,7 @@ class CheapDropout(nn.Dropout):
         return cheap_dropout(input, self.p)
 
 
-def cheap_attention(
+def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -51,23 +53,32 @@ def cheap_attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
+    packing: Packing | None = None,
     **options: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """softmax(q k^T s + mask) v with cheap dropout of the weights; without dropout, transformers' sdpa itself."""
-    special = options.get("position_bias") is not None or getattr(module, "num_key_value_groups", 1) > 1
-    if dropout == 0.0 or query.device.type != "cpu" or special or getattr(module, "is_causal", False):
-        return sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
-        )
+) -> tuple[Tensor, None]:
+    """softmax(q k^T s + bias) v with cheap dropout of the weights.
+
+    query, key, value: [n, heads, l, head width], or [1, heads, t, head width] with a `packing`.
+    Without packing and dropout, on other devices, and for what BERT does not do, this is transformers' sdpa itself.
+    """
+    if packing is not None:
+        query, key, value = (_unpack_heads(part, packing) for part in (query, key, value))
+        bias = packing.bias.to(query.dtype)
+    elif dropout == 0.0 or query.device.type != "cpu" or not _is_plain(module, options):
+        options |= {"dropout": dropout, "scaling": scaling}
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    else:
+        bias = None if attention_mask is None else _bias_of(attention_mask, query.dtype)
     scores = torch.matmul(query * (scaling or query.size(-1) ** -0.5), key.transpose(2, 3))
-    if attention_mask is not None:
-        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-    weights = cheap_dropout(functional.softmax(scores, dim=-1), dropout)
-    return torch.matmul(weights, value).transpose(1, 2).contiguous(), None
+    weights = functional.softmax(scores if bias is None else scores + bias, dim=-1)
+    states = torch.matmul(cheap_dropout(weights, dropout), value).transpose(1, 2)
+    if packing is None:
+        return states.contiguous(), None
+    return packing.pack(states).unsqueeze(0), None
 
 
 def fast_dropout(module: nn.Module) -> nn.Module:
-    """Makes dropout cheap in `module`, in place, and returns it: every nn.Dropout, and the attention of a backbone.
+    """Makes training of `module` on a CPU cheaper, in place, and returns it: every nn.Dropout, and a backbone's attention.
 
     Eval mode, other devices and the state dict stay bit for bit as they were. Attention is replaced where it is
     transformers' sdpa; other implementations are left alone, correct and no faster.
@@ -82,3 +93,19 @@ def fast_dropout(module: nn.Module) -> nn.Module:
         if getattr(config, "_attn_implementation", None) == "sdpa" and hasattr(parent, "set_attn_implementation"):
             parent.set_attn_implementation(ATTENTION)
     return module
+
+
+def _unpack_heads(part: Tensor, packing: Packing) -> Tensor:
+    """[1, heads, t, w] to [n, heads, l, w]."""
+    return packing.unpack(part.squeeze(0).transpose(0, 1).contiguous()).transpose(1, 2)
+
+
+def _bias_of(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """transformers gives sdpa a mask that is True where attention is allowed."""
+    return torch.zeros(attention_mask.shape, dtype=dtype).masked_fill_(~attention_mask, torch.finfo(dtype).min)
+
+
+def _is_plain(module: nn.Module, options: dict[str, Any]) -> bool:
+    """No causal mask, no grouped heads, no position bias: what the few lines above compute."""
+    grouped = getattr(module, "num_key_value_groups", 1) > 1
+    return not (grouped or getattr(module, "is_causal", False) or options.get("position_bias") is not None)

@@ -90,19 +90,20 @@ def check_match(backbone: Any, tokenizer: Any, *, pooling: str, source: str) -> 
         raise EncoderError(f"{source}: pooling 'mask' reads the [MASK] token, and this tokenizer has none")
 
 
-def token_limit(backbone: Any, tokenizer: Any) -> int:
-    """The longest input that the backbone has positions for, special tokens included.
+def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
+    """The position of the first token, and the longest input (special tokens included) that the backbone can place.
 
-    RoBERTa kinds count positions from padding_idx + 1, so 514 positions hold 512 tokens.
+    RoBERTa kinds count positions from padding_idx + 1, so a table of 514 positions holds 512 tokens.
     """
-    positions = backbone.config.max_position_embeddings if hasattr(backbone.config, "max_position_embeddings") else -1
     for name, module in backbone.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+            first = 0 if module.padding_idx is None else module.padding_idx + 1
+            return first, module.num_embeddings - first
+    positions = getattr(backbone.config, "max_position_embeddings", 0)
     if positions > 0:
-        return positions
+        return 0, positions
     # No table of positions (relative ones): only the tokenizer knows; transformers writes 1e30 for "unlimited".
-    return tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
+    return 0, tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
 
 
 def load_config(checkpoint: Checkpoint) -> Any:

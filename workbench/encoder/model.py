@@ -1,7 +1,7 @@
 """The sentence encoder: sentences in, one vector each out."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,9 @@ from torch.nn import functional
 
 from workbench.encoder.batches import TokenRows, falling_batches
 from workbench.encoder.checkpoint import Checkpoint, EncoderError, find_checkpoint
-from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, token_limit
+from workbench.encoder.dropout import ATTENTION, fast_dropout
+from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, position_range
+from workbench.encoder.packing import PACKABLE, Packing
 from workbench.encoder.pooling import FIRST_LAYER, POOLINGS, Pooling, pool
 from workbench.encoder.saving import save_encoder
 from workbench.encoder.template import Template
@@ -46,7 +48,7 @@ class Encoder(nn.Module):
         checkpoint: Checkpoint | None = None,
     ) -> None:
         super().__init__()
-        self.backbone: Any = backbone
+        self.backbone: Any = fast_dropout(backbone)
         self.tokenizer = tokenizer
         self.pooling: Pooling = pooling
         self.template = template
@@ -54,7 +56,7 @@ class Encoder(nn.Module):
         self.precision = precision
         self.checkpoint = checkpoint
         self.source = checkpoint.source if checkpoint else "memory"
-        self.limit = token_limit(backbone, tokenizer)
+        self._first_position, self.limit = position_range(backbone, tokenizer)
         check_match(backbone, tokenizer, pooling=pooling, source=self.source)
         self._template = Template(template, tokenizer) if pooling == "mask" else None
         if not 3 <= max_tokens <= self.limit:
@@ -127,11 +129,30 @@ class Encoder(nn.Module):
         """The pooled embeddings of a batch from `tokenize`: with gradient, not normalised."""
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
-        layered = self.pooling in FIRST_LAYER
-        output = self.backbone(input_ids=ids, attention_mask=mask, output_hidden_states=layered)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
-        states = output.hidden_states if layered else (output.last_hidden_state,)
+        states = (
+            self._packed_states(ids, mask) if self._packs(mask) else self._states(input_ids=ids, attention_mask=mask)
+        )
         return pool(states, chosen, self.pooling)
+
+    def _states(self, **inputs: Any) -> Sequence[Tensor]:
+        """The hidden states that the pooling reads, the last one last."""
+        layered = self.pooling in FIRST_LAYER
+        output = self.backbone(output_hidden_states=layered, **inputs)
+        return output.hidden_states if layered else (output.last_hidden_state,)
+
+    def _packed_states(self, ids: Tensor, mask: Tensor) -> Sequence[Tensor]:
+        """The same, computed on the tokens alone: padding costs attention only (see benchmarks/training_step.py)."""
+        packing = Packing.of(mask)
+        position = (packing.position + self._first_position).unsqueeze(0)
+        states = self._states(input_ids=packing.pack(ids).unsqueeze(0), position_ids=position, packing=packing)
+        return [packing.unpack(state.squeeze(0)) for state in states]
+
+    def _packs(self, mask: Tensor) -> bool:
+        """Training on a CPU, with padding, on a backbone known to take it. In eval all is as AutoModel computes it."""
+        config = self.backbone.config
+        known = config.model_type in PACKABLE and config._attn_implementation == ATTENTION
+        return self.training and mask.device.type == "cpu" and known and not bool(mask.all())
 
     def encode(self, sentences: Iterable[str], batch_size: int = 64, *, progress: bool = False) -> Float[Tensor, "n d"]:
         """Unit rows (float32, on the CPU, in the order given), so that a dot product of two rows is their cosine.
