@@ -184,7 +184,7 @@ from workbench.methods.simcse import SimCSE
 job = json.loads(open(sys.argv[1]).read())
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-method = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"])).train()
+method = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"])).double().train()
 method.prepare(Sentences("tiny", job["sentences"], "", ""))
 model = torch.nn.parallel.DistributedDataParallel(method)
 rows = list(range(8))[rank * 8 // world : (rank + 1) * 8 // world]
@@ -198,7 +198,7 @@ dist.destroy_process_group()
 @pytest.mark.slow
 def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
     settings = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8, "temperature": 0.5}
-    method = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).train()
+    method = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).double().train()
     method.prepare(sentences)
     sum(method(method.collate(list(range(8)))).values()).backward()
     alone = {name: parameter.grad for name, parameter in method.named_parameters()}
@@ -213,9 +213,10 @@ def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, sentences: S
     assert done.returncode == 0, done.stderr[-2000:]
     together = torch.load(tmp_path / "gradient.pt", weights_only=True)
     largest = max(float(value.abs().max()) for value in alone.values() if value is not None)
-    assert largest > 1e-3
+    assert largest > 0
     for name, value in alone.items():
-        torch.testing.assert_close(together[name], value, rtol=1e-4, atol=1e-6 * largest, msg=name)
+        # float64: only the order of sums differs.
+        torch.testing.assert_close(together[name], value, rtol=1e-9, atol=1e-12 * largest, msg=name)
 
 
 def test_one_sentence_cannot_be_trained_on(tiny_encoder: Path):
