@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from workbench.config import SimCSEConfig
 from workbench.data import Pairs, Sentences
-from workbench.evaluate import evaluate
+from workbench.evaluation import evaluate
 from workbench.files import RunError
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
@@ -86,7 +86,7 @@ def test_the_checkpoint_kept_is_the_best_on_dev(tiny_encoder: Path, sentences: S
     run = Run.create(settings, tmp_path)
     method = SimCSE(settings)
     history = fit(method, sentences, dev, run=run)
-    from workbench.evaluate import dev_values
+    from workbench.evaluation import dev_values
 
     best = history.loc[history["step"] > 0, "dev_spearman"].max()
     assert dev_values(method, dev)["dev_spearman"] == pytest.approx(best, abs=1e-6)

@@ -7,23 +7,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.config import CONFIGS, SettingError, SimCSEConfig, TrainingConfig
+    from workbench.cache import CacheError, cached_embeddings
+    from workbench.config import CONFIGS, CoSENTConfig, RankCSEConfig, SettingError, SimCSEConfig, TrainingConfig
     from workbench.data import DataError, load_pairs, load_sentences, load_suites, load_training
     from workbench.encoder import Encoder
-    from workbench.evaluate import Report, evaluate
+    from workbench.evaluation import Report, evaluate
     from workbench.methods import METHODS
+    from workbench.methods.cosent import CoSENT
+    from workbench.methods.rankcse import RankCSE
     from workbench.methods.simcse import SimCSE
     from workbench.runs import Run, RunError, list_runs
+    from workbench.teachers import TeacherError, load_teacher
     from workbench.train import TrainingError, fit
 
 _PLACES = {
-    "workbench.config": ["CONFIGS", "SettingError", "SimCSEConfig", "TrainingConfig"],
+    "workbench.cache": ["CacheError", "cached_embeddings"],
+    "workbench.config": ["CONFIGS", "CoSENTConfig", "RankCSEConfig", "SettingError", "SimCSEConfig", "TrainingConfig"],
     "workbench.data": ["DataError", "load_pairs", "load_sentences", "load_suites", "load_training"],
     "workbench.encoder": ["Encoder"],
-    "workbench.evaluate": ["Report", "evaluate"],
+    "workbench.evaluation": ["Report", "evaluate"],
     "workbench.methods": ["METHODS"],
+    "workbench.methods.rankcse": ["RankCSE"],
+    "workbench.methods.cosent": ["CoSENT"],
     "workbench.methods.simcse": ["SimCSE"],
     "workbench.runs": ["Run", "RunError", "list_runs"],
+    "workbench.teachers": ["TeacherError", "load_teacher"],
     "workbench.train": ["TrainingError", "fit"],
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

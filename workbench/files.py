@@ -57,10 +57,19 @@ def replacing(path: Path) -> Iterator[Any]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+            if hasattr(os, "fchmod"):
+                # A temporary file is its owner's alone; a run is read by whoever may read the folder.
+                os.fchmod(file.fileno(), 0o666 & ~_umask())
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

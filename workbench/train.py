@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from workbench.config import TrainingConfig
 from workbench.data import Pairs, load_pairs, load_training
 from workbench.distributed import process_count, process_rank
-from workbench.evaluate import dev_values
+from workbench.evaluation import dev_values
 from workbench.files import History, RunError
 from workbench.methods import METHODS
 from workbench.methods.protocol import Method, seeded_process
