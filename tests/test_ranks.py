@@ -53,6 +53,13 @@ def test_products_are_spearman_and_rows_have_length_one_at_100_000() -> None:
     torch.testing.assert_close(u.double() @ u.double().T, expected, rtol=0, atol=1e-6)
 
 
+def test_float32_similarities_are_right_to_3e_7_at_100_000() -> None:
+    a, corpus = unit_rows(4, 16, dtype=torch.float32), unit_rows(100_000, 16, seed=1, dtype=torch.float32)
+    expected = torch.from_numpy(np.asarray(spearmanr(ranks.similarity_lists(a, corpus).numpy(), axis=1).statistic))
+    # Vectors rounded to float32 are each off by up to half of 1.2e-7 in relative terms; sums of 4096 add some more.
+    torch.testing.assert_close(ranks.rank_similarity(a, a, corpus).double(), expected, rtol=0, atol=3e-7)
+
+
 def test_rank_vectors_do_not_depend_on_the_block_that_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = (unit_rows(7, 50) * 10).round()
     whole = ranks.rank_vectors(scores)
