@@ -1,9 +1,10 @@
 """Settings of every method: validated, documented, torch-free."""
 
+from workbench.config.cosent import CoSENTConfig
 from workbench.config.machinery import SettingError, Settings, setting
 from workbench.config.simcse import SimCSEConfig
 from workbench.config.training import SEVEN_STS, Pooling, TrainingConfig
 
-CONFIGS: dict[str, type[TrainingConfig]] = {config.method: config for config in (SimCSEConfig,)}
+CONFIGS: dict[str, type[TrainingConfig]] = {config.method: config for config in (SimCSEConfig, CoSENTConfig)}
 
-__all__ = ["CONFIGS", "SEVEN_STS", "Pooling", "SettingError", "Settings", "SimCSEConfig", "TrainingConfig", "setting"]
+__all__ = ["CONFIGS", "SEVEN_STS", "CoSENTConfig", "Pooling", "SettingError", "Settings", "SimCSEConfig", "TrainingConfig", "setting"]

@@ -186,6 +186,40 @@ def _entailment() -> Iterator[DataSet]:
                 note="as published, not tokenised",
             ),
         )
+    for split, rows in {"train": 942069, "dev": 19657, "test": 19656}.items():
+        yield DataSet(
+            f"allnli-{split}",
+            "pairs",
+            "SNLI and MultiNLI together, ordered classes",
+            (f"nli/allnli.{split}.tsv.gz",),
+            "SNLI CC BY-SA 4.0; MNLI OANC and others",
+            roles,
+            rows,
+            scale=(0.0, 2.0),
+            classes=NLI_CLASSES,
+            hub=Hub(
+                "sentence-transformers/all-nli",
+                "d482672c8e74ce18da116f430137434ba2e52fab",
+                split,
+                "pair-class",
+                columns=columns,
+                labels=labels,
+                rows=rows,
+            ),
+        )
+    for split in ("train", "dev"):
+        yield DataSet(
+            f"zh-nli-{split}",
+            "pairs",
+            "Chinese SNLI and MultiNLI, translated (CNSD)",
+            (f"zh/nli.{split}.tsv.gz",),
+            CHINESE_LICENCE,
+            roles,
+            scale=(0.0, 2.0),
+            classes=NLI_CLASSES,
+            unlabelled="-",
+            note="github.com/pluto-junzeng/CNSD; not on the hub: put it into a local data root",
+        )
     for split, rows in {"train": 8330, "dev": 1000, "test": 2000}.items():
         yield DataSet(
             f"cad-snli-{split}",

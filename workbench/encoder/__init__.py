@@ -1,8 +1,9 @@
 """Sentence encoders: a backbone, its tokenizer and a pooling; loaded from and saved for AutoModel and SentenceTransformer."""
 
 from workbench.encoder.checkpoint import BUNDLED, EncoderError
+from workbench.encoder.cross import CrossEncoder
 from workbench.encoder.dropout import fast_dropout
 from workbench.encoder.model import Encoder
 from workbench.encoder.pooling import POOLINGS, Pooling
 
-__all__ = ["BUNDLED", "POOLINGS", "Encoder", "EncoderError", "Pooling", "fast_dropout"]
+__all__ = ["BUNDLED", "POOLINGS", "CrossEncoder", "Encoder", "EncoderError", "Pooling", "fast_dropout"]

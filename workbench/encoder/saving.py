@@ -27,17 +27,22 @@ _MASK_MODULE = "workbench.encoder.MaskPooling"
 def save_encoder(encoder: "Encoder", folder: Path, card: dict[str, Any] | None, dtype: torch.dtype) -> None:
     """Writes the encoder to `folder`; see Encoder.save."""
     with replacing(folder) as fresh:
-        with quiet():
-            state = {name: tensor.to(dtype) for name, tensor in encoder.backbone.state_dict().items()}
-            encoder.backbone.save_pretrained(fresh, state_dict=state, max_shard_size="50GB")
-            tokenizer_limit, encoder.tokenizer.model_max_length = encoder.tokenizer.model_max_length, encoder.limit
-            try:
-                encoder.tokenizer.save_pretrained(fresh)
-            finally:
-                encoder.tokenizer.model_max_length = tokenizer_limit
+        write_checkpoint(encoder, fresh, dtype)
         _write_sentence_transformer(encoder, fresh)
         _write_json(fresh / SETTINGS_FILE, {"pooling": encoder.pooling, "template": encoder.template})
         (fresh / "README.md").write_text(model_card(encoder, card or {}), encoding="utf-8")
+
+
+def write_checkpoint(encoder: "Encoder", folder: Path, dtype: torch.dtype) -> None:
+    """Backbone and tokenizer as transformers keeps them."""
+    with quiet():
+        state = {name: tensor.to(dtype) for name, tensor in encoder.backbone.state_dict().items()}
+        encoder.backbone.save_pretrained(folder, state_dict=state, max_shard_size="50GB")
+        tokenizer_limit, encoder.tokenizer.model_max_length = encoder.tokenizer.model_max_length, encoder.limit
+        try:
+            encoder.tokenizer.save_pretrained(folder)
+        finally:
+            encoder.tokenizer.model_max_length = tokenizer_limit
 
 
 def _write_sentence_transformer(encoder: "Encoder", folder: Path) -> None:
@@ -87,8 +92,17 @@ def _write_layer_weights(encoder: "Encoder", folder: Path) -> None:
     )
 
 
-def model_card(encoder: "Encoder", card: dict[str, Any]) -> str:
-    """README.md: what is known of the encoder in YAML for the hub, and how to load it. What is not known is not written."""
+def model_card(
+    encoder: "Encoder",
+    card: dict[str, Any],
+    *,
+    pipeline: str = "sentence-similarity",
+    usage: list[str] | None = None,
+) -> str:
+    """README.md: what is known of the encoder in YAML for the hub, and how to load it; no more than that.
+
+    pipeline: the hub's name of what it does. usage: the lines that say how it is loaded; None: as an encoder.
+    """
     known = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
     unknown = sorted(set(card) - {*known, "title", "description", "results"})
     if unknown:
@@ -96,15 +110,14 @@ def model_card(encoder: "Encoder", card: dict[str, Any]) -> str:
             f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}, title, description, results"
         )
     header: dict[str, Any] = {key: card[key] for key in known if card.get(key)}
-    header |= {"library_name": "sentence-transformers", "pipeline_tag": "sentence-similarity"}
-    header["tags"] = sorted(
-        {"sentence-transformers", "feature-extraction", "sentence-similarity", *card.get("tags", [])}
-    )
+    header |= {"library_name": "sentence-transformers", "pipeline_tag": pipeline}
+    kinds = {pipeline} if pipeline != "sentence-similarity" else {pipeline, "feature-extraction"}
+    header["tags"] = sorted({"sentence-transformers", *kinds, *card.get("tags", [])})
     title = card.get("title", "Sentence encoder")
     lines = ["---", yaml.safe_dump(header, sort_keys=True, allow_unicode=True).rstrip(), "---", "", f"# {title}", ""]
     if card.get("description"):
         lines += [card["description"], ""]
-    lines += _usage(encoder)
+    lines += usage if usage is not None else _usage(encoder)
     results = card.get("results") or {}
     if results:
         lines += ["## Results", "", "| | |", "|---|---:|", *(f"| {k} | {v} |" for k, v in results.items()), ""]

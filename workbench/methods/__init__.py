@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from workbench.methods.protocol import Method
 
 _PLACES = {
+    "cosent": ("workbench.methods.cosent", "CoSENT"),
     "simcse": ("workbench.methods.simcse", "SimCSE"),
 }
 

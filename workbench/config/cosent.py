@@ -1,0 +1,145 @@
+"""Settings of CoSENT and of the supervised losses that its paper compares."""
+
+from typing import Any, ClassVar, Literal
+
+import pydantic
+
+from workbench.config.machinery import setting
+from workbench.config.training import DEMO_DATA, SEVEN_STS, Pooling, TrainingConfig
+
+Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
+
+_CHINESE = "bert-base-chinese"
+_CHINESE_ROBERTA = "hfl/chinese-roberta-wwm-ext"
+_CHINESE_STS = [f"zh-{name}-test" for name in ("atec", "bq", "lcqmc", "pawsx", "stsb")]
+# Trained on natural language inference and never on similarity: CoSENT tables III, V and IX, and the top half of VI.
+_NLI: dict[str, Any] = {
+    "train": "allnli-train",
+    "dev": "allnli-dev",
+    "suites": SEVEN_STS,
+    "pooling": "first_last",
+    "max_tokens": 128,
+    "batch_size": 64,
+    "epochs": 1.0,
+    "eval_steps": 1000,
+}
+_CHINESE_NLI = {**_NLI, "train": "zh-nli-train", "dev": "zh-nli-dev", "suites": _CHINESE_STS, "encoder": _CHINESE}
+
+
+def _supervised(name: str, *, dev: str = "dev", eval_steps: int = 1000, **more: Any) -> dict[str, Any]:
+    """Trained, chosen and tested on the three parts of one set: CoSENT tables IV, VI, VII and VIII."""
+    parts = {"train": f"{name}-train", "dev": f"{name}-{dev}", "suites": [f"{name}-test"]}
+    return {**parts, "eval_steps": eval_steps, **more}
+
+
+class CoSENTConfig(TrainingConfig):
+    """CoSENT and its baselines; the defaults are the published settings of supervised training."""
+
+    method: ClassVar[str] = "cosent"
+    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": _NLI,
+        "paper-bert-large": {**_NLI, "encoder": "bert-large-uncased"},
+        "paper-roberta-base": {**_NLI, "encoder": "roberta-base", "pooling": "cls"},
+        "paper-roberta-large": {**_NLI, "encoder": "roberta-large", "pooling": "cls"},
+        "paper-stsb": _supervised("stsb", eval_steps=360),
+        "paper-sick": _supervised("sick", dev="trial", eval_steps=282),
+        "paper-paws": _supervised("paws"),
+        # SentEval's MRPC has no development part; the training part stands in, which keeps the last checkpoint or so.
+        "paper-mrpc": _supervised("mrpc", dev="train", eval_steps=255),
+        "paper-nli": _supervised("allnli"),
+        "paper-zh-nli": _CHINESE_NLI,
+        "paper-zh-nli-roberta": {**_CHINESE_NLI, "encoder": _CHINESE_ROBERTA, "pooling": "cls"},
+        "paper-zh-atec": _supervised("zh-atec", encoder=_CHINESE),
+        "paper-zh-bq": _supervised("zh-bq", encoder=_CHINESE),
+        "paper-zh-lcqmc": _supervised("zh-lcqmc", encoder=_CHINESE),
+        "paper-zh-pawsx": _supervised("zh-pawsx", encoder=_CHINESE),
+        "paper-zh-stsb": _supervised("zh-stsb", encoder=_CHINESE, eval_steps=327),
+        "demo": {
+            **DEMO_DATA,
+            "train": "world-train",
+            "pooling": "cls",
+            "max_tokens": 32,
+            "softmax_labels": "nearest",
+            "learning_rate": 5e-4,
+            "epochs": 1.0,
+            "eval_steps": 25,
+            "save_steps": 100,
+        },
+    }
+
+    model: Literal["representation", "interaction"] = setting(
+        "representation",
+        "representation: cosine of two sentence vectors; interaction: one score of both sentences read together",
+        source="CoSENT fig. 2",
+    )
+    objective: Objective = setting(
+        "cosent",
+        "the loss; cross_entropy belongs to the interaction model, mse, softmax, contrastive and triplet to the other",
+        source="CoSENT eqs. 2, 4-6, 10, 11",
+    )
+    scale: float = setting(20.0, "lambda, multiplies score differences", source="CoSENT sec. IV-C", gt=0)
+    interaction_scale: Literal["paper", "code"] = setting(
+        "paper",
+        "lambda of the interaction model: paper: scale, as eq. 11 prints it; code: 1, as both published codes run it",
+        source="CoSENT eq. 11",
+    )
+    epsilon: float = setting(
+        0.0, "contrastive: the cosine above which a dissimilar pair costs", source="CoSENT sec. V-H", ge=-1, le=1
+    )
+    contrastive_form: Literal["paper", "hinge"] = setting(
+        "paper",
+        "of a dissimilar pair: paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as published code runs it",
+        source="CoSENT eq. 2",
+    )
+    threshold: float | None = setting(
+        None,
+        "contrastive and triplet: pairs with gold above it are similar; none: the middle of the scale",
+        source="CoSENT code",
+    )
+    margin: float = setting(1.0, "triplet: epsilon, by how much the negative is farther", source="SBERT sec. 3.1", gt=0)
+    softmax_labels: Literal["whole", "nearest", "floor"] = setting(
+        "whole",
+        "softmax: classes of graded gold; whole: refused, nearest: rounded, floor: cut off as published code does",
+        source="CoSENT sec. V-B",
+    )
+    softmax_bias: bool = setting(
+        False, "softmax: a bias beside W, as sentence-transformers has it", source="CoSENT eq. 5"
+    )
+
+    pooling: Pooling = setting("mean", "how token states become one sentence vector", source="CoSENT sec. IV-C")
+    max_tokens: int = setting(
+        512, "training sentences (interaction: both together) are cut here", unit="tokens", source="CoSENT code", ge=3
+    )
+    train: str = setting(
+        "stsb-train", "training pairs (triplet: triples too): a name or a file", source="CoSENT tab. II"
+    )
+    suites: list[str] = setting(
+        ["stsb-test"], "scored pairs reported at the end", source="CoSENT tab. IV", min_length=1
+    )
+    batch_size: int = setting(16, "pairs a step, over all processes", unit="pairs", source="CoSENT sec. IV-C", ge=2)
+    epochs: float = setting(4.0, "passes over the training set", unit="epochs", source="CoSENT sec. IV-C", gt=0)
+    learning_rate: float = setting(
+        2e-5, "AdamW's peak step size; it decays linearly to 0", source="CoSENT sec. IV-C", gt=0
+    )
+    weight_decay: float = setting(
+        0.01, "AdamW's decoupled decay, not of biases and LayerNorms", source="CoSENT sec. IV-C", ge=0
+    )
+    warmup: float = setting(
+        0.1, "share of the steps in which the learning rate rises linearly", source="CoSENT sec. IV-C", ge=0, lt=1
+    )
+
+    @property
+    def effective_scale(self) -> float:
+        """The lambda that is used."""
+        return 1.0 if self.model == "interaction" and self.interaction_scale == "code" else self.scale
+
+    @pydantic.model_validator(mode="after")
+    def _model_has_objective(self) -> "CoSENTConfig":
+        allowed = ["cosent", "cross_entropy"] if self.model == "interaction" else ["cosent", "mse", "softmax"]
+        allowed += [] if self.model == "interaction" else ["contrastive", "triplet"]
+        if self.objective not in allowed:
+            raise ValueError(
+                f"objective {self.objective!r} does not belong to model {self.model!r}, which has "
+                f"{', '.join(allowed)}; change one of the two settings"
+            )
+        return self
