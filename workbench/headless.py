@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from workbench.runs import Run
 
 _LOG = logging.getLogger("workbench")
 
+_MATHS = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
 _START_TIMEOUT = 120  # seconds for a kernel to answer; a cell itself may take as long as it needs
 
 
@@ -113,16 +115,22 @@ def export_html(notebook: Path) -> Path:
     """Writes `notebook` as one HTML file beside it, figures included, to be opened without a network.
 
     Plotly figures stand in the notebook as data alone, which keeps it small; the script that draws them goes into the
-    HTML once.
+    HTML once. Equations become MathML, which browsers draw themselves.
     """
     import nbformat
     import plotly.io
+    from latex2mathml.converter import convert
     from nbconvert import HTMLExporter
     from traitlets.config import Config
 
     content = nbformat.read(notebook, as_version=4)
     script: bool = True
     for cell in content.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _MATHS.sub(
+                lambda found: convert(found["block"] or found["line"], display="block" if found["block"] else "inline"),
+                cell.source,
+            )
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             figure = data.get("application/vnd.plotly.v1+json")

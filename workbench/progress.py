@@ -24,7 +24,7 @@ class Progress:
         if self.bar is not None:
             self.bar.set_postfix_str(", ".join(parts), refresh=False)
             self.bar.update(row["step"] - self.bar.n)
-        elif "dev_spearman" in row:
+        elif "dev_spearman" in row and ("loss" in row or not row["step"]):
             print(f"step {row['step']:>6}/{self.total}  {'  '.join(parts)}  {row['seconds']:.0f} s", flush=True)
 
     def close(self) -> None:

@@ -100,8 +100,14 @@ class Settings(pydantic.BaseModel):
             extra = typing.cast(dict[str, str], field.json_schema_extra or {})
             value = getattr(self, name)
             changed = name not in ("seed", "profile") and value != getattr(start, name)
-            rows.append((name, value, extra.get("unit", ""), field.description, extra.get("source", ""), changed))
+            source = "given for this run" if changed else self._source_of(name, extra.get("source", ""))
+            rows.append((name, value, extra.get("unit", ""), field.description, source, changed))
         return pd.DataFrame(rows, columns=["setting", "value", "unit", "meaning", "source", "changed"])
+
+    def _source_of(self, name: str, written: str) -> str:
+        """A field's source speaks of its default and of the papers' other backbones, not of a profile of our own."""
+        ours = name in self.profiles.get(self.profile, {}) and not self.profile.startswith("paper")
+        return f"our choice for {self.profile!r}" if ours else written
 
     def _repr_html_(self) -> str:
         """The table as a notebook shows it: changed settings in bold."""

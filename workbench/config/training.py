@@ -44,12 +44,12 @@ class TrainingConfig(Settings):
     suites: list[str] = setting(SEVEN_STS, "scored pairs reported at the end", source="SimCSE sec. 6.1", min_length=1)
     revisions: dict[str, str] = setting({}, "hub id -> git revision, instead of the catalogue's")
     batch_size: int = setting(
-        64, "sentences a step, over all processes", unit="sentences", source="SimCSE table D.1", ge=2
+        64, "sentences a step, over all processes", unit="sentences", source="SimCSE app. A", ge=2
     )
     epochs: float = setting(1.0, "passes over the training set", unit="epochs", source="SimCSE app. A", gt=0)
     max_steps: int | None = setting(None, "stop after this many steps; none: as epochs say", unit="steps", ge=1)
     learning_rate: float = setting(
-        3e-5, "AdamW's peak step size; it decays linearly to 0", source="SimCSE table D.1", gt=0
+        3e-5, "AdamW's peak step size; it decays linearly to 0", source="SimCSE app. A", gt=0
     )
     weight_decay: float = setting(0.0, "AdamW's decoupled decay", ge=0)
     warmup: float = setting(0.0, "share of the steps in which the learning rate rises linearly from 0", ge=0, lt=1)
