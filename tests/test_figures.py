@@ -1,0 +1,54 @@
+"""Figures show the numbers of their tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from workbench.figures import alignment_uniformity_path, cosine_by_gold, training_curve
+
+
+@pytest.fixture
+def history() -> pd.DataFrame:
+    nan = float("nan")
+    return pd.DataFrame(
+        {
+            "step": [0, 10, 20, 30],
+            "loss": [nan, 1.0, 0.5, 0.4],
+            "info_nce": [nan, 1.0, 0.5, 0.4],
+            "dev_spearman": [0.9, 0.4, 0.6, 0.5],
+            "dev_alignment": [0.1, 0.2, 0.3, 0.4],
+            "dev_uniformity": [-1.0, -1.5, -2.0, -2.1],
+            "seconds": [0.0, 1.0, 2.0, 3.0],
+        }
+    )
+
+
+def test_the_ringed_checkpoint_is_the_best_trained_one_not_the_start(history: pd.DataFrame):
+    figure = training_curve({"m": history})
+    ring = next(trace for trace in figure.data if trace.name == "m: kept")
+    assert (list(ring.x), list(ring.y)) == ([20], [60.0])
+
+
+def test_loss_terms_are_drawn_on_request(history: pd.DataFrame):
+    names = {trace.name for trace in training_curve({"m": history}, terms=True).data}
+    assert "m: info_nce" in names
+    assert "m: loss" not in names
+
+
+def test_the_path_visits_every_measured_step(history: pd.DataFrame):
+    (path,) = alignment_uniformity_path({"m": history}).data
+    assert list(path.x) == history["dev_uniformity"].tolist()
+    assert list(path.text) == ["step 0", "", "", "step 30"]
+
+
+def test_every_pair_stands_in_its_gold_band():
+    gold = np.array([0.0, 0.9, 1.0, 2.5, 4.1, 5.0])
+    scores = pd.DataFrame({"suite": "s", "gold": gold, "predicted": gold / 5})
+    (violin,) = cosine_by_gold({"m": scores}, "s").data
+    assert list(violin.x) == ["0 to 1", "0 to 1", "1 to 2", "2 to 3", "4 to 5", "4 to 5"]
+
+
+def test_an_unknown_suite_is_refused_with_what_there_is():
+    scores = pd.DataFrame({"suite": ["stsb-test"], "gold": [1.0], "predicted": [0.5]})
+    with pytest.raises(ValueError, match="there are: stsb-test"):
+        cosine_by_gold({"m": scores}, "sick-test")
