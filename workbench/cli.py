@@ -34,7 +34,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     from workbench.headless import export_html, run_method
     from workbench.runs import metrics_table
 
-    finished = run_method(method, profile=profile, seed=seed, overrides=_overrides(setting), runs_root=runs)
+    finished = run_method(method, profile=profile, seed=seed, overrides=overrides_of(setting), runs_root=runs)
     print(metrics_table(finished.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
     print(f"run:      {finished.path}")
     notebook = finished.path / "notebook.ipynb"
@@ -114,7 +114,7 @@ def fetch_data(
         print(fetch(name, to))
 
 
-def _overrides(settings: list[str] | None) -> dict[str, str]:
+def overrides_of(settings: list[str] | None) -> dict[str, str]:
     """KEY=VALUE texts as a dictionary; the values are read as their settings' types later."""
     found: dict[str, str] = {}
     for text in settings or []:
