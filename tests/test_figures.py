@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.figures import alignment_uniformity_path, cosine_by_gold, training_curve
+from workbench.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 
 
 @pytest.fixture
@@ -52,3 +52,17 @@ def test_an_unknown_suite_is_refused_with_what_there_is():
     scores = pd.DataFrame({"suite": ["stsb-test"], "gold": [1.0], "predicted": [0.5]})
     with pytest.raises(ValueError, match="there are: stsb-test"):
         cosine_by_gold({"m": scores}, "sick-test")
+
+
+def test_a_sweep_draws_each_column_over_its_setting_in_order():
+    table = pd.DataFrame({"scale": [40.0, 1.0], "dev": [0.5, 0.25], "test": [0.4, 0.2]})
+    dev, test = setting_sweep(table, "scale", label="lambda").data
+    assert (list(dev.x), list(dev.y)) == (["40.0", "1.0"], [50.0, 25.0])
+    assert list(test.y) == [40.0, 20.0]
+    with pytest.raises(ValueError, match="no column 'tau'; its columns are scale, dev, test"):
+        setting_sweep(table, "tau")
+
+
+def test_observations_are_not_drawn_as_loss_terms(history: pd.DataFrame):
+    names = {trace.name for trace in training_curve({"m": history.assign(observed_share=0.5)}, terms=True).data}
+    assert names == {"m: dev", "m: kept", "m: info_nce"}

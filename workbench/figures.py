@@ -116,5 +116,29 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str, *, bands: int
     return figure
 
 
+def setting_sweep(table: pd.DataFrame, setting: str, *, label: str | None = None) -> go.Figure:
+    """Spearman x 100 against a setting, a line a column of `table` (as CoSENT figure 4).
+
+    table: a row a value of `setting`; every other column holds a Spearman in [-1, 1]. `label`: of the axis.
+    Numbers are drawn in their order at equal distances, because sweeps are rarely of equal steps.
+    """
+    if setting not in table.columns:
+        raise ValueError(f"the table has no column {setting!r}; its columns are {', '.join(map(str, table.columns))}")
+    figure = go.Figure()
+    for colour, name in zip(_colours(), (c for c in table.columns if c != setting), strict=False):
+        figure.add_scatter(
+            x=table[setting].astype(str),
+            y=100 * table[name],
+            name=str(name),
+            mode="lines+markers",
+            line={"color": colour},
+        )
+    figure.update_layout(
+        **_LAYOUT, title=f"Spearman by {label or setting}", xaxis_title=label or setting, yaxis_title="Spearman x 100"
+    )
+    figure.update_xaxes(type="category")
+    return figure
+
+
 def _colours() -> list[str]:
     return COLOURS * 4
