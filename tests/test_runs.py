@@ -60,6 +60,15 @@ def test_recorded_facts_are_merged_not_replaced(tmp_path: Path):
     assert run.facts()["device"] == "cpu"
 
 
+def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
+    run = Run.create(config(), tmp_path)
+    run.record_data("stsb-dev", "a folder", "0" * 64)
+    run.record_data("stsb-dev", "another folder", "0" * 64)
+    with pytest.raises(RunError, match="stsb-dev has changed since"):
+        run.record_data("stsb-dev", "a folder", "1" * 64)
+    assert run.facts()["data"]["stsb-dev"]["sha256"] == "0" * 64
+
+
 def test_a_run_is_finished_when_its_metrics_exist(tmp_path: Path):
     run = Run.create(config(), tmp_path)
     assert not run.finished

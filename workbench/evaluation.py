@@ -79,7 +79,8 @@ def evaluate(
         metrics["sts-average"] = {"spearman": float(np.mean([metrics[name]["spearman"] for name in SEVEN_STS]))}
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
-        run.record(data={name: {"source": pairs.source, "sha256": pairs.checksum} for name, pairs in suites.items()})
+        for name, pairs in suites.items():
+            run.record_data(name, pairs.source, pairs.checksum)
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
 
@@ -145,5 +146,7 @@ def _measure(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple
     ranked = ranking_table(pairs, predicted, suite)
     if len(ranked):
         queries = per_query_metrics(ranked)
+        # A query whose gold or scores are all equal has no tau; it is left out of the mean, and the count says so.
         values |= {"kcc": float(queries["kcc"].mean()), "ndcg": float(queries["ndcg"].mean()), "queries": len(queries)}
+        values["queries_with_kcc"] = int(queries["kcc"].count())
     return values, ranked

@@ -72,6 +72,16 @@ class Run:
         with explained(self.path):
             write_json(self.path / "config.json", merged)
 
+    def record_data(self, name: str, source: str, checksum: str) -> None:
+        """Notes which data the run used; RunError when it began with other content under the same name."""
+        known = self.facts().get("data", {}).get(name)
+        if known is not None and known["sha256"] != checksum:
+            raise RunError(
+                f"{name} has changed since {self.path} began (sha256 {known['sha256'][:12]}, now {checksum[:12]}): its "
+                "numbers would mix two sets; restore the data, or move the run's folder away and run again"
+            )
+        self.record(data={name: {"source": source, "sha256": checksum}})
+
     def metrics(self, stage: str = "") -> dict[str, Any]:
         """metrics.json: suite -> {"spearman", "n", ...}; `stage` "before" is the encoder as it came."""
         return json.loads(self._existing("metrics.json", stage).read_text(encoding="utf-8"))

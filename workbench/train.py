@@ -4,6 +4,7 @@ The Trainer brings the loop, mixed precision, several processes and exact resume
 dev Spearman every few steps, the best checkpoint kept as a loadable encoder, a history on disk.
 """
 
+import hashlib
 import logging
 import math
 import shutil
@@ -52,6 +53,10 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
     config = method.config
     if config.processes > 1 and process_count() == 1:
         return _fit_in_processes(method, data, dev, run)
+    if run is not None and process_rank() == 0:
+        for part in (data, dev):
+            if part is not None:
+                run.record_data(part.name, part.source, part.checksum)
     method.prepare(data)
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run is not None else Path(scratch)
@@ -60,7 +65,10 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
         record = _Record(method, dev, folder, from_step=step, run=run)
         trainer = _Trainer(method, method.examples(data), folder, record)
         if run is not None and process_rank() == 0:
-            run.record(device=_device_name(method), precision=method.encoder.precision, threads=torch.get_num_threads())
+            facts = {"device": _device_name(method), "precision": method.encoder.precision}
+            run.record(**facts, threads=torch.get_num_threads())
+            if step == 0:
+                run.record(encoder={"source": method.encoder.source, "sha256": _weights_checksum(method)})
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         if process_count() > 1:
             torch.distributed.barrier()  # the first process may still be writing the best encoder
@@ -220,7 +228,7 @@ class _Record(transformers.TrainerCallback):
         config = self.method.config
         card = {
             "title": f"{type(self.method).__name__} on {config.train}, seed {config.seed}",
-            "description": f"Trained with {type(self.method).__name__} from {config.encoder}, settings {config.digest()}.",
+            "description": f"{type(self.method).__name__} from {config.encoder}, settings {config.digest()}.",
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],
@@ -254,6 +262,15 @@ def newest_checkpoint(folder: Path) -> Path | None:
 
 def _step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
+
+
+def _weights_checksum(method: Method) -> str:
+    """sha256 over the names and values of the encoder's weights."""
+    found = hashlib.sha256()
+    for name, value in sorted(method.encoder.state_dict().items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def _device_name(method: Method) -> str:
