@@ -1,10 +1,26 @@
 """Settings of every method: validated, documented, torch-free."""
 
+from workbench.config.compcse import CompCSEConfig
 from workbench.config.cosent import CoSENTConfig
 from workbench.config.machinery import SettingError, Settings, setting
+from workbench.config.rankcse import RankCSEConfig
 from workbench.config.simcse import SimCSEConfig
 from workbench.config.training import SEVEN_STS, Pooling, TrainingConfig
 
-CONFIGS: dict[str, type[TrainingConfig]] = {config.method: config for config in (SimCSEConfig, CoSENTConfig)}
+CONFIGS: dict[str, type[TrainingConfig]] = {
+    config.method: config for config in (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig)
+}
 
-__all__ = ["CONFIGS", "SEVEN_STS", "CoSENTConfig", "Pooling", "SettingError", "Settings", "SimCSEConfig", "TrainingConfig", "setting"]
+__all__ = [
+    "CONFIGS",
+    "SEVEN_STS",
+    "CoSENTConfig",
+    "CompCSEConfig",
+    "Pooling",
+    "RankCSEConfig",
+    "SettingError",
+    "Settings",
+    "SimCSEConfig",
+    "TrainingConfig",
+    "setting",
+]

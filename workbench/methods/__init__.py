@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 _PLACES = {
     "cosent": ("workbench.methods.cosent", "CoSENT"),
     "simcse": ("workbench.methods.simcse", "SimCSE"),
+    "rankcse": ("workbench.methods.rankcse", "RankCSE"),
+    "compcse": ("workbench.methods.compcse", "CompCSE"),
 }
 
 

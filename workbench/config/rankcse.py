@@ -1,0 +1,196 @@
+"""Settings of RankCSE."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pydantic
+
+from workbench.config.machinery import setting
+from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig
+
+_BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
+_ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
+_PAPER_ALPHA = 1 / 3
+
+
+def _table_9(encoder: str, ranking: str, learning_rate: float, *temperatures: float) -> dict[str, Any]:
+    """One column of RankCSE table 9; `temperatures`: tau_2, and tau_3 where the loss has one."""
+    names = ("student_temperature", "teacher_temperature")
+    return {
+        "encoder": encoder,
+        "ranking": ranking,
+        "learning_rate": learning_rate,
+        "teachers": _ROBERTA_TEACHERS if encoder.startswith("roberta") else _BERT_TEACHERS,
+        **dict(zip(names, temperatures, strict=False)),
+    }
+
+
+class RankCSEConfig(TrainingConfig):
+    """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9)."""
+
+    method: ClassVar[str] = "rankcse"
+    outside_digest: ClassVar[frozenset[str]] = TrainingConfig.outside_digest | {"cache"}
+    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": _table_9("bert-base-uncased", "listnet", 3e-5, 0.025, 0.0125),
+        "paper-listmle": _table_9("bert-base-uncased", "listmle", 2e-5, 0.05),
+        "paper-bert-large": _table_9("bert-large-uncased", "listnet", 3e-5, 0.05, 0.025),
+        "paper-bert-large-listmle": _table_9("bert-large-uncased", "listmle", 2e-5, 0.05),
+        "paper-roberta-base": _table_9("roberta-base", "listnet", 2e-5, 0.05, 0.025),
+        "paper-roberta-base-listmle": _table_9("roberta-base", "listmle", 3e-5, 0.05),
+        "paper-roberta-large": _table_9("roberta-large", "listnet", 3e-5, 0.025, 0.0125),
+        "paper-roberta-large-listmle": _table_9("roberta-large", "listmle", 3e-5, 0.025),
+        # CoSENT table III: "the original settings of RankCSE" with CoSENT in the place of the ranking loss.
+        "paper-cosent": _table_9("bert-base-uncased", "cosent", 2e-5),
+        # What the script of the public re-implementation runs.
+        "community": {
+            **_table_9("bert-base-uncased", "listmle", 3e-5, 0.05),
+            "teachers": ["voidism/diffcse-bert-base-uncased-sts", _BERT_TEACHERS[1]],
+            "teacher_weights": [0.33, 0.67],
+            "consistency": "entropy",
+            "temperatures": "community",
+            "epochs": 1,
+            "warmup": 0.0,
+        },
+        "demo": {
+            **DEMO_DATA,
+            "teachers": ["world-teacher"],
+            "batch_size": 64,
+            "learning_rate": 1e-3,
+            "max_steps": 200,
+            "eval_steps": 25,
+            "save_steps": 50,
+        },
+    }
+
+    batch_size: int = setting(
+        128, "sentences a step, over all processes", unit="sentences", source="RankCSE table 9", ge=2
+    )
+    epochs: float = setting(4.0, "passes over the training set", unit="epochs", source="RankCSE app. A", gt=0)
+    warmup: float = setting(
+        0.05,
+        "share of the steps in which the learning rate rises linearly from 0",
+        source="RankCSE app. A",
+        ge=0,
+        lt=1,
+    )
+    temperature: float = setting(
+        0.05, "tau_1 of infoNCE and of the consistency; divides the cosines", source="RankCSE table 9", gt=0
+    )
+    mlp: bool = setting(
+        True, "a tanh layer on the sentence vector in training, dropped at test", source="SimCSE sec. 6.3"
+    )
+    lists_after_mlp: bool = setting(
+        True, "the student's lists are of the vectors that infoNCE sees; false: of the vectors under the tanh layer"
+    )
+    info_nce: bool = setting(True, "the contrastive term; false: the ablation without it", source="RankCSE table 4")
+    beta: float = setting(1.0, "weight of the consistency; 0: the ablation without it", source="RankCSE app. A", ge=0)
+    consistency: Literal["js", "entropy"] = setting(
+        "js",
+        "how the two views' lists are held together; entropy: what the public code computes instead of eq. 2",
+        source="RankCSE eq. 2",
+    )
+    gamma: float = setting(
+        1.0, "weight of the ranking distillation; 0: the ablation without it", source="RankCSE app. A", ge=0
+    )
+    ranking: Literal["listnet", "listmle", "cosent"] = setting(
+        "listnet", "the loss that distils the teacher's lists", source="RankCSE eqs. 4, 5; CoSENT table III"
+    )
+    positive: Literal["paper", "kept", "dropped"] = setting(
+        "paper",
+        "whether a sentence stands in its own list; paper: ListMLE keeps it, ListNet drops it, and so does CoSENT here",
+        source="RankCSE eq. 5, footnote 1",
+    )
+    student_temperature: float = setting(
+        0.025, "tau_2 of the student's lists; divides the cosines", source="RankCSE table 9", gt=0
+    )
+    teacher_temperature: float = setting(
+        0.0125, "tau_3 of the teacher's lists, ListNet only; divides the cosines", source="RankCSE table 9", gt=0
+    )
+    temperatures: Literal["paper", "community"] = setting(
+        "paper",
+        "community: as the public code wires them, tau_1 for the student's lists and tau_2 for the teacher's",
+        source="RankCSE eqs. 4, 5",
+    )
+    cosent_scale: float = setting(
+        20.0, "lambda of CoSENT on lists; multiplies the cosines", source="CoSENT sec. IV", gt=0
+    )
+    teachers: list[str] = setting(
+        _BERT_TEACHERS,
+        "frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled names, hub ids",
+        source="RankCSE app. A",
+        min_length=1,
+    )
+    teacher_weights: list[float] | None = setting(
+        None,
+        "shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for more",
+        source="RankCSE sec. 4.4, app. A",
+    )
+    teacher_pooling: dict[str, Pooling] = setting(
+        {}, "teacher -> pooling, where neither its files nor its name say, or to overrule them"
+    )
+    teacher_template: dict[str, str] = setting({}, "teacher -> template, for pooling mask")
+    teacher_max_tokens: int | None = setting(
+        32,
+        "teachers read sentences up to here, specials included, as the student does; none: whole",
+        unit="tokens",
+        ge=3,
+    )
+    cache: str | None = setting(
+        None, "folder of cached teacher embeddings; none: WORKBENCH_CACHE, else the user's cache"
+    )
+
+    @property
+    def weights(self) -> list[float]:
+        """alpha of each teacher: the weights given, or the paper's."""
+        count = len(self.teachers)
+        if self.teacher_weights is not None:
+            return self.teacher_weights
+        return [_PAPER_ALPHA, 1 - _PAPER_ALPHA] if count == 2 else [1 / count] * count
+
+    @property
+    def list_temperatures(self) -> tuple[float, float]:
+        """Temperatures of the student's and the teacher's lists, after the wiring that `temperatures` names."""
+        if self.temperatures == "community":
+            return self.temperature, self.student_temperature
+        return self.student_temperature, self.teacher_temperature
+
+    @property
+    def drops_positive(self) -> bool:
+        """Whether the sentence itself is left out of its list in the ranking loss."""
+        return self.positive == "dropped" or (self.positive == "paper" and self.ranking != "listmle")
+
+    @pydantic.field_validator("teachers")
+    @classmethod
+    def _distinct_teachers(cls, teachers: list[str]) -> list[str]:
+        # A folder is named from the root: the notebook of a headless run is executed in the run's own directory.
+        named = [str(Path(name).resolve()) if _is_folder(name) else name for name in teachers]
+        repeated = sorted({name for name in named if named.count(name) > 1})
+        if repeated:
+            raise ValueError(f"teachers: {', '.join(repeated)} named more than once; give it a larger weight instead")
+        return named
+
+    @pydantic.field_validator("teacher_pooling", "teacher_template")
+    @classmethod
+    def _named_as_teachers(cls, given: dict[str, str]) -> dict[str, str]:
+        return {str(Path(name).resolve()) if _is_folder(name) else name: value for name, value in given.items()}
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> "RankCSEConfig":
+        weights = self.weights
+        if len(weights) != len(self.teachers):
+            raise ValueError(
+                f"teacher_weights: {len(weights)} weights for {len(self.teachers)} teachers; give one each, or none"
+            )
+        if min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+            raise ValueError(f"teacher_weights: got {weights}, sum {sum(weights):g}; shares are >= 0 and sum to 1")
+        for name in ("teacher_pooling", "teacher_template"):
+            unknown = sorted(set(getattr(self, name)) - set(self.teachers))
+            if unknown:
+                raise ValueError(f"{name}: {unknown[0]!r} is no teacher; teachers are {', '.join(self.teachers)}")
+        if not (self.info_nce or self.beta or self.gamma):
+            raise ValueError("info_nce is false, beta and gamma are 0: no loss is left; keep at least one")
+        return self
+
+
+def _is_folder(name: str) -> bool:
+    return Path(name).expanduser().is_dir()

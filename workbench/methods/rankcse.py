@@ -1,0 +1,118 @@
+"""RankCSE (Liu et al. 2023): a student that ranks the sentences of its batch as its teachers rank them."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from workbench.config import RankCSEConfig, TrainingConfig
+from workbench.data import Sentences
+from workbench.distributed import gather_rows
+from workbench.losses import (
+    cosent_lists,
+    cosine_matrix,
+    entropy_consistency,
+    info_nce,
+    js_consistency,
+    listmle,
+    listnet,
+)
+from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
+from workbench.teachers import load_teacher
+
+
+class RankCSE(Method):
+    """L = infoNCE(tau_1) + beta consistency(tau_1) + gamma rank(S, S^T) (RankCSE eq. 6), means over the batch.
+
+    S(i)_j = cos(f(x_i), f(x_j)') are the student's lists, of two dropout views; S^T = sum_k alpha_k S_k are the
+    teachers', without dropout. Only similarities are compared, so a teacher may have any vocabulary and any width.
+    """
+
+    config_class: ClassVar[type[TrainingConfig]] = RankCSEConfig
+    config: RankCSEConfig
+
+    def __init__(self, config: RankCSEConfig) -> None:
+        super().__init__(config)
+        # A layer that no loss term reads would have no gradient, which several processes do not allow.
+        read = config.info_nce or config.lists_after_mlp
+        self.head = MLPHead(self.encoder.width) if config.mlp and read else None
+        self.teachers: list[np.ndarray] = []
+
+    def prepare(self, data: Sentences) -> None:
+        """Tokenises the sentences and embeds them with every teacher, each once, from the cache where it can.
+
+        Raises ValueError with fewer than two sentences, TeacherError for a teacher that is missing or broken.
+        """
+        if len(data) < 2:
+            raise ValueError(f"{data.name}: {len(data)} sentence; RankCSE needs at least 2, for there to be a list")
+        self.teachers = [self._embedded(name, data) for name in self.config.teachers] if self.config.gamma else []
+        self.tokens = TokenizedSentences(self.encoder, data.sentences)
+
+    def _embedded(self, name: str, data: Sentences) -> np.ndarray:
+        """The sentences under one teacher, which is let go afterwards: its embeddings are all that training needs."""
+        config = self.config
+        teacher = load_teacher(
+            name,
+            pooling=config.teacher_pooling.get(name),
+            template=config.teacher_template.get(name),
+            max_tokens=config.teacher_max_tokens,
+            revision=config.revisions.get(name),
+            precision=config.precision,
+            device=config.device,
+        )
+        return teacher.embeddings(data.sentences, folder=config.cache)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Two copies of the tokens and, a teacher each, the rows of its embeddings."""
+        batch = self.tokens.batch(rows)
+        index = np.asarray(rows)
+        return {
+            "tokens": stack_views(batch, batch),
+            "teachers": [torch.from_numpy(np.array(found[index])) for found in self.teachers],
+        }
+
+    def views(self, vectors: Float[Tensor, "two_n d"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
+        """f(x) and f(x)' out of the vectors of one forward pass over both, of all processes' sentences."""
+        first, second = vectors.chunk(2)
+        return gather_rows(first), gather_rows(second)
+
+    def teacher_lists(self, batch: Batch) -> Float[Tensor, "n n"]:
+        """S^T = sum_k alpha_k S_k in float32, of all processes' sentences; symmetric, its diagonal 1."""
+        weights = self.config.weights
+        vectors = [gather_rows(found.float()) for found in batch["teachers"]]
+        return torch.stack([w * cosine_matrix(v, v) for w, v in zip(weights, vectors, strict=True)]).sum(dim=0)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        config = self.config
+        vectors = self.encoder(batch["tokens"])
+        scores = cosine_matrix(*self.views(vectors if self.head is None else self.head(vectors)))
+        lists = scores if config.lists_after_mlp else cosine_matrix(*self.views(vectors))
+        terms: dict[str, Tensor] = {}
+        if config.info_nce:
+            terms["info_nce"] = info_nce(scores, temperature=config.temperature)
+        if config.beta:
+            compared = js_consistency if config.consistency == "js" else entropy_consistency
+            terms["consistency"] = config.beta * compared(lists, temperature=config.temperature)
+        if config.gamma:
+            terms[config.ranking] = config.gamma * self.ranking_loss(lists, self.teacher_lists(batch))
+        return terms
+
+    def ranking_loss(self, student: Float[Tensor, "n n"], teacher: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
+        """rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT on lists."""
+        config = self.config
+        dropped = config.drops_positive
+        if config.ranking == "cosent":
+            return cosent_lists(student, teacher, scale=config.cosent_scale, exclude_positive=dropped)
+        student_temperature, teacher_temperature = config.list_temperatures
+        if config.ranking == "listmle":
+            return listmle(student, teacher, temperature=student_temperature, exclude_positive=dropped)
+        return listnet(
+            student,
+            teacher,
+            student_temperature=student_temperature,
+            teacher_temperature=teacher_temperature,
+            exclude_positive=dropped,
+        )
