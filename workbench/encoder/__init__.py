@@ -1,4 +1,4 @@
-"""Sentence encoders: a backbone, its tokenizer and a pooling; loaded from and saved for AutoModel and SentenceTransformer."""
+"""Sentence encoders: backbone, tokenizer and pooling; read and written as AutoModel and SentenceTransformer do."""
 
 from workbench.encoder.checkpoint import BUNDLED, EncoderError
 from workbench.encoder.cross import CrossEncoder

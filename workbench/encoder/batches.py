@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TokenRows:
-    """The ids of n sentences end to end: four bytes a token instead of a list of objects, so that 10^6 sentences fit."""
+    """The ids of n sentences end to end: four bytes a token, so that 10^6 sentences fit."""
 
     flat: np.ndarray
     starts: np.ndarray

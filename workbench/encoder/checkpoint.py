@@ -1,4 +1,4 @@
-"""Where a checkpoint lies and what it holds: bundled, a folder, or the hub. Weights from safetensors alone, no foreign code."""
+"""Where a checkpoint lies and what it holds: bundled, a folder, or the hub. Only safetensors, no foreign code."""
 
 import hashlib
 import json
@@ -165,8 +165,8 @@ def _check_files(checkpoint: Checkpoint) -> None:
         pickled = [name for name in _PICKLED if (folder / name).exists()]
         if pickled:
             raise EncoderError(
-                f"{folder} holds its weights as {pickled[0]} only; such files can execute code, so only safetensors are "
-                "read. Convert a file that you trust once: AutoModel.from_pretrained(folder).save_pretrained(folder). "
+                f"{folder} holds its weights as {pickled[0]} only; such files can execute code, so only safetensors "
+                "are read. Convert a file that you trust: AutoModel.from_pretrained(folder).save_pretrained(folder). "
                 "On the hub, look for a conversion pull request and pass revision='refs/pr/<number>'"
             )
         raise EncoderError(f"{folder} holds no model.safetensors; the checkpoint is not complete")
@@ -202,7 +202,7 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars and load reports of transformers: in notebooks each becomes a widget, and we raise what matters."""
+    """No progress bars (a widget each in notebooks) and load reports of transformers: what matters is raised."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""Training on a CPU without waste: dropout masks from 16 random bits an element, and attention that reads packed tokens."""
+"""Training on a CPU without waste: dropout from 16 random bits an element, and attention that reads packed tokens."""
 
 from typing import Any
 
@@ -30,9 +30,8 @@ def cheap_dropout(x: Tensor, rate: float) -> Tensor:
     words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = words.view(torch.int16)[: x.numel()].view(x.shape)
     keep = torch.empty(x.shape, dtype=x.dtype)
-    torch.ge(
-        bits, threshold - _LEVELS // 2, out=keep
-    )  # floats at once: multiplying by a bool mask costs four times as much
+    # Floats at once: multiplying by a bool mask costs four times as much.
+    torch.ge(bits, threshold - _LEVELS // 2, out=keep)
     return x * keep.mul_(_LEVELS / (_LEVELS - threshold))
 
 
@@ -78,13 +77,14 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
 
 
 def fast_dropout(module: nn.Module) -> nn.Module:
-    """Makes training of `module` on a CPU cheaper, in place, and returns it: every nn.Dropout, and a backbone's attention.
+    """Makes training on a CPU cheaper, in place, and returns `module`: every nn.Dropout, and a backbone's attention.
 
     Eval mode, other devices and the state dict stay bit for bit as they were. Attention is replaced where it is
     transformers' sdpa; other implementations are left alone, correct and no faster.
     """
     AttentionInterface.register(ATTENTION, cheap_attention)
     AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    parent: Any
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is nn.Dropout:
@@ -108,4 +108,4 @@ def _bias_of(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
 def _is_plain(module: nn.Module, options: dict[str, Any]) -> bool:
     """No causal mask, no grouped heads, no position bias: what the few lines above compute."""
     grouped = getattr(module, "num_key_value_groups", 1) > 1
-    return not (grouped or getattr(module, "is_causal", False) or options.get("position_bias") is not None)
+    return not (grouped or getattr(module, "is_causal", True) or options.get("position_bias") is not None)

@@ -44,8 +44,8 @@ def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key.split("."))
     if missing:
         raise EncoderError(
-            f"{checkpoint.folder} lacks {len(missing)} weights of its backbone (such as {missing[0]}), which would be left "
-            "random; the file is of another model or was saved in part: save the whole AutoModel again"
+            f"{checkpoint.folder} lacks {len(missing)} weights of its backbone (such as {missing[0]}), which would be "
+            "left random; the file is of another model or was saved in part: save the whole AutoModel again"
         )
     return backbone
 
@@ -78,13 +78,13 @@ def check_match(backbone: Any, tokenizer: Any, *, pooling: str, source: str) -> 
     largest = max(tokenizer.get_vocab().values())
     if largest >= rows:
         raise EncoderError(
-            f"{source}: the tokenizer's ids go up to {largest}, the backbone embeds {rows}: they are not of one checkpoint"
+            f"{source}: the tokenizer's ids go up to {largest}, the backbone embeds {rows}: they do not belong together"
         )
     first = tokenizer("a", add_special_tokens=True)["input_ids"][0]
     if pooling == "cls" and first != (tokenizer.cls_token_id if tokenizer.cls_token_id is not None else first):
         raise EncoderError(
-            f"{source}: pooling 'cls' reads the first token, but the tokenizer does not put {tokenizer.cls_token} first "
-            "(tokenizer.json has no post-processor); save the tokenizer with one or take pooling='mean'"
+            f"{source}: pooling 'cls' reads the first token, but the tokenizer does not put {tokenizer.cls_token} "
+            "first (tokenizer.json has no post-processor); save the tokenizer with one or take pooling='mean'"
         )
     if pooling == "mask" and tokenizer.mask_token_id is None:
         raise EncoderError(f"{source}: pooling 'mask' reads the [MASK] token, and this tokenizer has none")
@@ -107,6 +107,7 @@ def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
 
 
 def load_config(checkpoint: Checkpoint) -> Any:
+    """The configuration of a checkpoint; EncoderError when transformers does not know it or it is a decoder's."""
     try:
         with quiet():
             config = AutoConfig.from_pretrained(
@@ -125,6 +126,7 @@ def load_config(checkpoint: Checkpoint) -> Any:
 
 
 def set_dropout(config: Any, rate: float) -> None:
+    """Writes one rate for hidden states and attention into a configuration."""
     if not 0.0 <= rate < 1.0:
         raise EncoderError(
             f"dropout is {rate}; it is a probability: 0 <= dropout < 1, or None for the checkpoint's own"

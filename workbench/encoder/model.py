@@ -14,16 +14,16 @@ from torch.nn import functional
 
 from workbench.encoder.batches import TokenRows, falling_batches
 from workbench.encoder.checkpoint import Checkpoint, EncoderError, find_checkpoint
+from workbench.encoder.choices import checked_sentences, choose_device, choose_pooling, choose_precision
 from workbench.encoder.dropout import ATTENTION, fast_dropout
 from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, position_range
 from workbench.encoder.packing import PACKABLE, Packing
-from workbench.encoder.pooling import FIRST_LAYER, POOLINGS, Pooling, pool
+from workbench.encoder.pooling import FIRST_LAYER, Pooling, pool
 from workbench.encoder.saving import save_encoder
 from workbench.encoder.template import Template
 
 logger = logging.getLogger(__name__)
 
-Precision = Literal["auto", "fp32", "bf16"]
 _CHUNK = 4096  # sentences tokenised at a time
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU: see benchmarks/encode.py
 
@@ -32,7 +32,7 @@ class Encoder(nn.Module):
     """A transformer backbone with its tokenizer and a pooling.
 
     backbone: any AutoModel that reads both ways (BERT and RoBERTa kinds are tested). width: numbers a sentence.
-    pooling: see POOLINGS. max_tokens: where training batches are cut. limit: the backbone's own limit, where encode cuts.
+    pooling: see POOLINGS. max_tokens: where training batches are cut. limit: the backbone's own, where encode cuts.
     precision: "fp32" or "bf16". source: where the checkpoint was found, with the commit when it came from the hub.
     """
 
@@ -68,21 +68,21 @@ class Encoder(nn.Module):
     def from_pretrained(
         cls,
         path_or_hub_id: str | Path,
-        pooling: Pooling | None = None,
+        pooling: str | None = None,
         max_tokens: int = 32,
         *,
         template: str | None = None,
         revision: str | None = None,
-        precision: Precision = "auto",
+        precision: str = "auto",
         device: str = "auto",
         dropout: float | None = None,
     ) -> "Encoder":
         """The encoder of a checkpoint, in eval mode.
 
         path_or_hub_id: "world-encoder" or "world-teacher" (bundled), an existing folder, or a hub id, in this order.
-        pooling: None takes what the checkpoint says (our own or a SentenceTransformer's), else "cls"; a name always wins.
-        max_tokens: tokens, special ones included, at which `tokenize` cuts training sentences. `encode` cuts only at the
-            backbone's own limit, because the field's protocol does not cut at test.
+        pooling: None takes what the checkpoint says (ours or a SentenceTransformer's), else "cls"; a name always wins.
+        max_tokens: tokens, special ones included, at which `tokenize` cuts training sentences. `encode` cuts only at
+            the backbone's own limit, because the field's protocol does not cut at test.
         template: for pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes the checkpoint's.
         revision: branch, tag or commit of a hub id. dropout: a rate in place of the checkpoint's own; None keeps those.
         precision: of `encode`. "auto" is "bf16" where the hardware computes it fast, else "fp32". Weights stay float32.
@@ -90,18 +90,17 @@ class Encoder(nn.Module):
 
         Raises EncoderError with the cause and the cure.
         """
-        if pooling is not None and pooling not in POOLINGS:
-            raise EncoderError(f"pooling is {pooling!r}; it is one of {', '.join(POOLINGS)}")
-        checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        chosen = _choose_pooling(checkpoint, pooling)
         place = choose_device(device)
+        kind = choose_precision(precision, place)
+        checkpoint = find_checkpoint(str(path_or_hub_id), revision)
+        chosen = choose_pooling(checkpoint, pooling)
         encoder = cls(
             load_backbone(checkpoint, dropout=dropout),
             load_tokenizer(checkpoint),
             pooling=chosen,
             template=(template or checkpoint.template) if chosen == "mask" else None,
             max_tokens=max_tokens,
-            precision=choose_precision(precision, place),
+            precision=kind,
             checkpoint=checkpoint,
         )
         return encoder.to(place).eval()
@@ -116,7 +115,7 @@ class Encoder(nn.Module):
         """Where the backbone lies."""
         return next(self.backbone.parameters()).device
 
-    def tokenize(self, sentences: Iterable[str], *, max_tokens: int | None = None) -> dict[str, Tensor]:
+    def tokenize(self, sentences: Iterable[Any], *, max_tokens: int | None = None) -> dict[str, Tensor]:
         """input_ids and attention_mask, padded to the longest sentence, cut at max_tokens (None: the encoder's own)."""
         texts = checked_sentences(sentences)
         if not texts:
@@ -130,9 +129,10 @@ class Encoder(nn.Module):
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
-        states = (
-            self._packed_states(ids, mask) if self._packs(mask) else self._states(input_ids=ids, attention_mask=mask)
-        )
+        if self._packs(mask):
+            states = self._packed_states(ids, mask)
+        else:
+            states = self._states(input_ids=ids, attention_mask=mask)
         return pool(states, chosen, self.pooling)
 
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
@@ -154,11 +154,11 @@ class Encoder(nn.Module):
         known = config.model_type in PACKABLE and config._attn_implementation == ATTENTION
         return self.training and mask.device.type == "cpu" and known and not bool(mask.all())
 
-    def encode(self, sentences: Iterable[str], batch_size: int = 64, *, progress: bool = False) -> Float[Tensor, "n d"]:
+    def encode(self, sentences: Iterable[Any], batch_size: int = 64, *, progress: bool = False) -> Float[Tensor, "n d"]:
         """Unit rows (float32, on the CPU, in the order given), so that a dot product of two rows is their cosine.
 
-        Dropout is off while it runs and each module's training flag is as before afterwards. Equal sentences are encoded
-        once. Sentences longer than the backbone's limit are cut there, with one warning that counts them.
+        Dropout is off while it runs and each module's training flag is as before afterwards. Equal sentences are
+        encoded once. Sentences longer than the backbone's limit are cut there, with one warning that counts them.
 
         batch_size: sentences a batch at most. progress: show a bar.
         """
@@ -181,10 +181,10 @@ class Encoder(nn.Module):
     def save(
         self, folder: str | Path, *, card: dict[str, Any] | None = None, dtype: torch.dtype = torch.float32
     ) -> None:
-        """Writes the encoder so that AutoModel, SentenceTransformer and from_pretrained read the same embedding from it.
+        """Writes the encoder so that AutoModel, SentenceTransformer and from_pretrained read one embedding from it.
 
-        The first two return it as `forward` does, not normalised. An encoder that lies at `folder` is replaced at the very
-        end; anything else there is refused. Weights are safetensors in `dtype`; torch.float16 halves the file.
+        The first two return it as `forward` does, not normalised. An encoder that lies at `folder` is replaced at the
+        very end; anything else there is refused. Weights are safetensors in `dtype`; torch.float16 halves the file.
 
         card: language, license, base_model, datasets, metrics, tags, title, description, results (name -> value) of
             README.md; what is not given is not written. Raises EncoderError when the folder cannot be written.
@@ -207,7 +207,7 @@ class Encoder(nn.Module):
         )["input_ids"]
 
     def _cut_chunks(self, texts: list[str]) -> Iterator[list[list[int]]]:
-        """The ids of all texts, a chunk at a time, cut at the backbone's limit; at the end one warning says how many were."""
+        """The ids of all texts, a chunk at a time, cut at the backbone's limit; then one warning says how many were."""
         cut = 0
         for start in range(0, len(texts), _CHUNK):
             chunk = texts[start : start + _CHUNK]
@@ -238,65 +238,11 @@ class Encoder(nn.Module):
         return result
 
     def _autocast(self) -> AbstractContextManager:
-        """bf16 while encoding. Inside a caller's autocast its weight cache would keep copies without gradient: off then."""
+        """bf16 while encoding. No weight cache within a caller's autocast: its copies would have no gradient."""
         if self.precision == "fp32":
             return nullcontext()
         kind = self.device.type
         return torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=not torch.is_autocast_enabled(kind))
-
-
-def checked_sentences(sentences: Iterable[str]) -> list[str]:
-    """The sentences as a list; an empty one becomes a space, as in SimCSE. EncoderError names what is no sentence."""
-    if isinstance(sentences, str):
-        raise EncoderError(f"one string was given ({sentences[:40]!r}); give a list of sentences: [sentence]")
-    texts = list(sentences)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise EncoderError(f"sentence {i} is {text!r} of type {type(text).__name__}; every sentence is a str")
-    return [text or " " for text in texts]
-
-
-def choose_device(device: str) -> torch.device:
-    """The device for "auto" (cuda, mps, cpu in this order) or the one named; EncoderError when this machine lacks it."""
-    if device == "auto":
-        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return torch.device(kind)
-    try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        raise EncoderError(
-            f"device {device!r} cannot be used here ({error}); give 'auto', 'cpu', 'cuda' or 'mps'"
-        ) from error
-    return chosen
-
-
-def choose_precision(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
-    """What "auto" means on a device: bf16 only where the hardware multiplies it, since emulated it is far slower."""
-    if precision not in ("auto", "fp32", "bf16"):
-        raise EncoderError(f"precision is {precision!r}; it is 'auto', 'fp32' or 'bf16'")
-    if precision != "auto":
-        return precision
-    if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    fast = device.type == "cpu" and any(torch.cpu.get_capabilities().get(k, False) for k in ("amx_bf16", "avx512_bf16"))
-    return "bf16" if fast else "fp32"
-
-
-def _choose_pooling(checkpoint: Checkpoint, asked: Pooling | None) -> Any:
-    if asked is not None:
-        if checkpoint.pooling not in (None, asked) or checkpoint.foreign:
-            stored = ", ".join([checkpoint.pooling or "", *checkpoint.foreign]).strip(", ")
-            logger.warning(
-                "%s was saved with %s; pooling %r was asked for and is used", checkpoint.source, stored, asked
-            )
-        return asked
-    if checkpoint.foreign:
-        raise EncoderError(
-            f"{checkpoint.source} is a SentenceTransformer with {', '.join(checkpoint.foreign)}, which an Encoder does not "
-            f"have; give pooling= one of {', '.join(POOLINGS)} to use its backbone alone"
-        )
-    return checkpoint.pooling or "cls"
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Architectures whose layers take the tokens of all sentences as one long row: positions are given, kwargs reach attention.
+# Architectures that take the tokens of all sentences as one long row: positions are given, kwargs reach attention.
 PACKABLE = ("bert", "roberta", "xlm-roberta")
 
 
@@ -14,7 +14,7 @@ PACKABLE = ("bert", "roberta", "xlm-roberta")
 class Packing:
     """Where each of t tokens stands in a padded grid of n sentences and l columns.
 
-    kept: the place in the flat grid of each token. source: the token at each place; token 0 at padding, where nobody looks.
+    kept: the place in the flat grid of each token. source: the token at each place; at padding token 0, unread.
     position: the column of each token. bias: added to attention scores, very negative at padding.
     """
 

@@ -10,8 +10,8 @@ from torch import Tensor
 Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 POOLINGS: tuple[str, ...] = get_args(Pooling)
 
-# first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); embedding_last averages the embedding layer
-# and the last, which is what the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
+# first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); embedding_last averages the embedding
+# layer and the last, which is what the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
 FIRST_LAYER = {"first_last": 1, "embedding_last": 0}
 
 

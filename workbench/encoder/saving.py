@@ -18,9 +18,9 @@ from workbench.encoder.pooling import FIRST_LAYER
 if TYPE_CHECKING:
     from workbench.encoder.model import Encoder
 
-# The module names of sentence-transformers 2 to 6 (6 still maps them to its new ones), so that every version loads them.
+# The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
 _MODULES = "sentence_transformers.models"
-# No module of sentence-transformers reads the [MASK] of a template: this name makes it stop instead of pooling otherwise.
+# No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
 
 
@@ -126,8 +126,8 @@ def model_card(
 
 def _usage(encoder: "Encoder") -> list[str]:
     lines = [
-        f"A {encoder.backbone.config.model_type} backbone, {encoder.width} numbers a sentence, pooling `{encoder.pooling}`, "
-        f"at most {encoder.limit} tokens, compared by cosine.",
+        f"A {encoder.backbone.config.model_type} backbone, {encoder.width} numbers a sentence, pooling "
+        f"`{encoder.pooling}`, at most {encoder.limit} tokens, compared by cosine.",
         "",
     ]
     if encoder.pooling == "mask":

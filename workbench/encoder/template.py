@@ -26,7 +26,7 @@ class Template:
         self._own_tokens = len(self._ids(self._before + self._after))
 
     def fill(self, sentence: str, limit: int | None, *, ceiling: int) -> str:
-        """The template around the sentence, whose end is cut so that the whole has at most `limit` tokens (None: whole).
+        """The template around the sentence, the sentence cut so that both have at most `limit` tokens (None: not cut).
 
         The template itself is never cut; PromptBERT cuts the sentence first too.
         """

@@ -1,0 +1,50 @@
+"""Spearman of all-MiniLM-L6-v2 on the seven STS sets: Encoder.encode against SentenceTransformer.encode.
+
+    WORKBENCH_DATA=<folder> python benchmarks/parity.py
+
+STS12-16 over all subsets together ("all"), STS-B and SICK-R test. Goal: within 0.05 points (x 100) on every set.
+"""
+
+import sys
+
+import numpy as np
+import sentence_transformers
+from minilm import minilm
+
+from workbench.data import DataError, load_pairs
+from workbench.encoder import Encoder
+from workbench.metrics import spearman
+
+SETS = [*(f"sts{year}-test" for year in range(12, 17)), "stsb-test", "sick-test"]
+
+
+def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The cosine of each pair of rows."""
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return (first * second).sum(axis=1) / norms
+
+
+def main() -> None:
+    """Prints a line a set and ends with an error when a difference exceeds the goal."""
+    ours = Encoder.from_pretrained(minilm())
+    theirs = sentence_transformers.SentenceTransformer(str(minilm()))
+    worst = 0.0
+    print(f"{'set':12}{'pairs':>7}{'SentenceTransformer':>22}{'Encoder':>10}{'difference':>12}")
+    for name in SETS:
+        try:
+            pairs = load_pairs(name)
+        except DataError as error:
+            sys.exit(f"real data is needed: {error}")
+        scores = [
+            100
+            * spearman(pairs.gold, cosines(np.asarray(encode(pairs.sentence1)), np.asarray(encode(pairs.sentence2))))
+            for encode in (theirs.encode, ours.encode)
+        ]
+        worst = max(worst, abs(scores[1] - scores[0]))
+        print(f"{name:12}{len(pairs):>7}{scores[0]:>22.3f}{scores[1]:>10.3f}{scores[1] - scores[0]:>12.4f}", flush=True)
+    print(f"largest difference {worst:.4f} points; Encoder in {ours.precision} on {ours.device}")
+    sys.exit(worst > 0.05)
+
+
+if __name__ == "__main__":
+    main()

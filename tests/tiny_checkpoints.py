@@ -1,0 +1,80 @@
+"""Tiny checkpoints of the BERT and RoBERTa kinds with random weights, written as a user would find them."""
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    BertConfig,
+    BertModel,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+)
+
+KINDS = ("bert", "roberta")
+WORDS = ["a", "man", "woman", "dog", "cat", "eats", "sees", "runs", "reads", "red", "green", "small", "old", "food"]
+WORDS += ["book", "park", "house", "in", "the", "near", "and", "not", "."]
+POSITIONS = 40
+_SPECIAL = {
+    "bert": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
+    "roberta": {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"},
+}
+
+
+def tiny_tokenizer(kind: str, *, words: list[str] | None = None, first: bool = True) -> PreTrainedTokenizerFast:
+    """A word-level tokenizer with the special tokens of its kind, put around each sentence unless first is False."""
+    special = _SPECIAL[kind]
+    vocabulary = {word: i for i, word in enumerate([*special.values(), *(WORDS if words is None else words)])}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token=special["unk"]))
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    if first:
+        around = [(name, vocabulary[name]) for name in (special["cls"], special["sep"])]
+        inner.post_processor = processors.TemplateProcessing(
+            single=f"{special['cls']} $A {special['sep']}",
+            pair=f"{special['cls']} $A {special['sep']} $B {special['sep']}",
+            special_tokens=around,
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=inner, **{f"{name}_token": text for name, text in special.items()})
+
+
+def tiny_model(kind: str, *, layers: int = 3, seed: int = 0) -> PreTrainedModel:
+    """A randomly initialised model; its weights are wide enough that sentences differ clearly."""
+    torch.manual_seed(seed)
+    settings = {
+        "vocab_size": len(WORDS) + 5,
+        "hidden_size": 32,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "initializer_range": 0.2,
+    }
+    if kind == "bert":
+        return BertModel(BertConfig(max_position_embeddings=POSITIONS, **settings)).eval()
+    config = RobertaConfig(
+        max_position_embeddings=POSITIONS + 2,
+        pad_token_id=1,
+        bos_token_id=0,
+        eos_token_id=2,
+        type_vocab_size=1,
+        **settings,
+    )
+    return RobertaModel(config).eval()
+
+
+def tiny_checkpoint(folder: Path, kind: str = "bert", *, layers: int = 3, seed: int = 0) -> Path:
+    """A folder with model and tokenizer as transformers saves them."""
+    tiny_model(kind, layers=layers, seed=seed).save_pretrained(folder)
+    tiny_tokenizer(kind).save_pretrained(folder)
+    return folder
+
+
+def tiny_sentences(count: int, *, seed: int = 0, longest: int = 12) -> list[str]:
+    """Random sentences of 1 to `longest` words."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(bound: int) -> int:
+        return int(torch.randint(bound, (1,), generator=generator))
+
+    return [" ".join(WORDS[draw(len(WORDS))] for _ in range(1 + draw(longest))) for _ in range(count)]

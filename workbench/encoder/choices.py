@@ -1,0 +1,75 @@
+"""What is settled before an encoder works: sentences, device, precision, pooling; refused in clear words."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Literal, cast
+
+import torch
+
+from workbench.encoder.checkpoint import Checkpoint, EncoderError
+from workbench.encoder.pooling import POOLINGS, Pooling
+
+logger = logging.getLogger(__name__)
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+
+def checked_sentences(sentences: Iterable[Any]) -> list[str]:
+    """The sentences as a list; an empty one becomes a space, as in SimCSE. EncoderError names what is no sentence."""
+    if isinstance(sentences, str):
+        raise EncoderError(f"one string was given ({sentences[:40]!r}); give a list of sentences: [sentence]")
+    texts = list(sentences)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise EncoderError(f"sentence {i} is {text!r} of type {type(text).__name__}; every sentence is a str")
+    return [text or " " for text in texts]
+
+
+def choose_device(device: str) -> torch.device:
+    """The device for "auto" (cuda, mps, cpu in this order) or the one named; EncoderError when it is not there."""
+    if device == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(kind)
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise EncoderError(
+            f"device {device!r} cannot be used here ({error}); give 'auto', 'cpu', 'cuda' or 'mps'"
+        ) from error
+    return chosen
+
+
+def choose_precision(precision: str, device: torch.device) -> Literal["fp32", "bf16"]:
+    """What "auto" means on a device: bf16 only where the hardware multiplies it, since emulated it is far slower."""
+    if precision not in ("auto", "fp32", "bf16"):
+        raise EncoderError(f"precision is {precision!r}; it is 'auto', 'fp32' or 'bf16'")
+    if precision != "auto":
+        return cast(Literal["fp32", "bf16"], precision)
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    fast = device.type == "cpu" and any(torch.cpu.get_capabilities().get(k, False) for k in ("amx_bf16", "avx512_bf16"))
+    return "bf16" if fast else "fp32"
+
+
+def choose_pooling(checkpoint: Checkpoint, asked: str | None) -> Pooling:
+    """The pooling asked for, else the one that the checkpoint names, else "cls"; a difference of the two is logged."""
+    if asked not in (None, *POOLINGS):
+        raise EncoderError(f"pooling is {asked!r}; it is one of {', '.join(POOLINGS)}")
+    if asked is not None:
+        if checkpoint.pooling not in (None, asked) or checkpoint.foreign:
+            stored = ", ".join([checkpoint.pooling or "", *checkpoint.foreign]).strip(", ")
+            logger.warning(
+                "%s was saved with %s; pooling %r was asked for and is used", checkpoint.source, stored, asked
+            )
+        return cast(Pooling, asked)
+    if checkpoint.foreign:
+        raise EncoderError(
+            f"{checkpoint.source} is a SentenceTransformer with {', '.join(checkpoint.foreign)}, which an Encoder does "
+            f"not have; give pooling= one of {', '.join(POOLINGS)} to use its backbone alone"
+        )
+    if checkpoint.pooling not in (None, *POOLINGS):
+        raise EncoderError(
+            f"{checkpoint.source} names the pooling {checkpoint.pooling!r}; known are {', '.join(POOLINGS)}"
+        )
+    return cast(Pooling, checkpoint.pooling or "cls")
