@@ -47,7 +47,9 @@ def run_method(
     _check_data(config)
     with explained(path):
         path.mkdir(parents=True, exist_ok=True)
-    parameters = {"profile": profile, "seed": config.seed, "overrides": dict(overrides or {}), "runs_root": str(root)}
+    # As the settings understood them: a folder named from here is found from the notebook's own directory too.
+    read = {name: value for name, value in config.model_dump(mode="json").items() if name in (overrides or {})}
+    parameters = {"profile": profile, "seed": config.seed, "overrides": read, "runs_root": str(root)}
     execute(notebook_of(method), path / "notebook.ipynb", parameters)
     run = Run(path)
     if not run.finished:
