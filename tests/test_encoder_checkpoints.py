@@ -1,0 +1,177 @@
+"""A checkpoint that cannot be used is refused with its cause and its cure; it is never used in part."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+from huggingface_hub import errors
+from safetensors.torch import load_file, save_file
+from tiny_checkpoints import tiny_checkpoint, tiny_model, tiny_tokenizer
+
+from workbench.encoder import Encoder, EncoderError
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def only_pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def without_weight(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.1.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def other_shape(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["encoder.layer.1.output.dense.bias"] = torch.zeros(7)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def cut_short(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def missing_shard(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"embeddings.word_embeddings.weight": "model-00001-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def no_tokenizer(folder: Path) -> None:
+    for path in folder.glob("*token*"):
+        path.unlink()
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "pickled": (only_pickled, r"pytorch_model.bin only; such files can execute code.*save_pretrained"),
+    "no weights": (
+        lambda f: (f / "model.safetensors").unlink(),
+        "no model.safetensors; the checkpoint is not complete",
+    ),
+    "cut short": (cut_short, r"model.safetensors \(\d+ bytes\) is corrupt or cut short"),
+    "no safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"<html>not found</html>"), "corrupt"),
+    "empty": (lambda f: (f / "model.safetensors").write_bytes(b""), r"\(0 bytes\) is corrupt"),
+    "missing shard": (missing_shard, "the index names .*00001-of-00002.safetensors, which is missing"),
+    "missing weight": (without_weight, "lacks 1 weights of its backbone .such as encoder.layer.1.output.dense.weight"),
+    "other shape": (other_shape, "cannot be loaded as 'bert'"),
+    "no config": (lambda f: (f / "config.json").unlink(), "holds no config.json"),
+    "broken config": (lambda f: (f / "config.json").write_text("{"), "config.json cannot be used"),
+    "unknown kind": (lambda f: change_config(f, model_type="nonesuch"), "config.json cannot be used: .*nonesuch"),
+    "a decoder": (lambda f: change_config(f, is_decoder=True), "is a 'bert' decoder"),
+    "no tokenizer": (no_tokenizer, "holds no tokenizer"),
+    "broken tokenizer": (lambda f: (f / "tokenizer.json").write_text("{"), "the tokenizer in .* cannot be loaded"),
+    "empty tokenizer": (lambda f: tiny_tokenizer("bert", words=[]).save_pretrained(f), "knows 5 tokens"),
+    "foreign tokenizer": (
+        lambda f: tiny_tokenizer("bert", words=[f"w{i}" for i in range(99)]).save_pretrained(f),
+        "ids go up to 103, the backbone embeds 28",
+    ),
+    "no [CLS] first": (lambda f: tiny_tokenizer("bert", first=False).save_pretrained(f), r"does not put \[CLS\] first"),
+    "broken modules": (lambda f: (f / "modules.json").write_text("["), "modules.json is not valid JSON"),
+    "unknown pooling": (lambda f: (f / "encoder.json").write_text('{"pooling": "best"}'), "names the pooling 'best'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_is_refused_with_its_cause(tmp_path: Path, damage: str) -> None:
+    folder = tiny_checkpoint(tmp_path / "a checkpoint")
+    assert Encoder.from_pretrained(folder).encode(["a dog"]).shape == (1, 32)
+    damaging, words = DAMAGE[damage]
+    damaging(folder)
+    with pytest.raises(EncoderError, match=words):
+        Encoder.from_pretrained(folder)
+
+
+def test_code_of_a_checkpoint_is_never_executed(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "checkpoint")
+    proof = tmp_path / "executed"
+    (folder / "code.py").write_text(f"open({str(proof)!r}, 'w').close()\nclass C: pass\nclass M: pass\n")
+    change_config(folder, model_type="own", auto_map={"AutoConfig": "code.C", "AutoModel": "code.M"})
+    with pytest.raises(EncoderError, match="never executed"):
+        Encoder.from_pretrained(folder)
+    assert not proof.exists()
+
+
+def test_extra_heads_are_no_fault_and_half_precision_is_widened(tmp_path: Path) -> None:
+    from transformers import BertForMaskedLM
+
+    torch.manual_seed(0)
+    model = BertForMaskedLM(tiny_model("bert").config).half()
+    model.save_pretrained(tmp_path / "mlm")
+    tiny_tokenizer("bert").save_pretrained(tmp_path / "mlm")
+    encoder = Encoder.from_pretrained(tmp_path / "mlm")
+    assert {p.dtype for p in encoder.parameters()} == {torch.float32}
+    assert torch.equal(
+        encoder.backbone.embeddings.word_embeddings.weight, model.bert.embeddings.word_embeddings.weight.float()
+    )
+
+
+def test_a_path_that_is_no_folder_is_said_to_be_none(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "checkpoint")
+    for name, words in (
+        (tmp_path / "nowhere", "there is no folder .*bundled encoders are 'world-encoder', 'world-teacher'"),
+        ("./nowhere", "there is no folder"),
+        (folder / "config.json", "is a file; give the folder"),
+    ):
+        with pytest.raises(EncoderError, match=words):
+            Encoder.from_pretrained(name)
+
+
+def test_a_hub_id_without_a_network_says_so_and_what_to_do() -> None:
+    with pytest.raises(
+        EncoderError, match=r"'owner/name' is no local folder .*hf download owner/name.*HF_HUB_OFFLINE=1"
+    ):
+        Encoder.from_pretrained("owner/name")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (errors.RepositoryNotFoundError, "no folder and no hub repository is called 'owner/name'"),
+        (errors.GatedRepoError, "'owner/name' is gated"),
+        (errors.RevisionNotFoundError, "has no revision 'v9'"),
+        (errors.HFValidationError, "no valid hub id"),
+        (ConnectionError, "the hub cannot be reached"),
+    ],
+)
+def test_each_answer_of_the_hub_has_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Exception], words: str
+) -> None:
+    import httpx
+
+    def refuse(*_: object, **__: object) -> str:
+        if issubclass(kind, errors.HfHubHTTPError):
+            raise kind("no", response=httpx.Response(404, request=httpx.Request("GET", "https://hub")))
+        raise kind("no")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    with pytest.raises(EncoderError, match=words):
+        Encoder.from_pretrained("owner/name", revision="v9")
+
+
+def test_a_snapshot_of_the_hub_is_read_as_a_folder_and_its_commit_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "0123abcd")
+    asked: dict[str, object] = {}
+
+    def snapshot(name: str, **options: object) -> str:
+        asked.update(options, name=name)
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    encoder = Encoder.from_pretrained("owner/name", revision="main")
+    assert encoder.source == "hub:owner/name@0123abcd"
+    assert (asked["name"], asked["revision"]) == ("owner/name", "main")
+    patterns = asked["allow_patterns"]
+    assert isinstance(patterns, list)
+    assert not any(pattern.endswith((".bin", ".py", ".pt")) for pattern in patterns)

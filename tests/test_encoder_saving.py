@@ -1,0 +1,203 @@
+"""A saved encoder gives one embedding through AutoModel, SentenceTransformer and Encoder; nothing else is ever lost."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors import safe_open
+from sentence_transformers import SentenceTransformer
+from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences
+from torch.nn import functional
+from torch.testing import assert_close
+from transformers import AutoModel, AutoTokenizer
+
+from workbench.encoder import Encoder, EncoderError, saving
+
+SENTENCES = [*tiny_sentences(9), " ".join(WORDS * 9)]  # the last one is past the backbone's limit
+TEMPLATE = '"{sentence}" sees [MASK] .'
+TOLERANCE = {"atol": 1e-5, "rtol": 0.0}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint(tmp_path_factory.mktemp(request.param), request.param)
+
+
+def saved(checkpoint: Path, folder: Path, pooling: str = "cls", **options: object) -> tuple[Encoder, Path]:
+    encoder = Encoder.from_pretrained(checkpoint, pooling, template=TEMPLATE if pooling == "mask" else None)
+    encoder.train().save(folder, **options)
+    return encoder.eval(), folder
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "first_last", "embedding_last", "max"])
+def test_three_readers_give_one_embedding(checkpoint: Path, tmp_path: Path, pooling: str) -> None:
+    encoder, folder = saved(checkpoint, tmp_path / "a folder", pooling)
+    rows = encoder.encode(SENTENCES)
+    reader = SentenceTransformer(str(folder), device="cpu")
+    theirs = reader.encode(SENTENCES, convert_to_tensor=True)
+    with torch.no_grad():
+        assert_close(theirs, encoder(encoder.tokenize(SENTENCES, max_tokens=POSITIONS)), **TOLERANCE)
+    assert_close(functional.normalize(theirs, dim=1), rows, **TOLERANCE)
+    assert reader.max_seq_length == POSITIONS
+    again = Encoder.from_pretrained(folder)
+    assert again.pooling == pooling
+    assert_close(again.encode(SENTENCES), rows, **TOLERANCE)
+    if pooling in ("cls", "mean"):
+        tokens = AutoTokenizer.from_pretrained(folder)(SENTENCES, padding=True, truncation=True, return_tensors="pt")
+        with torch.no_grad():
+            states = AutoModel.from_pretrained(folder)(**tokens).last_hidden_state
+        mask = tokens["attention_mask"].unsqueeze(-1)
+        expected = states[:, 0] if pooling == "cls" else (states * mask).sum(1) / mask.sum(1)
+        assert_close(theirs, expected, **TOLERANCE)
+
+
+def test_a_pooling_that_sentence_transformers_lacks_is_refused_by_it_not_replaced(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    encoder, folder = saved(checkpoint, tmp_path / "encoder", "mask")
+    with pytest.raises(ValueError, match="MaskPooling"):
+        SentenceTransformer(str(folder), device="cpu")
+    again = Encoder.from_pretrained(folder)
+    assert (again.pooling, again.template) == ("mask", TEMPLATE)
+    assert_close(again.encode(SENTENCES), encoder.encode(SENTENCES), **TOLERANCE)
+
+
+def test_an_explicit_pooling_wins_over_the_saved_one_and_is_logged(
+    checkpoint: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, folder = saved(checkpoint, tmp_path / "encoder", "mean")
+    encoder = Encoder.from_pretrained(folder, "max")
+    assert encoder.pooling == "max"
+    assert "was saved with mean; pooling 'max' was asked for" in caplog.text
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_what_sentence_transformers_saved_is_read_with_its_pooling(
+    checkpoint: Path, tmp_path: Path, pooling: str
+) -> None:
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+    backbone = Transformer(str(checkpoint))
+    writer = SentenceTransformer(modules=[backbone, Pooling(32, pooling), Normalize()], device="cpu")
+    writer.save_pretrained(str(tmp_path / "theirs"))
+    encoder = Encoder.from_pretrained(tmp_path / "theirs")
+    assert encoder.pooling == pooling
+    short = SENTENCES[:-1]
+    assert_close(encoder.encode(short), writer.encode(short, convert_to_tensor=True), **TOLERANCE)
+
+
+@pytest.mark.parametrize("last", ["Dense", "lasttoken"])
+def test_a_sentence_transformer_with_more_than_a_pooling_is_not_half_read(
+    checkpoint: Path, tmp_path: Path, last: str
+) -> None:
+    from sentence_transformers.base.modules import Dense, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    modules = [Transformer(str(checkpoint)), Pooling(32, "lasttoken" if last == "lasttoken" else "cls")]
+    modules += [Dense(32, 8)] if last == "Dense" else []
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(tmp_path / "theirs"))
+    with pytest.raises(EncoderError, match="Dense" if last == "Dense" else "Pooling"):
+        Encoder.from_pretrained(tmp_path / "theirs")
+    assert Encoder.from_pretrained(tmp_path / "theirs", "mean").pooling == "mean"
+
+
+def test_only_safetensors_and_text_are_written_and_half_precision_halves_them(checkpoint: Path, tmp_path: Path) -> None:
+    encoder, full = saved(checkpoint, tmp_path / "full")
+    _, half = saved(checkpoint, tmp_path / "half", dtype=torch.float16)
+    for folder in (full, half):
+        assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
+        assert folder.stat().st_mode & 0o755 == 0o755
+    with safe_open(half / "model.safetensors", "pt") as file:
+        assert {file.get_tensor(name).dtype for name in file.keys()} == {torch.float16}  # noqa: SIM118 - no dict
+    again = Encoder.from_pretrained(half)
+    assert {p.dtype for p in again.parameters()} == {torch.float32}
+    assert_close(again.encode(SENTENCES), encoder.encode(SENTENCES), atol=5e-3, rtol=0.0)
+    config = json.loads((full / "config.json").read_text())
+    assert not [key for key in config if "attn" in key]
+    assert AutoModel.from_pretrained(full).config._attn_implementation == "sdpa"
+
+
+def test_the_card_says_what_is_known_and_nothing_else(checkpoint: Path, tmp_path: Path) -> None:
+    _, bare = saved(checkpoint, tmp_path / "bare")
+    card = {"language": "en", "license": "mit", "base_model": "owner/name", "datasets": ["a/b"], "title": "A title"}
+    _, full = saved(checkpoint, tmp_path / "full", card=card | {"results": {"stsb-test": 0.5}, "tags": ["simcse"]})
+    for folder in (bare, full):
+        text = (folder / "README.md").read_text()
+        assert "nknown" not in text
+        assert str(tmp_path) not in text + (folder / "config.json").read_text()
+    header = yaml.safe_load(text.split("---")[1])
+    assert {key: header[key] for key in ("language", "license", "base_model", "datasets")} == {
+        key: card[key] for key in ("language", "license", "base_model", "datasets")
+    }
+    assert {"simcse", "sentence-transformers"} <= set(header["tags"])
+    assert "# A title" in text
+    assert "| stsb-test | 0.5 |" in text
+    assert set(yaml.safe_load((bare / "README.md").read_text().split("---")[1])) == {
+        "library_name",
+        "pipeline_tag",
+        "tags",
+    }
+    with pytest.raises(EncoderError, match="no field 'licence'; it has language, license"):
+        saved(checkpoint, tmp_path / "none", card={"licence": "mit"})
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "encoder"
+    saved(checkpoint, folder, "first_last")
+    before = {path.name: path.read_bytes() for path in folder.glob("*.json")}
+    encoder = Encoder.from_pretrained(checkpoint, "cls")
+
+    def full_disk(*_: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saving, "model_card", full_disk)
+        with pytest.raises(EncoderError, match="No space left on device; free space"):
+            encoder.save(folder)
+    assert {path.name: path.read_bytes() for path in folder.glob("*.json")} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder"]  # nothing half-written stays
+    encoder.save(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder"]
+    assert not (folder / "1_WeightedLayerPooling").exists()
+    assert Encoder.from_pretrained(folder).pooling == "cls"
+
+
+def test_a_failed_swap_leaves_the_old_encoder_in_place(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, folder = saved(checkpoint, tmp_path / "encoder", "mean")
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if Path(target) == folder and not self.name.endswith(".old"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(EncoderError, match="Permission denied"):
+        encoder.save(folder)
+    monkeypatch.undo()
+    assert Encoder.from_pretrained(folder).pooling == "mean"
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder"]
+
+
+def test_files_that_are_no_encoder_are_never_replaced(checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("dear")
+    encoder = Encoder.from_pretrained(checkpoint)
+    for target in (tmp_path / "letters", tmp_path / "letters" / "dear.txt"):
+        with pytest.raises(EncoderError, match="no saved encoder"):
+            encoder.save(target)
+    with pytest.raises(EncoderError, match="cannot be written"):
+        encoder.save(tmp_path / "letters" / "dear.txt" / "inside")
+    assert (tmp_path / "letters" / "dear.txt").read_text() == "dear"
+    (tmp_path / "empty").mkdir()
+    encoder.save(tmp_path / "empty")
+    assert Encoder.from_pretrained(tmp_path / "empty").pooling == "cls"
