@@ -1,0 +1,220 @@
+"""One query under several rankings: which tables belong together, what stands where, which query to look at first.
+
+Pure tables, no drawing: `ranking_html` and `comparison_figures` draw what is found here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from workbench.metrics import kendall, ndcg
+from workbench.rankings import COLUMNS, disagreements, per_query_metrics, side_by_side
+
+_KEY = ["query_id", "target_id"]
+
+# How queries can be ordered: name -> what stands at the top. "a" and "b" are labels.
+ORDERS = {
+    "data": "in the order of the data",
+    "disagreement": "a and b disagree most (1 - tau-b between them)",
+    "worst": "a is furthest from gold (its KCC)",
+    "gain": "b gains most over a (difference of their KCC)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class QueryView:
+    """One query with its targets, best gold first, and where each label ranks them.
+
+    A letter names a target in table and chart. ranks and scores: by label, in the order of the targets. kcc in [-1, 1]
+    and ndcg in [0, 1] by label, nan where undefined.
+    """
+
+    suite: str
+    query_id: str
+    query: str
+    letters: list[str]
+    targets: list[str]
+    gold: np.ndarray
+    gold_rank: np.ndarray
+    ranks: dict[str, np.ndarray]
+    scores: dict[str, np.ndarray]
+    kcc: dict[str, float]
+    ndcg: dict[str, float]
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Gold's ranks, then those of each label, as the charts have them from left to right."""
+        return {"gold": self.gold_rank, **self.ranks}
+
+    def letters_by_rank(self, ranks: np.ndarray) -> dict[float, list[str]]:
+        """rank -> the letters of the targets that stand there, nearest first; several where they tie."""
+        found: dict[float, list[str]] = {}
+        for place in np.argsort(ranks, kind="stable"):
+            found.setdefault(float(ranks[place]), []).append(self.letters[place])
+        return found
+
+
+def ranking_tables(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """label -> ranking table, checked: every suite that two of them have ranks the same targets in both.
+
+    Args:
+        tables: label -> a ranking table, a `Run`, or a `Report`.
+
+    Raises:
+        TypeError: Something else than a ranking table, a run or a report.
+        ValueError: No tables, an empty one, or tables of different data; the text names the two labels and the first
+            difference.
+    """
+    if not isinstance(tables, Mapping) or not tables:
+        raise ValueError("no rankings to look at; give at least one, as {label: table or run}")
+    if "gold" in tables:
+        raise ValueError("a label is 'gold', which is the name of the data's own ranks; give it another")
+    read = {str(label): _table(str(label), given) for label, given in tables.items()}
+    first: dict[str, str] = {}
+    for label, table in read.items():
+        for suite in table["suite"].unique():
+            _require_same_targets(suite, first.setdefault(suite, label), label, read)
+    return read
+
+
+def suites_of(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Every suite that any table has, in order of first appearance."""
+    return list(dict.fromkeys(suite for table in tables.values() for suite in table["suite"].unique()))
+
+
+def of_suite(tables: Mapping[str, pd.DataFrame], suite: str) -> dict[str, pd.DataFrame]:
+    """The rows of one suite, of the labels that have it.
+
+    Raises:
+        ValueError: No table has this suite.
+    """
+    found = {label: table.loc[table["suite"] == suite] for label, table in tables.items()}
+    found = {label: table for label, table in found.items() if len(table)}
+    if not found:
+        raise ValueError(f"no suite {suite!r} in these rankings; they have {', '.join(suites_of(tables))}")
+    return found
+
+
+def query_view(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: str | None = None) -> QueryView:
+    """One query of `tables` (as `ranking_tables` gives them); `suite` may be left out where only one has this query.
+
+    Raises:
+        ValueError: No such query or suite, or several suites with a query of this id.
+    """
+    of_one = tables if suite is None else of_suite(tables, suite)
+    wide = side_by_side(of_one, query_id, suite=suite)
+    first = next(iter(of_one.values()))
+    row = first.loc[(first["query_id"] == query_id) & first["suite"].eq(suite or first["suite"])].iloc[0]
+    gold = wide["gold"].to_numpy()
+    scores = {label: wide[f"score: {label}"].to_numpy() for label in of_one}
+    return QueryView(
+        suite=row["suite"],
+        query_id=query_id,
+        query=row["query"],
+        letters=_letters(len(wide)),
+        targets=wide["target"].tolist(),
+        gold=gold,
+        gold_rank=wide["gold rank"].to_numpy(),
+        ranks={label: wide[f"rank: {label}"].to_numpy() for label in of_one},
+        scores=scores,
+        kcc={label: kendall(gold, values) for label, values in scores.items()},
+        ndcg={label: ndcg(gold, values) for label, values in scores.items()},
+    )
+
+
+def ordered_queries(tables: Mapping[str, pd.DataFrame], by: str, a: str, b: str) -> pd.DataFrame:
+    """query_id, query, value: the queries of one suite, first the one to look at first; nan at the end.
+
+    Args:
+        tables: label -> the rows of one suite, as `of_suite` gives them.
+        by: A name of `ORDERS`; value is what it orders by, nan for "data".
+        a: A label.
+        b: A label; only for "disagreement" and "gain".
+
+    Raises:
+        ValueError: No such order or label.
+    """
+    if by not in ORDERS:
+        raise ValueError(f"no order {by!r}; the orders are {', '.join(ORDERS)}")
+    for label in (a, b):
+        if label not in tables:
+            raise ValueError(f"no rankings {label!r}; there are {', '.join(tables)}")
+    find = {
+        "data": lambda: tables[a].drop_duplicates("query_id").assign(value=np.nan),
+        "disagreement": lambda: disagreements(tables[a], tables[b]).rename(columns={"disagreement": "value"}),
+        "worst": lambda: _kcc(tables[a]).sort_values("value", kind="stable"),
+        "gain": lambda: _gain(tables[a], tables[b]).sort_values("value", ascending=False, kind="stable"),
+    }
+    return find[by]().reindex(columns=["query_id", "query", "value"]).reset_index(drop=True)
+
+
+def line_colours(count: int) -> list[str]:
+    """Blue for the target that gold has nearest, over grey, to vermilion for the furthest."""
+    ends = np.array([[0, 114, 178], [140, 140, 140], [213, 94, 0]])
+    place = np.linspace(0, 1, count) if count > 1 else np.zeros(1)
+    mixed = [np.interp(place, [0, 0.5, 1], ends[:, channel]).round().astype(int) for channel in range(3)]
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in zip(*mixed, strict=True)]
+
+
+def _kcc(table: pd.DataFrame) -> pd.DataFrame:
+    return per_query_metrics(table).rename(columns={"kcc": "value"})
+
+
+def _gain(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+    before, after = _kcc(a), _kcc(b).set_index("query_id")["value"]
+    return before.assign(value=after.loc[before["query_id"]].to_numpy() - before["value"].to_numpy())
+
+
+def _table(label: str, given: Any) -> pd.DataFrame:
+    table = getattr(given, "rankings", given)  # a run has a method of this name, a report a table
+    table = table() if callable(table) else table
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"{label!r} is a {type(given).__name__}; give a ranking table, a Run or a Report")
+    missing = [column for column in COLUMNS if column not in table.columns]
+    if missing:
+        raise ValueError(
+            f"{label!r} has no column {', '.join(missing)}; give a table of ranking_table or Run.rankings()"
+        )
+    if table.empty:
+        raise ValueError(f"{label!r} ranks nothing: its data has no query with enough targets")
+    twice = table.duplicated(["suite", *_KEY])
+    if twice.any():
+        row = table.loc[twice].iloc[0]
+        raise ValueError(f"{label!r} has target {row['target_id']!r} of query {row['query_id']!r} twice; keep one")
+    return table
+
+
+def _require_same_targets(suite: str, reference: str, label: str, tables: Mapping[str, pd.DataFrame]) -> None:
+    if label == reference:
+        return
+    known, given = (of_suite({name: tables[name]}, suite)[name].set_index(_KEY) for name in (reference, label))
+    only = [(reference, known.index.difference(given.index)), (label, given.index.difference(known.index))]
+    for name, keys in only:
+        if len(keys):
+            query, target = cast(tuple[str, str], keys[0])
+            raise ValueError(
+                f"{reference!r} and {label!r} do not rank the same targets of {suite!r}: {len(keys)} stand in {name!r} "
+                f"alone, the first is target {target!r} of query {query!r}; score both on one set, or leave one out"
+            )
+    other = given.loc[known.index]
+    for column in ("query", "target", "gold"):
+        differs = (known[column] != other[column]).to_numpy()
+        if differs.any():
+            query, target = cast(tuple[str, str], known.index[int(differs.argmax())])
+            raise ValueError(
+                f"{reference!r} and {label!r} have another {column} for {int(differs.sum())} targets of {suite!r}, "
+                f"the first is target {target!r} of query {query!r}; score both on one version of the set"
+            )
+
+
+def _letters(count: int) -> list[str]:
+    """A, B, ..., Z, AA, AB, ..."""
+
+    def name(number: int) -> str:
+        head, tail = divmod(number, 26)
+        return (name(head - 1) if head else "") + chr(ord("A") + tail)
+
+    return [name(number) for number in range(count)]

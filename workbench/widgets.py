@@ -1,0 +1,168 @@
+"""Controls around rankings. The state lives here, the drawing in `ranking_html` and `comparison_figures`."""
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import pandas as pd
+
+from workbench.comparison_figures import rank_slopes
+from workbench.files import explained, replacing
+from workbench.query_view import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, suites_of
+from workbench.ranking_html import slope_image, view_html
+
+_STATIC_QUERIES = 3
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{title}</title>
+<style>body {{ font-family: sans-serif; margin: 2em; }} hr {{ margin: 2em 0; opacity: 0.3; }}</style></head>
+<body><h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+class RankingExplorer:
+    """Chooses a query and shows its targets with gold and the rank under each label: table, slope chart, KCC, NDCG.
+
+    Queries can be searched by their text and ordered by `ORDERS`; in the list of queries the arrow keys go through
+    them. Where no kernel runs, or the notebook is not trusted, the first queries of the list stand as plain HTML.
+    """
+
+    def __init__(self, tables: Mapping[str, Any], suite: str | None = None) -> None:
+        """The rankings of `tables`: label -> ranking table, `Run` or `Report`; `suite`: the one to show first.
+
+        Raises:
+            ValueError: No tables, tables of different data (says which), or no such suite.
+        """
+        self._all = ranking_tables(tables)
+        suites = suites_of(self._all)
+        self._tables = of_suite(self._all, suites[0] if suite is None else suite)
+        self._shown: tuple[Any, Any] | None = None
+        self._queries = pd.DataFrame()
+        self._offering = False
+        self.suite = ipywidgets.Dropdown(
+            options=suites, value=suites[0] if suite is None else suite, description="suite"
+        )
+        self.search = ipywidgets.Text(placeholder="words of the query", description="search")
+        self.order = ipywidgets.Dropdown(description="order", layout={"width": "28em"})
+        self.first = ipywidgets.Dropdown(description="a")
+        self.second = ipywidgets.Dropdown(description="b")
+        self.query = ipywidgets.Select(description="query", rows=8, layout={"width": "98%"})
+        self.status = ipywidgets.HTML()
+        self.table = ipywidgets.HTML()
+        self.chart = ipywidgets.Output()
+        self.widget = ipywidgets.VBox(
+            [
+                ipywidgets.HBox([self.suite, self.search]),
+                ipywidgets.HBox([self.order, self.first, self.second]),
+                self.query,
+                self.status,
+                self.table,
+                self.chart,
+            ]
+        )
+        self._suite_chosen(None)
+        self.suite.observe(self._suite_chosen, "value")
+        for control in (self.search, self.order, self.first, self.second):
+            control.observe(lambda _: self._list_queries(), "value")
+        self.query.observe(lambda _: self._show(), "value")
+
+    def _suite_chosen(self, _: Any) -> None:
+        self._tables = of_suite(self._all, str(self.suite.value))
+        self._offering = True  # what is set now is no choice of the reader's
+        try:
+            self._offer_labels()
+        finally:
+            self._offering = False
+        self._list_queries()
+
+    def _offer_labels(self) -> None:
+        labels = list(self._tables)
+        several = len(labels) > 1
+        orders = [(text, name) for name, text in ORDERS.items() if several or name in ("data", "worst")]
+        names = [name for _, name in orders]
+        _offer(self.order, orders, names, "disagreement" if several else "worst")
+        _offer(self.first, labels, labels, labels[0])
+        _offer(self.second, labels, labels, labels[-1])
+        self.second.layout.display = None if several else "none"
+
+    def _list_queries(self) -> None:
+        """Fills the list of queries by order and search, and shows its first."""
+        if self._offering:
+            return
+        order, a, b = (str(control.value) for control in (self.order, self.first, self.second))
+        found = ordered_queries(self._tables, order, a, b)
+        words = self.search.value.casefold().strip()
+        self._queries = found[found["query"].str.casefold().str.contains(words, regex=False)]
+        known = "query_id", "query", "value"
+        rows = zip(*(self._queries[name] for name in known), strict=True)
+        self.query.options = [(_line(query, value), query_id) for query_id, query, value in rows]
+        self.query.index = 0 if len(self._queries) else None
+        self._show(f"{len(self._queries)} of {len(found)} queries")
+
+    def _show(self, counted: str = "") -> None:
+        """Draws the chosen query, unless it is the one that is drawn."""
+        if counted:
+            absent = [label for label in self._all if label not in self._tables]
+            without = f"; not ranked here: {', '.join(absent)}" if absent else ""
+            none = f"; no query has the words {self.search.value!r}" if self._queries.empty else ""
+            self.status.value = f'<span role="status" aria-live="polite">{escape(counted + without + none)}</span>'
+        chosen = (self.suite.value, self.query.value) if self.query.value is not None else None
+        if chosen == self._shown:
+            return
+        self._shown = chosen
+        if chosen is None:
+            self.table.value, self.chart.outputs = "", ()
+            return
+        view = query_view(self._tables, chosen[1], suite=chosen[0])
+        self.table.value = view_html(view, chart=False)
+        # The whole output at once: clearing and displaying are two messages, which flicker and may come in between.
+        figure = {"application/vnd.plotly.v1+json": rank_slopes(view).to_plotly_json()}
+        data = figure | {"text/html": slope_image(view), "text/plain": "slope chart"}
+        self.chart.outputs = ({"output_type": "display_data", "data": data, "metadata": {}},)
+
+    def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
+        """Writes the queries of the list, as it is ordered and searched now, with their charts as one page.
+
+        limit: At most so many queries; None: all. The page needs no network and no script. Returns its path.
+
+        Raises:
+            ValueError: `limit` below 1, or no query is listed.
+            RunError: The file cannot be written.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit is {limit}; give 1 or more, or None for every query of the list")
+        if self._queries.empty:
+            raise ValueError(f"no query to write: none has the words {self.search.value!r}; clear the search")
+        target = Path(path).expanduser()
+        title = escape(f"Rankings of {self.suite.value}: {', '.join(self._tables)}")
+        page = _PAGE.format(title=title, body=self._static(list(self._queries["query_id"])[:limit]))
+        with explained(target.parent), replacing(target) as file:
+            file.write(page)
+        return target
+
+    def _static(self, query_ids: list[str]) -> str:
+        views = (query_view(self._tables, query_id, suite=self.suite.value) for query_id in query_ids)
+        return "\n<hr>\n".join(view_html(view, chart=True) for view in views)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """The widget for a front end with a kernel; HTML for a page, or a notebook that is not trusted."""
+        bundle = self.widget._repr_mimebundle_(**kwargs)
+        if bundle is None:
+            return {}
+        head = f"<p>{self.order.label}: the first of {len(self._queries)} queries. Run the cell for all of them.</p>"
+        shown = list(self._queries["query_id"])[:_STATIC_QUERIES]
+        return {**bundle, "text/html": head + self._static(shown)}
+
+
+def _offer(control: Any, options: list[Any], values: list[str], default: str) -> None:
+    """Sets the options of a dropdown; the value stays where it is still one of them."""
+    kept = control.value
+    control.options = options
+    control.value = kept if kept in values else default
+
+
+def _line(query: str, value: float) -> str:
+    return query if pd.isna(value) else f"{value:+.2f}  {query}"
