@@ -1,6 +1,7 @@
 """The `workbench` command."""
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -81,12 +82,16 @@ def demo(runs: Runs = Path("runs"), seeds: Annotated[int, typer.Option(min=1)] =
 
 
 @data_app.command("list")
-def list_data() -> None:
+def list_data(
+    kind: Annotated[str, typer.Option(help="sentences, pairs, triples or labelled; empty: all.")] = "",
+) -> None:
     """Every set by name: what it is, where it comes from, its licence."""
+    import pandas as pd
+
     from workbench.data import dataset_names, describe
 
-    for name in dataset_names():
-        print(describe(name))
+    table = pd.DataFrame([describe(name) for name in dataset_names(kind or None)])
+    print(table[["name", "kind", "title", "rows", "scale", "source", "licence"]].to_string(index=False, justify="left"))
 
 
 @data_app.command("check")
@@ -94,24 +99,32 @@ def check_data(
     names: Annotated[list[str] | None, typer.Argument(help="Sets to check; all when none is given.")] = None,
 ) -> None:
     """Read sets whole and say what is wrong with them. Exit code 1 when a named set cannot be used."""
-    from workbench.data import check, dataset_names
+    from workbench.data import check
 
-    table = check(names or dataset_names())
-    print(table.to_string(index=False, na_rep=""))
-    if names and (table["problem"].fillna("") != "").any():
+    table = check(names)
+    print(table.to_string(index=False, na_rep="", justify="left"))
+    # A set that only the hub has is not asked for; one with rows was read whole, whatever there is to say about it.
+    unusable = (table["problem"] != "") & (table["rows"] == 0)
+    if names and unusable.any():
         raise typer.Exit(1)
 
 
 @data_app.command("fetch")
 def fetch_data(
     names: Annotated[list[str], typer.Argument(help="Sets to fetch from the hub.")],
-    to: Annotated[Path, typer.Option("--to", help="The local data root to write to; then set WORKBENCH_DATA to it.")],
+    root: Annotated[
+        Path | None,
+        typer.Option(help="The local data root to write to; without it, the one that WORKBENCH_DATA names."),
+    ] = None,
 ) -> None:
     """Fetch sets from the hub into a local data root, for machines without a network."""
     from workbench.data import fetch
 
+    folder = root or (Path(os.environ["WORKBENCH_DATA"]) if os.environ.get("WORKBENCH_DATA") else None)
+    if folder is None:
+        raise SettingError("where to? give --root FOLDER, or set WORKBENCH_DATA")
     for name in names:
-        print(fetch(name, to))
+        print(fetch(name, folder))
 
 
 def overrides_of(settings: list[str] | None) -> dict[str, str]:
