@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.cache import CacheError, cached_embeddings
-    from workbench.config import CONFIGS, CoSENTConfig, RankCSEConfig, SettingError, SimCSEConfig, TrainingConfig
+    from workbench.config import (
+        CONFIGS,
+        CompCSEConfig,
+        CoSENTConfig,
+        RankCSEConfig,
+        SettingError,
+        SimCSEConfig,
+        TrainingConfig,
+    )
     from workbench.data import DataError, load_pairs, load_sentences, load_suites, load_training
     from workbench.encoder import Encoder
     from workbench.evaluation import Report, evaluate
     from workbench.methods import METHODS
+    from workbench.methods.compcse import CompCSE
     from workbench.methods.cosent import CoSENT
     from workbench.methods.rankcse import RankCSE
     from workbench.methods.simcse import SimCSE
@@ -22,12 +31,21 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "workbench.cache": ["CacheError", "cached_embeddings"],
-    "workbench.config": ["CONFIGS", "CoSENTConfig", "RankCSEConfig", "SettingError", "SimCSEConfig", "TrainingConfig"],
+    "workbench.config": [
+        "CONFIGS",
+        "CompCSEConfig",
+        "CoSENTConfig",
+        "RankCSEConfig",
+        "SettingError",
+        "SimCSEConfig",
+        "TrainingConfig",
+    ],
     "workbench.data": ["DataError", "load_pairs", "load_sentences", "load_suites", "load_training"],
     "workbench.encoder": ["Encoder"],
     "workbench.evaluation": ["Report", "evaluate"],
     "workbench.methods": ["METHODS"],
     "workbench.methods.rankcse": ["RankCSE"],
+    "workbench.methods.compcse": ["CompCSE"],
     "workbench.methods.cosent": ["CoSENT"],
     "workbench.methods.simcse": ["SimCSE"],
     "workbench.runs": ["Run", "RunError", "list_runs"],
