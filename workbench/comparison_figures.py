@@ -53,6 +53,8 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
 
     intervals: label, seed, value, low, high, as `comparison.intervals` gives them.
     """
+    if intervals.empty:
+        return go.Figure(layout={"title": "No finished runs yet", "height": 120, "template": "simple_white"})
     figure = go.Figure()
     labels = list(dict.fromkeys(intervals["label"]))
     for colour, (number, label) in zip(COLOURS * len(labels), enumerate(labels), strict=False):
@@ -95,6 +97,8 @@ def part_scores(parts: pd.DataFrame) -> go.Figure:
 
     parts: label, part, mean, std (nan for one seed), as `comparison.parts` gives them, in [-1, 1].
     """
+    if parts.empty:
+        return go.Figure(layout={"title": "No finished runs yet", "height": 120, "template": "simple_white"})
     figure = go.Figure()
     names = list(dict.fromkeys(parts["part"]))
     labels = list(dict.fromkeys(parts["label"]))
