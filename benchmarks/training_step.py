@@ -10,9 +10,11 @@ and no computing on padding.
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import transformers
+from minilm import find_minilm
 from transformers import BertConfig, BertModel
 
 from workbench.data import DataError, load_sentences
@@ -22,11 +24,11 @@ SHAPES = {"2 x 128": (2, 128, 2), "4 x 256": (4, 256, 4)}
 ROWS, TOKENS, ROUNDS = 128, 32, 12
 
 
-def batches(encoder: Encoder) -> dict[str, dict[str, torch.Tensor]]:
-    """Batches of two views of 64 sentences: without padding, of the bundled world, and of Wikipedia where it is."""
+def batches(encoders: dict[str, Encoder]) -> dict[str, dict[str, torch.Tensor]]:
+    """Batches of two views of 64 sentences: without padding, and of each corpus with the tokenizer that fits it."""
     full = torch.randint(5, 1000, (ROWS, TOKENS))
     found = {"all 32 tokens": {"input_ids": full, "attention_mask": torch.ones_like(full)}}
-    for name in ("world", "wiki"):
+    for name, encoder in encoders.items():
         try:
             lines = load_sentences(name, limit=ROWS // 2, seed=0).sentences
         except DataError as error:
@@ -36,11 +38,11 @@ def batches(encoder: Encoder) -> dict[str, dict[str, torch.Tensor]]:
     return found
 
 
-def step_of(shape: tuple[int, int, int], way: str, tokenizer: object) -> Callable[[dict[str, torch.Tensor]], None]:
+def step_of(shape: tuple[int, int, int], way: str, tokenizer: Any) -> Callable[[dict[str, torch.Tensor]], None]:
     """One training step, without the optimizer, of a randomly initialised BERT."""
     layers, width, heads = shape
     config = BertConfig(
-        vocab_size=len(tokenizer),  # type: ignore[arg-type]
+        vocab_size=len(tokenizer),
         num_hidden_layers=layers,
         hidden_size=width,
         num_attention_heads=heads,
@@ -64,10 +66,13 @@ def main() -> None:
     """Prints milliseconds a step and the ratios, per shape and batch."""
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, 1 thread, fp32, {ROWS} rows")
-    start_encoder = Encoder.from_pretrained("world-encoder")
+    encoders = {"world": Encoder.from_pretrained("world-encoder")}
+    if real := find_minilm():
+        encoders["wiki"] = Encoder.from_pretrained(real)
+    tokenizer = max((encoder.tokenizer for encoder in encoders.values()), key=len)
     for shape_name, shape in SHAPES.items():
-        steps = {way: step_of(shape, way, start_encoder.tokenizer) for way in ("transformers", "cheap", "encoder")}
-        for batch_name, batch in batches(start_encoder).items():
+        steps = {way: step_of(shape, way, tokenizer) for way in ("transformers", "cheap", "encoder")}
+        for batch_name, batch in batches(encoders).items():
             times: dict[str, list[float]] = {way: [] for way in steps}
             for round_number in range(ROUNDS + 1):
                 for way, step in steps.items():
