@@ -1,0 +1,347 @@
+"""CompCSE: the loss from its equation, every ablation of the paper, and what cannot be composed."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+import workbench.methods.compcse as module
+from workbench.config import CompCSEConfig, SettingError, SimCSEConfig
+from workbench.data import DataError, Pairs, Sentences, dataset_names
+from workbench.encoder import Encoder
+from workbench.methods import METHODS
+from workbench.methods.compcse import CompCSE
+from workbench.methods.simcse import SimCSE
+from workbench.splitting import split_words, subsample
+from workbench.train import fit
+
+AGGREGATIONS = ["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
+SMALL = {"device": "cpu", "dropout": 0.0, "batch_size": 8, "eval_steps": 2, "max_steps": 4, "log_steps": 1}
+CLAUSES = [
+    "the cat sees a bird, and the old dog likes the park",
+    "the dog chases a cat because the bird likes the dog",
+    "a small bird",
+]
+
+
+@pytest.fixture(scope="session")
+def wide_encoder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny encoder with weights ten times as large, so that its embeddings of two texts differ clearly."""
+    encoder = Encoder.from_pretrained(tiny_encoder, device="cpu")
+    enlarge(encoder)
+    encoder.save(tmp_path_factory.mktemp("wide") / "encoder")
+    return tmp_path_factory.getbasetemp() / "wide0" / "encoder"
+
+
+def enlarge(part: nn.Module) -> None:
+    with torch.no_grad():
+        for parameter in part.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(10)
+
+
+@pytest.fixture
+def data(tiny_sentences: list[str]) -> Sentences:
+    return named(tiny_sentences)
+
+
+def named(sentences: list[str]) -> Sentences:
+    return Sentences("tiny", sentences, "made here", "0")
+
+
+def method_of(encoder: Path, seed: int = 0, **overrides: object) -> CompCSE:
+    return CompCSE(CompCSEConfig.from_parameters("demo", seed, {**SMALL, "encoder": str(encoder), **overrides}))
+
+
+@torch.no_grad()
+def loss_by_hand(method: CompCSE, texts: list[str]) -> float:
+    """Equation 1 with loops, from the sentences' texts, for any setting; in float64."""
+    config = method.config
+
+    def layer(vector: Tensor) -> Tensor:
+        if method.head is None:
+            return vector
+        return torch.tanh(method.head.linear.weight.double() @ vector + method.head.linear.bias.double())
+
+    def vector_of(text: str) -> Tensor:
+        vector = method.encoder(method.encoder.tokenize([text]))[0].double()
+        return layer(vector) if config.mlp == "before" else vector
+
+    def composed(text: str) -> Tensor:
+        parts = [vector_of(part) for part in split_words(text, config.parts)]
+        if config.aggregation == "avg":
+            return sum(parts[1:], parts[0]) / len(parts)
+        if config.aggregation == "sum":
+            return sum(parts[1:], parts[0])
+        if config.aggregation == "concat_halves":
+            half = len(parts[0]) // 2
+            return torch.cat([parts[0][:half], parts[1][half:]])
+        extra = [(parts[0] - parts[1]).abs()] if config.aggregation == "concat_difference_project" else []
+        assert method.projection is not None
+        return method.projection.linear.weight.double() @ torch.cat([*parts, *extra])
+
+    def side(text: str, compose: bool) -> Tensor:
+        vector = composed(text) if compose else vector_of(text)
+        return (layer(vector) if config.mlp == "after" else vector)[: config.subvector]
+
+    anchors = [side(text, config.compose in ("anchor", "both")) for text in texts]
+    positives = [side(text, config.compose in ("positive", "both")) for text in texts]
+    total = 0.0
+    for i, anchor in enumerate(anchors):
+        cosines = [float(anchor @ other / (anchor.norm() * other.norm())) for other in positives]
+        total -= math.log(
+            math.exp(cosines[i] / config.temperature) / sum(math.exp(c / config.temperature) for c in cosines)
+        )
+    return total / len(texts)
+
+
+SETTINGS = [
+    *[{"aggregation": how} for how in AGGREGATIONS],
+    *[{"aggregation": how, "mlp": "before"} for how in AGGREGATIONS],
+    *[{"compose": which} for which in ("positive", "anchor", "both", "none")],
+    *[{"parts": parts} for parts in (2, 3, 4)],
+    {"parts": 3, "aggregation": "concat_project"},
+    {"mlp": "none"},
+    {"subvector": 5},
+    {"subvector": 5, "mlp": "none", "compose": "anchor"},
+]
+
+
+@pytest.mark.parametrize("overrides", SETTINGS, ids=str)
+def test_the_loss_is_the_equation_and_reaches_every_weight(wide_encoder: Path, data: Sentences, overrides: dict):
+    method = method_of(wide_encoder, temperature=0.3, **overrides).train()
+    for part in (method.head, method.projection):
+        if part is not None:
+            enlarge(part)
+    method.prepare(data)
+    terms = method(method.collate([3, 0, 7, 12]))
+    assert set(terms) == {"info_nce"}
+    expected = loss_by_hand(method, [data.sentences[row] for row in (3, 0, 7, 12)])
+    assert terms["info_nce"].item() == pytest.approx(expected, rel=2e-5)
+    terms["info_nce"].backward()
+    for name, parameter in method.named_parameters():
+        if parameter.requires_grad and not (method.config.compose == "none" and name.startswith("projection")):
+            assert parameter.grad is not None, name
+            assert torch.isfinite(parameter.grad).all(), name
+
+
+def test_sum_and_average_differ_only_under_a_layer_that_follows(wide_encoder: Path, data: Sentences):
+    def loss(**overrides: object) -> float:
+        method = method_of(wide_encoder, **overrides)
+        if method.head is not None:
+            enlarge(method.head)
+        method.prepare(data)
+        return method(method.collate(range(8)))["info_nce"].item()
+
+    for position in ("before", "none"):
+        assert loss(aggregation="sum", mlp=position) == pytest.approx(loss(aggregation="avg", mlp=position), rel=1e-5)
+    assert abs(loss(aggregation="sum", mlp="after") - loss(aggregation="avg", mlp="after")) > 1e-4
+
+
+def test_without_composition_it_is_simcse(wide_encoder: Path, data: Sentences):
+    ours = method_of(wide_encoder, seed=3, compose="none", dropout=0.2).train()
+    simcse = SimCSE(SimCSEConfig.from_parameters("demo", 3, {**SMALL, "encoder": str(wide_encoder), "dropout": 0.2}))
+    simcse.train()
+    losses = []
+    for method in (ours, simcse):
+        method.prepare(data)
+        torch.manual_seed(5)
+        losses.append(method(method.collate(range(8)))["info_nce"])
+    assert_close(*losses)
+
+
+def test_the_loss_reads_the_first_coordinates_alone(wide_encoder: Path, data: Sentences):
+    method = method_of(wide_encoder, subvector=6)
+    method.prepare(data)
+    anchor, positive = method.views(method.collate(range(8)))
+    assert anchor.shape == positive.shape == (8, 6)
+    method(method.collate(range(8)))["info_nce"].backward()
+    assert method.head is not None
+    gradient = method.head.linear.weight.grad
+    assert gradient is not None
+    assert gradient[:6].abs().sum() > 0
+    assert gradient[6:].abs().sum() == 0
+    # The backbone is still trained whole: each kept coordinate of the layer reads all coordinates of h.
+    assert method.encode(["a cat"]).shape == (1, 16)
+
+
+def test_all_coordinates_and_no_subvector_are_the_same(wide_encoder: Path, data: Sentences):
+    losses = []
+    for subvector in (16, None):
+        method = method_of(wide_encoder, subvector=subvector)
+        method.prepare(data)
+        losses.append(method(method.collate(range(8)))["info_nce"])
+    assert_close(*losses)
+
+
+def test_every_text_gets_its_own_dropout_in_one_pass(wide_encoder: Path, monkeypatch: pytest.MonkeyPatch):
+    method = method_of(wide_encoder, dropout=0.3).train()
+    method.prepare(named(["cat", "dog"]))
+    seen: list[Tensor] = []
+    original = method.encoder.forward
+    monkeypatch.setattr(method.encoder, "forward", lambda batch: seen.append(original(batch)) or seen[-1])
+    method(method.collate([0, 1]))
+    assert len(seen) == 1
+    assert seen[0].shape == (6, 16)  # anchor, left, right of two sentences; of one word all three texts are one
+    assert not torch.allclose(seen[0][0], seen[0][2])
+    assert not torch.allclose(seen[0][2], seen[0][4])
+
+
+def test_rows_of_all_processes_are_negatives(wide_encoder: Path, data: Sentences, monkeypatch: pytest.MonkeyPatch):
+    method = method_of(wide_encoder)
+    method.prepare(data)
+    alone = method(method.collate([0, 1]))["info_nce"]
+    monkeypatch.setattr(module, "gather_rows", lambda rows: torch.cat([rows, rows]))
+    together = method(method.collate([0, 1]))["info_nce"]
+    # Each candidate stands there twice, so that every softmax is over twice the weight.
+    assert_close(together, alone + math.log(2.0))
+
+
+def token_rows(method: CompCSE) -> list[list[int]]:
+    rows = method.rows
+    return [rows.flat[start : start + length].tolist() for start, length in zip(rows.starts, rows.lengths, strict=True)]
+
+
+def test_halves_of_tokens_are_the_tokens_of_the_sentence(wide_encoder: Path):
+    method = method_of(wide_encoder, partition="tokens")
+    # "xyz" is three word pieces: only a cut between tokens can go through it.
+    method.prepare(named(["cat xyz", "dog", "the red bird sees"]))
+    ids = token_rows(method)
+    assert len(ids) == 9
+    cls, sep = method.encoder.tokenizer.cls_token_id, method.encoder.tokenizer.sep_token_id
+    assert all(row[0] == cls and row[-1] == sep for row in ids)
+    for number, sentence in enumerate(["cat xyz", "dog", "the red bird sees"]):
+        whole, left, right = ([*row[1:-1]] for row in ids[3 * number : 3 * number + 3])
+        assert [cls, *whole, sep] == method.encoder.tokenizer(sentence)["input_ids"]
+        assert (left + right == whole and len(left) == len(whole) // 2) or (len(whole) == 1 and left == right == whole)
+
+
+@pytest.mark.parametrize("partition", ["words", "tokens"])
+def test_a_long_sentence_is_cut_at_the_limit_after_it_was_halved(wide_encoder: Path, partition: str):
+    method = method_of(wide_encoder, max_tokens=7, partition=partition)
+    method.prepare(named([" ".join(["cat", "dog", "bird", "park", "red", "old", "sees", "likes"]), "dog"]))
+    lengths = method.rows.lengths.tolist()
+    assert lengths[:3] == [7, 6, 6]
+
+
+@pytest.mark.parametrize("partition", ["words", "tokens"])
+def test_one_word_and_empty_sentences_are_trained_on(wide_encoder: Path, partition: str):
+    method = method_of(wide_encoder, partition=partition)
+    method.prepare(named(["cat", " ", "the dog sees a bird", "dog", ""]))
+    assert method.counts["shorter than parts"] == 4
+    loss = method(method.collate(range(5)))["info_nce"]
+    assert torch.isfinite(loss)
+
+
+@pytest.mark.parametrize("how", ["adjacent", "overlapping", "subsuming"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_subsamples_are_further_rows_of_the_training_set(wide_encoder: Path, how: str, keep: bool):
+    method = method_of(wide_encoder, subsampling=how, keep_sentences=keep)
+    data = named(CLAUSES)
+    method.prepare(data)
+    expected = subsample(CLAUSES, how)
+    assert method.examples(data) == len(expected) + (3 if keep else 0)
+    last = token_rows(method)[-3:]
+    texts = [expected[-1].anchor, *expected[-1].parts]
+    assert last == method.encoder.tokenizer(texts)["input_ids"]
+    batch = method.collate(range(method.examples(data)))
+    assert batch["tokens"]["input_ids"].shape[0] == 3 * method.examples(data)
+
+
+def test_spans_of_the_user_are_trained_on(wide_encoder: Path, tmp_path: Path):
+    path = tmp_path / "spans.tsv"
+    path.write_text("row\tleft\tright\n0\tthe cat\ta bird,\n2\ta small\tbird\n", encoding="utf-8")
+    method = method_of(wide_encoder, subsampling="spans", spans=str(path))
+    method.prepare(named(CLAUSES))
+    assert method.examples(named(CLAUSES)) == 5
+    path.write_text("row\tleft\tright\n7\tthe cat\ta bird\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: row is '7'"):
+        method.prepare(named(CLAUSES))
+
+
+def test_training_passes_every_subsample_once_and_keeps_the_best(wide_encoder: Path, tiny_sentences: list[str]):
+    sentences = [f"{first}, and {second} today" for first, second in zip(tiny_sentences, CLAUSES * 20, strict=True)]
+    gold = torch.linspace(0, 5, 30).numpy().astype(float)
+    ids = [str(i) for i in range(30)]
+    dev = Pairs("dev", tiny_sentences[:30], tiny_sentences[30:], gold, None, ids, (0.0, 5.0), "made here", "0")
+    method = method_of(wide_encoder, subsampling="overlapping", max_steps=None, eval_steps=50)
+    history = fit(method, named(sentences), dev=dev)
+    assert history["step"].max() == -(-method.examples(named(sentences)) // 8) > 60 / 8
+    assert torch.isfinite(torch.tensor(history["loss"].dropna().to_numpy())).all()
+
+
+def test_saved_weights_give_the_same_embeddings(wide_encoder: Path, data: Sentences, tmp_path: Path):
+    method = method_of(wide_encoder)
+    with torch.no_grad():
+        for parameter in method.encoder.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    method.save(tmp_path / "encoder")
+    again = method_of(wide_encoder)
+    again.restore(tmp_path / "encoder")
+    assert_close(again.encode(data.sentences), method.encode(data.sentences), rtol=0, atol=1e-6)
+    assert_close(again.encode(data.sentences).norm(dim=1), torch.ones(len(data)))
+
+
+def test_the_published_settings_are_those_of_the_paper():
+    base, large, roberta, roberta_large = (
+        CompCSEConfig.from_parameters(f"paper{name}") for name in ("", "-bert-large", "-roberta-base", "-roberta-large")
+    )
+    assert [c.learning_rate for c in (base, large, roberta, roberta_large)] == [3e-5, 1e-5, 3e-5, 1e-5]
+    assert [c.aggregation for c in (base, large, roberta, roberta_large)] == ["avg"] * 2 + ["concat_halves"] * 2
+    assert [c.subvector for c in (base, large, roberta, roberta_large)] == [256, None, None, None]
+    assert [c.subsampling for c in (base, large, roberta, roberta_large)] == ["none", "subsuming", "none", "none"]
+    for c in (base, large, roberta, roberta_large):
+        assert (c.batch_size, c.max_tokens, c.temperature, c.eval_steps, c.epochs) == (64, 32, 0.05, 125, 1.0)
+        assert (c.compose, c.mlp, c.parts, c.partition) == ("positive", "after", 2, "words")
+    assert METHODS["compcse"] is CompCSE
+
+
+def test_every_profile_resolves_to_sets_that_exist():
+    known = set(dataset_names())
+    for profile in CompCSEConfig.profiles:
+        config = CompCSEConfig.from_parameters(profile)
+        assert {config.train, config.dev, *config.suites} <= known, profile
+
+
+@pytest.mark.parametrize(
+    ("overrides", "cause"),
+    [
+        ({"parts": 3, "aggregation": "concat_halves"}, "joins a left and a right part; set parts=2"),
+        ({"parts": 4, "aggregation": "concat_difference_project"}, "joins a left and a right part"),
+        ({"parts": 3, "subsampling": "adjacent"}, "a left and a right span; set parts=2"),
+        ({"parts": 5}, "parts: got 5"),
+        ({"parts": 1}, "parts: got 1"),
+        ({"subsampling": "spans"}, "give spans=FILE"),
+        ({"spans": "mine.tsv"}, "give spans=FILE"),
+        ({"keep_sentences": False}, "leaves nothing to train on"),
+        ({"aggregation": "max"}, "'concat_halves'"),
+        ({"subvector": 0}, "subvector: got 0"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_refused(overrides: dict, cause: str):
+    with pytest.raises(SettingError, match=cause):
+        CompCSEConfig.from_parameters("demo", 0, overrides)
+
+
+def test_more_coordinates_than_there_are_are_refused(wide_encoder: Path):
+    with pytest.raises(SettingError, match=r"subvector: got 17, but vectors of .* have 16 coordinates; give 1 to 16"):
+        method_of(wide_encoder, subvector=17)
+
+
+def test_sentences_without_clauses_cannot_be_subsampled(wide_encoder: Path):
+    method = method_of(wide_encoder, subsampling="subsuming")
+    with pytest.raises(ValueError, match="no sentence has two clauses to subsample"):
+        method.prepare(named(["the cat", "a dog"]))
+
+
+def test_one_text_alone_is_refused(wide_encoder: Path):
+    with pytest.raises(ValueError, match="at least 2 texts"):
+        method_of(wide_encoder).prepare(named(["the cat sees a dog"]))
+
+
+def test_an_odd_width_is_halved_with_the_right_part_the_longer():
+    left, right = torch.zeros(1, 5), torch.ones(1, 5)
+    assert module.compose([left, right], "concat_halves").tolist() == [[0, 0, 1, 1, 1]]
