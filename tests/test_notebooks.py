@@ -1,0 +1,174 @@
+"""Every notebook has the agreed form, and runs from top to bottom without a browser."""
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+from written_runs import SUITE, write_run
+
+from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
+from workbench.headless import execute, notebook_of, run_method
+from workbench.methods import METHODS
+
+FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+METHOD_NOTEBOOKS = [path for path in NOTEBOOKS if path.stem.split("_", 1)[1] in CONFIGS]
+HEADINGS = [
+    *("Parameters", "Setting", "The idea by hand", "Data", "Train"),
+    *("Evaluate", "Look at rankings", "Deviations and next"),
+]
+TINY = {"max_steps": 2, "eval_steps": 2, "train_limit": 200, "device": "cpu"}
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [path.stem for path in paths]
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=names(NOTEBOOKS))
+def notebook(request: pytest.FixtureRequest) -> NotebookNode:
+    return read(request.param)
+
+
+def test_the_form_is_valid_and_nothing_is_stored_of_a_run(notebook: NotebookNode):
+    nbformat.validate(notebook)
+    assert [cell.outputs for cell in code(notebook)] == [[]] * len(code(notebook))
+    assert {cell.execution_count for cell in code(notebook)} == {None}
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert {key for cell in notebook.cells for key in cell.metadata} <= {"tags"}
+
+
+def test_cells_are_short_and_functions_few(notebook: NotebookNode):
+    assert max(len(cell.source.splitlines()) for cell in code(notebook)) <= 15
+    trees = [ast.parse(cell.source) for cell in code(notebook)]  # also: no magic, no shell, which hide failures
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert len(functions) <= 2
+    assert not [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+
+
+def test_a_sentence_stands_before_code(notebook: NotebookNode):
+    kinds = [cell.cell_type for cell in notebook.cells]
+    assert kinds[0] == "markdown"
+    assert kinds[-1] == "markdown"
+    for place, cell in enumerate(notebook.cells[:-1]):
+        if cell.cell_type == "markdown" and notebook.cells[place + 1].cell_type == "code":
+            last = cell.source.strip().splitlines()[-1]
+            assert not last.startswith("#"), f"only a heading stands before the code after {last!r}"
+            assert re.search(r"[.:?!$]\**$", last), f"not a sentence before the code: {last!r}"
+
+
+def test_it_begins_with_its_claim_and_one_cell_of_parameters(notebook: NotebookNode):
+    assert notebook.cells[0].source.startswith("# ")
+    assert "**Claim.**" in notebook.cells[0].source
+    tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    assert len(tagged) == 1
+    assert tagged[0] is code(notebook)[0]
+    # papermill sees a parameter only where it is assigned to a plain value.
+    assert all(isinstance(line, ast.Assign) and ast.literal_eval(line.value) is not None for line in assigned(tagged))
+
+
+def assigned(cells: list[NotebookNode]) -> list[Any]:
+    return [line for cell in cells for line in ast.parse(cell.source).body]
+
+
+@pytest.mark.parametrize("path", METHOD_NOTEBOOKS, ids=names(METHOD_NOTEBOOKS))
+def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path):
+    cells = read(path).cells
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == HEADINGS
+    parameters = [str(line.targets[0].id) for line in assigned([code(read(path))[0]])]
+    assert parameters == ["profile", "seed", "overrides", "runs_root"]
+    values = [ast.unparse(line) for line in assigned([code(read(path))[0]])]
+    assert values == ["profile = 'demo'", "seed = 0", "overrides = {}", "runs_root = '../runs'"]
+    assert "assert_close(" in "\n".join(cell.source for cell in code(read(path)))
+
+
+def executed(path: Path, folder: Path, parameters: dict[str, Any], check: str = "") -> NotebookNode:
+    """The notebook after it ran in `folder`, with `check` as one more cell."""
+    content = read(path)
+    content.cells.append(new_code_cell(check))
+    nbformat.write(content, folder / "in.ipynb")
+    execute(folder / "in.ipynb", folder / "out.ipynb", parameters)
+    return read(folder / "out.ipynb")
+
+
+def output(notebook: NotebookNode, kind: str) -> list[Any]:
+    outputs = [item.get("data", {}) for cell in code(notebook) for item in cell.outputs]
+    return [data[kind] for data in outputs if kind in data]
+
+
+WITHOUT_TORCH = "import sys\nassert 'torch' not in sys.modules, 'torch was loaded'"
+
+
+@pytest.mark.slow
+def test_the_tour_ends_with_rankings_side_by_side(tmp_path: Path):
+    done = executed(FOLDER / "00_tour.ipynb", tmp_path, {})
+    tables = [html for html in output(done, "text/html") if "gold rank" in html]
+    assert len(tables) == 2
+    assert all("data:image/svg+xml" in html for html in tables)
+
+
+@pytest.mark.slow
+def test_two_methods_are_compared_without_torch(tmp_path: Path):
+    for seed in (0, 1):
+        write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 2.0)
+    write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
+    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "samples": 50, "baseline": "simcse"}
+    done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters, WITHOUT_TORCH)
+    tables = "\n".join(output(done, "text/html"))
+    assert re.search(r"\d\d\.\d\d ± \d+\.\d\d", tables)
+    assert "simcse, seed 0" in tables
+    assert "measured here" in tables
+    figures = output(done, "application/vnd.plotly.v1+json")
+    assert [len(figure["data"]) for figure in figures] == [2, 2]
+    assert len(json.dumps(done)) < 200_000
+
+
+@pytest.mark.slow
+def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path):
+    done = executed(FOLDER / "20_compare.ipynb", tmp_path, {"runs_root": str(tmp_path)}, WITHOUT_TORCH)
+    texts = [item.text for cell in code(done) for item in cell.outputs if item.output_type == "stream"]
+    assert any("workbench run simcse --seed 0" in text for text in texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_runs", [False, True], ids=["no runs", "runs"])
+def test_rankings_are_shown_with_and_without_runs(tmp_path: Path, with_runs: bool):
+    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
+    if with_runs:
+        write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
+    done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters, WITHOUT_TORCH)
+    assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 1
+    (html,) = output(done, "text/html")
+    shown = ["before", "simcse"] if with_runs else ["word overlap", "tf-idf"]
+    assert re.findall(r"<th[^>]*>([^<]*)</th></tr></thead>", html)[0] == shown[1]
+    assert all(f">{label}</th>" in html for label in shown)
+    assert len(json.dumps(done)) < 500_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method", [name for name in METHODS if name != "simcse" and list(FOLDER.glob(f"*_{name}.ipynb"))]
+)
+def test_a_method_runs_from_top_to_bottom(method: str, tmp_path: Path):
+    """SimCSE's is run by the tests of the command line."""
+    known = CONFIGS[method].model_fields
+    run = run_method(method, overrides={key: value for key, value in TINY.items() if key in known}, runs_root=tmp_path)
+    assert run.finished
+    done = read(run.path / "notebook.ipynb")
+    assert notebook_of(method).stem.endswith(method)
+    assert output(done, "application/vnd.plotly.v1+json")

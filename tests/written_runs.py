@@ -1,0 +1,53 @@
+"""Finished runs whose scores are gold and noise, written as a training would write them."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from workbench import metrics
+from workbench.config import TrainingConfig
+from workbench.data import Pairs, load_pairs
+from workbench.rankings import per_query_metrics, ranking_table
+from workbench.runs import Run
+
+SUITE = "world-dev"
+
+
+def first_pairs(count: int) -> Pairs:
+    pairs = load_pairs(SUITE)
+    columns = {name: getattr(pairs, name)[:count] for name in ("sentence1", "sentence2", "gold", "pair_id")}
+    return dataclasses.replace(pairs, **columns)
+
+
+PAIRS = first_pairs(210)
+
+
+def write_run(root: Path, config: TrainingConfig, noise: float, *, pairs: int | None = None) -> Run:
+    """A finished run whose scores are gold and noise, and whose encoder before training is noisier."""
+    run = Run.create(config, root)
+    draw = np.random.default_rng([config.seed, round(100 * noise)])
+    gold = PAIRS.gold[:pairs]
+    for stage, amount in (("before", noise + 3), ("", noise)):
+        predicted = PAIRS.gold + amount * draw.standard_normal(len(PAIRS.gold))
+        rankings = ranking_table(PAIRS, predicted, SUITE)
+        queries = per_query_metrics(rankings)
+        half = ["odd" if number % 2 else "even" for number in range(len(gold))]
+        subsets = {
+            name: {"spearman": metrics.spearman(gold[start::2], predicted[: len(gold)][start::2]), "n": len(gold) // 2}
+            for start, name in enumerate(["even", "odd"])
+        }
+        value = {
+            "spearman": metrics.spearman(gold, predicted[: len(gold)]),
+            "n": len(gold),
+            "kcc": queries["kcc"].mean(),
+            "ndcg": queries["ndcg"].mean(),
+            "queries": len(queries),
+            "subsets": subsets,
+        }
+        scores = {"suite": SUITE, "subset": half, "pair_id": PAIRS.pair_id[:pairs], "gold": gold}
+        run.write_evaluation(
+            {SUITE: value}, pd.DataFrame({**scores, "predicted": predicted[: len(gold)]}), rankings, stage
+        )
+    return run
