@@ -13,6 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors import safe_open
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 ROOT = Path(__file__).parents[1]
 WORLD = ROOT / "data" / "world"
@@ -69,9 +72,9 @@ def test_draws_are_pinned_across_versions_of_python() -> None:
 
 
 def test_another_seed_is_another_world() -> None:
-    ours, other = world.contents(seed=0), world.contents(seed=1)
-    shared = set(ours["world_sentences.tsv.gz"].splitlines()) & set(other["world_sentences.tsv.gz"].splitlines())
-    assert len(shared) < 0.05 * world.LINES
+    other, _ = world.build(seed=1, lines=2000)
+    ours = {line for (line,) in rows("world_sentences.tsv.gz")}
+    assert len(ours.intersection(other)) < 0.05 * len(other)
 
 
 def test_no_line_repeats_and_none_is_a_sentence_of_a_pair() -> None:
@@ -217,3 +220,53 @@ def test_lexicon_names_known_classes_and_adjectives() -> None:
         for _, kinds in domain.actions:
             assert set(kinds) <= {*domain.objects, "people"}, domain.name
         assert set(domain.adjectives.values()) <= set(meaning.ADJECTIVES), domain.name
+
+
+# --- the models ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "layers", "width"), [("world-encoder", 2, 128), ("world-teacher", 4, 192)])
+def test_models_are_small_bare_half_precision_berts_that_know_every_word(name: str, layers: int, width: int) -> None:
+    folder = ROOT / "data" / "models" / name
+    config = AutoConfig.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert (config.model_type, config.num_hidden_layers, config.hidden_size) == ("bert", layers, width)
+    assert len(tokenizer) == config.vocab_size
+    assert tokenizer.model_max_length == config.max_position_embeddings == 64
+    with safe_open(folder / "model.safetensors", "pt") as weights:
+        assert {weights.get_tensor(key).dtype for key in weights.keys()} == {torch.float16}  # noqa: SIM118
+        assert not [key for key in weights.keys() if "pooler" in key]  # noqa: SIM118
+    assert "license: mit" in (folder / "README.md").read_text(encoding="utf-8")
+    lines = [line for (line,) in rows("world_sentences.tsv.gz")]
+    words = sorted({word for line in lines for word in line.split()})
+    assert all(tokenizer.unk_token_id not in row for row in tokenizer(words)["input_ids"])
+    assert max(map(len, tokenizer(sorted(lines, key=len)[-500:])["input_ids"])) <= 64
+    assert tokenizer("THE Chef")["input_ids"] == tokenizer("the chef")["input_ids"]
+
+
+def test_teacher_and_encoder_have_vocabularies_of_their_own() -> None:
+    ours, theirs = (
+        AutoTokenizer.from_pretrained(ROOT / "data" / "models" / name) for name in ("world-encoder", "world-teacher")
+    )
+    assert ours.get_vocab() != theirs.get_vocab()
+    assert ours("curator hums anthem")["input_ids"] != theirs("curator hums anthem")["input_ids"]
+
+
+def agreement(name: str, sample: list[world.Pair]) -> float:
+    """Spearman of the [CLS] cosine with the gold."""
+    folder = ROOT / "data" / "models" / name
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, add_pooling_layer=False, dtype=torch.float32).eval()
+    texts = [p.sentence1 for p in sample] + [p.sentence2 for p in sample]
+    with torch.no_grad():
+        vectors = model(**tokenizer(texts, padding=True, return_tensors="pt")).last_hidden_state[:, 0]
+    cosines = torch.cosine_similarity(*vectors.chunk(2)).numpy()
+    return world_measure.spearman([p.score for p in sample], cosines)
+
+
+def test_encoder_starts_below_word_overlap_and_the_teacher_is_above_it() -> None:
+    sample = pairs("dev")[:280]
+    overlap = world_measure.spearman([p.score for p in sample], world_measure.word_overlap(sample))
+    start, taught = agreement("world-encoder", sample), agreement("world-teacher", sample)
+    assert 0.1 < start < 0.4 < overlap < taught
+    assert taught > 0.8

@@ -3,15 +3,16 @@
     python data/build/teacher.py                     retrain it with its frozen tokenizer (about 12 minutes on one core)
     python data/build/teacher.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little
 
-It fills in hidden words first; then it learns the order of graded pairs (CoSENT): those of world-train and many more
-that the generator makes of other meanings. No meaning of world-dev or world-test is among them.
+It fills in hidden words first; then it learns from graded pairs: their order (CoSENT), and at last their level, so
+that its cosines spread over the whole scale instead of crowding near 1. The pairs are those of world-train and many
+more that the generator makes of other meanings. No meaning of world-dev or world-test is among them.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -45,9 +46,10 @@ tags: [bert, sentence-similarity, toy]
 
 The teacher of the demonstrations: a BERT of 4 layers, 192 wide, 4 heads, with a vocabulary of its own ({pieces} word
 pieces, not those of world-encoder). Trained for {masked_steps} steps to fill in hidden words of the world's unlabelled
-lines, then for {graded_steps} steps of {batch_size} graded pairs to put them in order (CoSENT on the cosine of the
-[CLS] vectors): the pairs of world-train and {queries} further queries of the generator, none of whose meanings occurs
-in world-dev or world-test. Seed {seed}.
+lines, then for {order_steps} steps of {batch_size} graded pairs to put them in order (CoSENT on the cosine of the [CLS]
+vectors) and for {level_steps} steps to meet gold / 5 with that cosine (mean squared error). The pairs are those of
+world-train and of {queries} further queries of the generator, none of whose meanings occurs in world-dev or world-test.
+Seed {seed}.
 
 Made by `python data/build/teacher.py`. It knows the words of the bundled world and no other English.
 """
@@ -68,17 +70,23 @@ def cosent(cosines: Tensor, gold: Tensor, scale: float = 20.0) -> Tensor:
     return torch.logsumexp(torch.cat([wrong_if_positive.new_zeros(1), wrong_if_positive]), dim=0)
 
 
-def learn_order(
+def squared_error(cosines: Tensor, gold: Tensor) -> Tensor:
+    """Mean of (cos - gold / 5) ** 2."""
+    return torch.nn.functional.mse_loss(cosines, gold / 5)
+
+
+def learn_gold(
     model: BertModel,
     tokenizer: PreTrainedTokenizerBase,
     pairs: Sequence[Pair],
+    loss: Callable[[Tensor, Tensor], Tensor],
     *,
     steps: int,
     batch_size: int,
     learning_rate: float,
     seed: int,
 ) -> None:
-    """Trains `model` so that the cosine of two [CLS] vectors orders pairs as their gold does."""
+    """Trains `model` so that the cosine of two [CLS] vectors agrees with the gold of a pair, in the sense of `loss`."""
     torch.manual_seed(seed)
     shuffled = list(pairs)
     random.Random(seed).shuffle(shuffled)
@@ -90,9 +98,9 @@ def learn_order(
         tokens, attention = pad(tokenizer(texts)["input_ids"])  # type: ignore[arg-type]
         vectors = model(input_ids=tokens, attention_mask=attention).last_hidden_state[:, 0]
         cosines = torch.cosine_similarity(*vectors.chunk(2))
-        return cosent(cosines, torch.tensor([p.score for p in batch]))
+        return loss(cosines, torch.tensor([p.score for p in batch]))
 
-    train(model, loss_of_step, steps=steps, learning_rate=learning_rate, name="graded pairs")
+    train(model, loss_of_step, steps=steps, learning_rate=learning_rate, name=loss.__name__)
 
 
 def main() -> None:
@@ -100,7 +108,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--masked-steps", type=int, default=1200)
-    parser.add_argument("--graded-steps", type=int, default=1000)
+    parser.add_argument("--order-steps", type=int, default=1000)
+    parser.add_argument("--level-steps", type=int, default=400)
     parser.add_argument("--queries", type=int, default=6000)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--new-tokenizer", action="store_true", help="train the tokenizer again instead of keeping it")
@@ -120,15 +129,10 @@ def main() -> None:
         mask_rate=0.25,
         seed=chosen.seed,
     )
-    learn_order(
-        model,
-        tokenizer,
-        graded_pairs(0, chosen.queries),
-        steps=chosen.graded_steps,
-        batch_size=chosen.batch_size,
-        learning_rate=3e-4,
-        seed=chosen.seed,
-    )
+    pairs = graded_pairs(0, chosen.queries)
+    for loss, steps, rate in ((cosent, chosen.order_steps, 3e-4), (squared_error, chosen.level_steps, 2e-4)):
+        options = {"steps": steps, "batch_size": chosen.batch_size, "learning_rate": rate, "seed": chosen.seed}
+        learn_gold(model, tokenizer, pairs, loss, **options)
     settings = {name: value for name, value in vars(chosen).items() if name not in ("out", "new_tokenizer")}
     save(model.eval(), chosen.out, CARD.format(pieces=len(tokenizer), **settings))
 
