@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         CompCSEConfig,
         CoSENTConfig,
         RankCSEConfig,
+        RankEncoderConfig,
         SettingError,
         SimCSEConfig,
         TrainingConfig,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from workbench.methods.compcse import CompCSE
     from workbench.methods.cosent import CoSENT
     from workbench.methods.rankcse import RankCSE
+    from workbench.methods.rankencoder import RankEncoder, RankMixture
     from workbench.methods.simcse import SimCSE
     from workbench.runs import Run, RunError, list_runs
     from workbench.teachers import TeacherError, load_teacher
@@ -36,6 +38,7 @@ _PLACES = {
         "CompCSEConfig",
         "CoSENTConfig",
         "RankCSEConfig",
+        "RankEncoderConfig",
         "SettingError",
         "SimCSEConfig",
         "TrainingConfig",
@@ -45,6 +48,7 @@ _PLACES = {
     "workbench.evaluation": ["Report", "evaluate"],
     "workbench.methods": ["METHODS"],
     "workbench.methods.rankcse": ["RankCSE"],
+    "workbench.methods.rankencoder": ["RankEncoder", "RankMixture"],
     "workbench.methods.compcse": ["CompCSE"],
     "workbench.methods.cosent": ["CoSENT"],
     "workbench.methods.simcse": ["SimCSE"],

@@ -4,11 +4,12 @@ from workbench.config.compcse import CompCSEConfig
 from workbench.config.cosent import CoSENTConfig
 from workbench.config.machinery import SettingError, Settings, setting
 from workbench.config.rankcse import RankCSEConfig
+from workbench.config.rankencoder import RankEncoderConfig
 from workbench.config.simcse import SimCSEConfig
 from workbench.config.training import SEVEN_STS, Pooling, TrainingConfig
 
 CONFIGS: dict[str, type[TrainingConfig]] = {
-    config.method: config for config in (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig)
+    config.method: config for config in (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig)
 }
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "CompCSEConfig",
     "Pooling",
     "RankCSEConfig",
+    "RankEncoderConfig",
     "SettingError",
     "Settings",
     "SimCSEConfig",

@@ -13,6 +13,7 @@ _PLACES = {
     "simcse": ("workbench.methods.simcse", "SimCSE"),
     "rankcse": ("workbench.methods.rankcse", "RankCSE"),
     "compcse": ("workbench.methods.compcse", "CompCSE"),
+    "rankencoder": ("workbench.methods.rankencoder", "RankEncoder"),
 }
 
 

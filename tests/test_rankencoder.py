@@ -1,0 +1,404 @@
+"""RankEncoder: losses and similarity from the equations, every variant by name, a corpus that cannot be ranked."""
+
+import logging
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from workbench.config import RankEncoderConfig, SettingError, SimCSEConfig
+from workbench.data import Pairs, Sentences, load_pairs
+from workbench.encoder import Encoder
+from workbench.evaluation import evaluate
+from workbench.losses import info_nce
+from workbench.methods import METHODS
+from workbench.methods.rankencoder import Corpus, RankEncoder, RankMixture, RankTargets, draw_corpus, load_base
+from workbench.methods.simcse import SimCSE
+from workbench.ranks import rank_similarity
+from workbench.runs import Run
+from workbench.teachers import TeacherError
+from workbench.train import fit
+
+ROWS = [3, 1, 4, 15, 9, 26]
+ALL_PROFILES = list(RankEncoderConfig.profiles)
+
+
+@pytest.fixture(scope="module")
+def sentences(tiny_sentences: list[str]) -> Sentences:
+    return Sentences("tiny", tiny_sentences, "made here", "0")
+
+
+@pytest.fixture(scope="module")
+def spread(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny encoder with weights so large that its sentences differ clearly; its name says how it is pooled.
+
+    No two cosines of one list are within 1e-6, so that rounding reorders nothing.
+    """
+    folder = Path(shutil.copytree(tiny_encoder, tmp_path_factory.mktemp("spread") / "simcse-spread"))
+    weights = load_file(folder / "model.safetensors")
+    larger = {name: value * 20 if "LayerNorm" not in name else value for name, value in weights.items()}
+    save_file(larger, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.fixture
+def dev(tiny_sentences: list[str]) -> Pairs:
+    gold = np.arange(12) / 2.4
+    return Pairs(
+        "dev", tiny_sentences[:12], tiny_sentences[12:24], gold, None, list(map(str, gold)), (0, 5), "here", "0"
+    )
+
+
+def config_of(spread: Path, **overrides: object) -> RankEncoderConfig:
+    small = {"encoder": str(spread), "base": str(spread), "cache": str(spread.parent / "cache"), "corpus_size": 40}
+    small |= {"batch_size": 8, "eval_steps": 2, "save_steps": 2, "log_steps": 1, "max_steps": 4, "device": "cpu"}
+    return RankEncoderConfig.from_parameters("demo", 0, small | {"dropout": 0.0} | overrides)
+
+
+def prepared(spread: Path, sentences: Sentences, **overrides: object) -> RankEncoder:
+    method = RankEncoder(config_of(spread, **overrides))
+    method.prepare(sentences)
+    return method
+
+
+def naive_targets(method: RankEncoder, sentences: Sentences) -> np.ndarray:
+    """Spearman of every pair's two similarity lists, by scipy, from half precision rows as the cache keeps them."""
+    base = load_base(method.config).encoder
+    corpus = base.encode(method.corpus).half().double().numpy()
+    rows = base.encode([sentences.sentences[row] for row in ROWS]).half().double().numpy()
+    lists = rows @ corpus.T
+    return np.array([[scipy.stats.spearmanr(a, b).statistic for b in lists] for a in lists])
+
+
+def test_the_loss_is_equations_5_and_6_of_scipys_spearman(spread: Path, sentences: Sentences):
+    low, high, weight = -0.2, 0.7, 0.3
+    method = prepared(spread, sentences, combination="sum", rank_weight=weight, lower=low, upper=high)
+    target = naive_targets(method, sentences)
+    assert method.head is not None
+    with torch.no_grad():
+        hidden = method.encoder(method.encoder.tokenize([sentences.sentences[row] for row in ROWS]))
+        z = torch.tanh(hidden @ method.head.linear.weight.T + method.head.linear.bias).double().numpy()
+    cosines = (z @ z.T) / np.outer(np.linalg.norm(z, axis=1), np.linalg.norm(z, axis=1))
+    kept = (low <= target) & (target <= high)
+    assert 0 < kept.sum() < kept.size
+    expected = ((target - cosines) ** 2)[kept].sum() / kept.sum()
+    terms = method(method.collate(ROWS))
+    assert terms["rank_mse"].item() == pytest.approx(weight * expected, rel=1e-5)
+    contrastive = info_nce(torch.from_numpy(cosines), temperature=0.05).item()
+    assert terms["info_nce"].item() == pytest.approx(contrastive, rel=1e-4)
+    assert method.observations()["kept_pairs"] == pytest.approx(kept.mean())
+    hinge = prepared(spread, sentences, combination="max", rank_weight=weight, lower=low, upper=high)
+    found = hinge(hinge.collate(ROWS))
+    assert list(found) == ["hinge"]
+    assert found["hinge"].item() == pytest.approx(max(weight * expected, contrastive), rel=1e-4)
+
+
+def test_without_bounds_every_pair_counts(spread: Path, sentences: Sentences):
+    method = prepared(spread, sentences, lower="none", upper="none")
+    method(method.collate(ROWS))
+    assert method.observations()["kept_pairs"] == 1.0
+
+
+def test_targets_have_no_dropout_and_e1_is_not_run_in_the_step(spread: Path, sentences: Sentences):
+    method = prepared(spread, sentences, dropout=0.3)
+    batches = [method.collate(ROWS) for _ in range(2)]
+    torch.testing.assert_close(
+        method.targets.similarities(batches[0]["base"]), method.targets.similarities(batches[1]["base"]), rtol=0, atol=0
+    )
+    assert not torch.equal(*method.views(batches[0])), "the views of E2 have dropout"
+    assert sum(p.numel() for p in method.parameters()) == sum(
+        p.numel() for part in (method.encoder, method.head) if isinstance(part, nn.Module) for p in part.parameters()
+    )
+
+
+@pytest.mark.parametrize("start", ["backbone", "base"])
+def test_every_trainable_parameter_has_a_finite_gradient(spread: Path, sentences: Sentences, start: str):
+    method = prepared(spread, sentences, combination="sum", lower="none", upper="none", start=start, dropout=0.1)
+    torch.stack(list(method(method.collate(ROWS)).values())).sum().backward()
+    for name, parameter in method.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.isfinite().all()), name
+
+
+def test_stored_rank_vectors_give_the_targets_of_those_ranked_in_the_step(spread: Path, sentences: Sentences):
+    found = {how: prepared(spread, sentences, ranks=how) for how in ("step", "stored")}
+    step, stored = (method.targets.similarities(method.collate(ROWS)["base"]) for method in found.values())
+    # Half precision: 2^-11 of each of two unit vectors.
+    torch.testing.assert_close(step, stored, rtol=0, atol=2**-10)
+    with pytest.raises(ValueError, match="ranks='stored' would keep"):
+        RankTargets(np.zeros((10**7, 2), np.float16), Corpus(np.eye(2).repeat(5000, axis=0)), stored=True)
+
+
+def test_the_closed_form_is_a_setting(spread: Path, sentences: Sentences):
+    method = prepared(spread, sentences, similarity="gaussian")
+    base = load_base(method.config).encoder
+    rows = base.encode([sentences.sentences[row] for row in ROWS])
+    expected = rank_similarity(rows, rows, base.encode(method.corpus), how="gaussian")
+    torch.testing.assert_close(method.targets.similarities(method.collate(ROWS)["base"]), expected, rtol=0, atol=5e-3)
+
+
+def test_a_weight_that_never_bites_leaves_simcse_bit_by_bit(spread: Path, sentences: Sentences, dev: Pairs):
+    shared = {"encoder": str(spread), "batch_size": 8, "max_steps": 3, "eval_steps": 3, "device": "cpu"}
+    plain = SimCSE(SimCSEConfig.from_parameters("demo", 0, shared))
+    own = {"dropout": "none", "combination": "max", "max_steps": 3, "eval_steps": 3}
+    ranked = RankEncoder(config_of(spread, rank_weight=1e-9, **own))
+    for method in (plain, ranked):
+        fit(method, sentences, dev=dev)
+    for one, other in zip(plain.encoder.parameters(), ranked.encoder.parameters(), strict=True):
+        assert torch.equal(one, other)
+    biting = RankEncoder(config_of(spread, rank_weight=1e3, lower="none", **own))
+    history = fit(biting, sentences, dev=dev)
+    assert history["observed_rank_larger"].dropna().eq(1).all()
+    pairs = zip(plain.encoder.parameters(), biting.encoder.parameters(), strict=True)
+    assert not all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_encode_is_the_cosine_while_training_and_the_mixture_afterwards(spread: Path, sentences: Sentences):
+    method = prepared(spread, sentences, inference_weight=0.3)
+    some = sentences.sentences[:9]
+    plain = method.encoder.encode(some)
+    assert torch.equal(method.encode(some), plain)
+    method.eval()
+    found = method.encode(some)
+    assert found.shape == (9, method.encoder.width + 40)
+    torch.testing.assert_close(found.norm(dim=1), torch.ones(9))
+    ranks = rank_similarity(plain, plain, method.encoder.encode(method.corpus))
+    torch.testing.assert_close(found @ found.T, 0.3 * ranks + 0.7 * plain @ plain.T, rtol=0, atol=1e-6)
+    scores = method.score(some, some[::-1])
+    np.testing.assert_allclose(scores, (found * found.flip(0)).sum(dim=1).numpy(), atol=1e-6)
+
+
+def test_the_corpus_is_embedded_again_only_when_a_weight_changed(spread: Path, sentences: Sentences):
+    method = prepared(spread, sentences).eval()
+    first = method.mixture()
+    assert method.mixture() is first
+    with torch.no_grad():
+        next(method.encoder.parameters()).mul_(1.5)
+    second = method.mixture()
+    assert second is not None
+    assert second is not first
+    assert method.mixture() is second
+
+
+def test_of_the_closed_form_score_is_exact_and_encode_its_nearest_dot_product(spread: Path, sentences: Sentences):
+    encoder = Encoder.from_pretrained(spread, pooling="cls", device="cpu")
+    mixture = RankMixture(encoder, sentences.sentences, weight=1.0, similarity="gaussian")
+    some = sentences.sentences[:8]
+    found = mixture.encode(some)
+    assert found.shape == (8, 2 * encoder.width)
+    vectors = encoder.encode(some)
+    closed = rank_similarity(vectors, vectors, encoder.encode(sentences.sentences), how="gaussian")
+    first, second = [a for a in some for _ in some], some * 8
+    np.testing.assert_allclose(mixture.score(first, second), closed.flatten().numpy(), atol=1e-5)
+    correlation = found @ found.T
+    torch.testing.assert_close(6 / math.pi * torch.asin(correlation.clamp(-1, 1) / 2), closed, rtol=0, atol=1e-5)
+    assert (correlation - closed).abs().max() <= 0.0181
+
+
+def test_score_in_blocks_is_score_at_once(spread: Path, sentences: Sentences, monkeypatch: pytest.MonkeyPatch):
+    encoder = Encoder.from_pretrained(spread, pooling="cls", device="cpu")
+    mixture = RankMixture(encoder, sentences.sentences, weight=0.5)
+    first, second = sentences.sentences[:31], sentences.sentences[10:41]
+    whole, rows = mixture.score(first, second), mixture.encode(first)
+    monkeypatch.setattr("workbench.methods.rankencoder.mixture._ENTRIES", 7 * len(sentences))
+    np.testing.assert_allclose(mixture.score(first, second), whole, atol=1e-6)
+    torch.testing.assert_close(mixture.encode(first), rows)
+
+
+def test_sentences_that_the_encoder_cannot_tell_apart_tie(sentences: Sentences):
+    rows = nn.functional.normalize(torch.randn(50, 7, generator=torch.Generator().manual_seed(0)), dim=1)
+    corpus = torch.cat([rows, rows[:20], rows[:20]])
+    seen = Corpus(corpus.numpy())
+    assert (seen.size, seen.distinct) == (90, 50)
+    lists = seen.lists(rows)
+    assert torch.equal(lists[:, :20], lists[:, 50:70])
+    assert torch.equal(lists[:, :20], lists[:, 70:])
+    torch.testing.assert_close(lists, rows @ corpus.T)
+    assert torch.equal(seen.embeddings(), corpus)
+
+
+def test_a_saved_method_is_restored_with_its_corpus_and_read_by_others(
+    spread: Path, sentences: Sentences, tmp_path: Path
+):
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel
+
+    method = prepared(spread, sentences, inference_weight=0.5)
+    some = sentences.sentences[:5]
+    method.save(tmp_path / "encoder", card={"title": "tiny"})
+    method.eval()
+    fresh = RankEncoder(config_of(spread, inference_weight=0.5))
+    with torch.no_grad():
+        next(fresh.encoder.parameters()).mul_(2)
+    fresh.restore(tmp_path / "encoder")
+    assert fresh.corpus == method.corpus
+    torch.testing.assert_close(fresh.encode(some), method.encode(some))
+    plain = method.encoder.encode(some)
+    torch.testing.assert_close(Encoder.from_pretrained(tmp_path / "encoder", device="cpu").encode(some), plain)
+    theirs = SentenceTransformer(str(tmp_path / "encoder"), device="cpu").encode(some, convert_to_tensor=True)
+    torch.testing.assert_close(nn.functional.normalize(theirs, dim=1), plain)
+    AutoModel.from_pretrained(tmp_path / "encoder")
+    assert "corpus.json.gz" in (tmp_path / "encoder" / "README.md").read_text()
+    method.encoder.save(tmp_path / "another")
+    with pytest.raises(ValueError, match=r"holds no corpus\.json\.gz"):
+        fresh.restore(tmp_path / "another")
+    (tmp_path / "encoder" / "corpus.json.gz").write_bytes(b"torn")
+    with pytest.raises(ValueError, match="cannot be read"):
+        fresh.restore(tmp_path / "encoder")
+
+
+def test_a_run_trains_resumes_as_finished_and_reports_the_mixture(
+    spread: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    config = config_of(spread, inference_weight=0.4, dropout="none")
+    run = Run.create(config, tmp_path)
+    method = RankEncoder(config)
+    history = fit(method, sentences, dev=dev, run=run)
+    assert {"info_nce", "rank_mse", "observed_kept_pairs", "observed_rank_larger"} <= set(history.columns)
+    evaluate(None, {"dev": dev}, score=method.score, run=run)
+    again = RankEncoder(config)
+    fit(again, sentences, dev=dev, run=Run(run.path))
+    assert again.corpus == method.corpus
+    assert again.mixture() is not None
+    for one, other in zip(again.encoder.parameters(), method.encoder.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_two_templates_are_the_two_views(spread: Path, sentences: Sentences):
+    templates = {"template": 'the "{sentence}" sees [MASK].', "second_template": 'a : "{sentence}" likes [MASK].'}
+    method = prepared(spread, sentences, pooling="mask", base_pooling="cls", **templates)
+    first, second = (batch for batch in method.collate(ROWS)["tokens"]["input_ids"].chunk(2))
+    text = method.encoder.tokenizer.decode(first[0], skip_special_tokens=True)
+    assert text.startswith("the")
+    assert method.encoder.tokenizer.decode(second[0], skip_special_tokens=True).startswith("a")
+    assert set(method(method.collate(ROWS))) == {"info_nce", "rank_mse"}
+    sentence = sentences.sentences[0]
+    # A prompted sentence ends in a full stop, whether its author wrote one or not.
+    torch.testing.assert_close(method.encode([sentence]), method.encode([f"{sentence}."]))
+    one_template = prepared(spread, sentences, pooling="mask", base_pooling="cls", template=templates["template"])
+    views = one_template.collate(ROWS)["tokens"]["input_ids"].chunk(2)
+    assert torch.equal(*views)
+
+
+def test_a_base_of_another_width_and_vocabulary_works(spread: Path, sentences: Sentences, tmp_path: Path):
+    from tiny_checkpoints import tiny_model, tiny_tokenizer
+
+    wide = tmp_path / "simcse-roberta"
+    tiny_model("roberta").save_pretrained(wide)
+    tiny_tokenizer("roberta", words=["cat", "dog", "park", "red", "the", "a", "sees", "not"]).save_pretrained(wide)
+    method = prepared(spread, sentences, base=str(wide), lower="none", upper="none")
+    assert method.targets.rows.shape[1] != method.encoder.width
+    assert bool(torch.stack(list(method(method.collate(ROWS)).values())).isfinite().all())
+
+
+def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path):
+    weights = {
+        start: next(RankEncoder(config_of(spread, encoder=str(tiny_encoder), start=start)).encoder.parameters())
+        for start in ("backbone", "base")
+    }
+    expected = {"backbone": tiny_encoder, "base": spread}
+    for start, folder in expected.items():
+        loaded = Encoder.from_pretrained(folder, pooling="cls", device="cpu")
+        assert torch.equal(weights[start], next(loaded.parameters()))
+
+
+def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
+    spread: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(TeacherError, match="say where runs are"):
+        load_base(config_of(spread, base="simcse"))
+    config = config_of(spread, base="simcse", base_root=str(tmp_path))
+    with pytest.raises(TeacherError, match="workbench run simcse --profile demo --seed 0"):
+        RankEncoder(config).prepare(sentences)
+    shared = {"encoder": str(spread), "batch_size": 8, "max_steps": 2, "eval_steps": 2, "device": "cpu"}
+    monkeypatch.setitem(SimCSEConfig.profiles, "demo", SimCSEConfig.profiles["demo"] | shared)
+    run = Run.create(SimCSEConfig.from_parameters("demo", 0), tmp_path)
+    simcse = SimCSE(run.config)
+    fit(simcse, sentences, dev=dev, run=run)
+    evaluate(simcse.encode, {"dev": dev}, run=run)
+    some = sentences.sentences[:4]
+    torch.testing.assert_close(load_base(config).encoder.encode(some), simcse.encode(some))
+    # Where runs lie decides nothing about what is computed.
+    assert config.digest() == config_of(spread, base="simcse").digest()
+
+
+def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(sentences: Sentences, caplog: pytest.LogCaptureFixture):
+    doubled = Sentences("doubled", sentences.sentences * 3, "here", "0")
+    drawn = draw_corpus(doubled, 30, 0)
+    assert len(set(drawn)) == 30
+    assert drawn == draw_corpus(doubled, 30, 0)
+    assert drawn != draw_corpus(doubled, 30, 1)
+    with caplog.at_level(logging.WARNING):
+        assert draw_corpus(doubled, 100, 0) == sentences.sentences
+    assert "60 distinct sentences: all are taken" in caplog.text
+
+
+def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sentences, tmp_path: Path):
+    with pytest.raises(SettingError, match="corpus_size: got 1"):
+        config_of(spread, corpus_size=1)
+    copies = tmp_path / "copies.txt"
+    copies.write_text("the cat sees the dog\n" * 5)
+    with pytest.raises(ValueError, match="1 distinct sentence"):
+        prepared(spread, sentences, corpus=str(copies))
+    unseen = tmp_path / "unseen.txt"  # different letters that this tokenizer knows as one unknown word
+    unseen.write_text("\u4e00\n\u4e01\n\u4e02\n")
+    with pytest.raises(ValueError, match="E1 gives all 3 corpus sentences one vector"):
+        prepared(spread, sentences, corpus=str(unseen))
+    encoder = Encoder.from_pretrained(spread, pooling="cls", device="cpu")
+    with pytest.raises(ValueError, match="ranks need at least 2"):
+        RankMixture(encoder, ["alone"], weight=0.1)
+    with pytest.raises(ValueError, match="0 to 1"):
+        RankMixture(encoder, ["one", "two"], weight=1.5)
+    with pytest.raises(TeacherError, match="no folder"):
+        prepared(spread, sentences, base=str(tmp_path / "missing"))
+    with pytest.raises(ValueError, match="at least 2"):
+        prepared(spread, Sentences("one", ["alone"], "here", "0"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text"),
+    [
+        ({"lower": 0.9, "upper": 0.1}, "no pair lies between"),
+        ({"pooling": "mask"}, "needs a template"),
+        ({"template": "{sentence} [MASK]"}, "needs a template"),
+        ({"second_template": "{sentence} [MASK]"}, "give template as well"),
+        ({"inference_weight": 1.1}, "inference_weight"),
+        ({"combination": "hinge"}, "'max', 'sum'"),
+    ],
+)
+def test_settings_that_contradict_are_refused(overrides: dict[str, object], text: str):
+    with pytest.raises(SettingError, match=text):
+        RankEncoderConfig.from_parameters("paper", 0, overrides)
+
+
+@pytest.mark.parametrize("profile", ALL_PROFILES)
+def test_every_profile_resolves_and_names_where_its_values_are_from(profile: str):
+    config = RankEncoderConfig.from_parameters(profile)
+    assert METHODS["rankencoder"].config_class is RankEncoderConfig
+    assert config.table()["source"].ne("").all()
+
+
+def test_profiles_hold_the_values_of_the_paper_and_of_the_scripts():
+    names = ("combination", "rank_weight", "lower", "upper", "inference_weight", "corpus_size", "batch_size")
+    found = {p: [getattr(RankEncoderConfig.from_parameters(p), n) for n in names] for p in ALL_PROFILES}
+    assert found["paper"] == ["max", 0.05, 0.5, 0.8, 0.1, 100_000, 64]
+    assert found["paper-promptbert"] == found["paper-sncse"] == ["max", 0.05, 0.5, 0.8, 0.1, 100_000, 256]
+    assert found["scripts-simcse"] == ["sum", 0.05, 0.5, 0.9999, 0.1, 10_000, 64]
+    assert found["scripts-promptbert"] == ["max", 0.05, 0.5, 0.8, 0.1, 10_000, 256]
+    assert found["scripts-sncse"] == ["sum", 0.05, 0.5, 0.9999, 0.1, 10_000, 128]
+
+
+def test_targets_on_real_sentences_are_the_exact_rank_similarities(real_data: Path):
+    encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu")
+    pairs = load_pairs("stsb-dev")
+    corpus, rows = pairs.sentence1[:500], pairs.sentence2[:20]
+    seen, found = Corpus(encoder.encode(corpus).numpy()), encoder.encode(rows)
+    targets = RankTargets(found.numpy(), seen)
+    exact: Tensor = rank_similarity(found, found, encoder.encode(corpus))
+    torch.testing.assert_close(targets.similarities(targets.of(range(20))), exact, rtol=0, atol=1e-6)

@@ -1,0 +1,162 @@
+"""Settings of RankEncoder."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pydantic
+
+from workbench.config.machinery import setting
+from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig
+
+_SIMCSE = "princeton-nlp/unsup-simcse-"
+# PromptBERT's two templates (its tables 2 and 10); SNCSE takes the same two.
+_PROMPTS = {
+    "pooling": "mask",
+    "template": 'This sentence of "{sentence}" means [MASK].',
+    "second_template": 'This sentence : "{sentence}" means [MASK].',
+    "learning_rate": 1e-5,
+}
+# PromptBERT cuts the sentence at 32 tokens and wraps it then; SNCSE fits sentence and template into 32.
+_PROMPTBERT = {**_PROMPTS, "base": "royokong/unsup-PromptBERT", "batch_size": 256, "max_tokens": 42}
+# SNCSE's checkpoint is offered for download only: unpack it into a folder of this name, or name your own.
+_SNCSE = {**_PROMPTS, "base": "sncse-bert-base-uncased", "batch_size": 256}
+# What two of the three released scripts run instead of eqs. 5 and 6 with tau_u = 0.8.
+_WEIGHTED_SUM = {"combination": "sum", "upper": 0.9999, "corpus_size": 10_000, "corpus_seed": 42}
+
+
+class RankEncoderConfig(TrainingConfig):
+    """RankEncoder; the defaults are the paper's settings with SimCSE of BERT-base as E1."""
+
+    method: ClassVar[str] = "rankencoder"
+    outside_digest: ClassVar[frozenset[str]] = TrainingConfig.outside_digest | {"cache", "base_root"}
+    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "paper-promptbert": _PROMPTBERT,
+        "paper-sncse": _SNCSE,
+        # The paper has BERT-base alone; these follow SimCSE's own settings, as sec. 4.3 says it follows its base.
+        "paper-bert-large": {
+            "encoder": "bert-large-uncased",
+            "base": f"{_SIMCSE}bert-large-uncased",
+            "learning_rate": 1e-5,
+        },
+        "paper-roberta-base": {
+            "encoder": "roberta-base",
+            "base": f"{_SIMCSE}roberta-base",
+            "batch_size": 512,
+            "learning_rate": 1e-5,
+        },
+        "paper-roberta-large": {
+            "encoder": "roberta-large",
+            "base": f"{_SIMCSE}roberta-large",
+            "batch_size": 512,
+            "learning_rate": 3e-5,
+        },
+        "scripts-simcse": _WEIGHTED_SUM,
+        "scripts-promptbert": {**_PROMPTBERT, "corpus_size": 10_000, "corpus_seed": 42},
+        "scripts-sncse": {**_SNCSE, **_WEIGHTED_SUM, "batch_size": 128, "precision": "fp32"},
+        "demo": {
+            **DEMO_DATA,
+            "base": "simcse",
+            "corpus_size": 10_000,
+            "combination": "sum",
+            "rank_weight": 10.0,
+            "learning_rate": 1e-3,
+            "max_steps": 200,
+            "eval_steps": 25,
+            "save_steps": 50,
+        },
+    }
+
+    base: str = setting(
+        f"{_SIMCSE}bert-base-uncased",
+        "E1, whose rank vectors are the targets: folder of a finished run, other folder, bundled name, hub id, or the "
+        "name of a method: its run of base_profile and of this seed",
+        source="RankEncoder sec. 4.1",
+        min_length=1,
+    )
+    base_profile: str = setting("demo", "profile of E1's run when base names a method")
+    base_root: str | None = setting(None, "folder of runs in which a base that is named by its method is looked for")
+    base_pooling: Pooling | None = setting(None, "pooling of E1; none: what its files or its name say")
+    base_template: str | None = setting(None, "template of E1 for pooling mask; none: what its files or its name say")
+    base_max_tokens: int | None = setting(
+        32, "E1 reads training and corpus sentences up to here, specials included; none: whole", unit="tokens", ge=3
+    )
+    start: Literal["backbone", "base"] = setting(
+        "backbone",
+        "where E2 starts: the setting encoder, or E1 itself (slightly worse in the paper)",
+        source="RankEncoder footnote 2",
+    )
+    corpus: str | None = setting(
+        None, "sentences that are ranked: a catalogue name or a file; none: those of the training set"
+    )
+    corpus_size: int = setting(
+        100_000, "n: so many distinct sentences are drawn", unit="sentences", source="RankEncoder sec. 4.1", ge=2
+    )
+    corpus_seed: int = setting(0, "seed of that draw; the run's own seed does not change the corpus", ge=0, lt=2**31)
+    similarity: Literal["exact", "gaussian"] = setting(
+        "exact",
+        "similarity of rank vectors: exact ranks, or the closed form from the corpus' covariance (ours)",
+        source="RankEncoder eqs. 2, 3",
+    )
+    ranks: Literal["step", "stored"] = setting(
+        "step",
+        "exact training targets: ranked batch by batch, or all training sentences once before the first step, kept in "
+        "memory in half precision (2 bytes a training sentence and corpus sentence)",
+    )
+    combination: Literal["max", "sum"] = setting(
+        "max",
+        "of the two losses; sum: what the released scripts for SimCSE and SNCSE run",
+        source="RankEncoder eq. 5",
+    )
+    rank_weight: float = setting(0.05, "lambda_train, weight of the rank loss", source="RankEncoder sec. 4.3", ge=0)
+    lower: float | None = setting(
+        0.5,
+        "tau_l: pairs below this rank similarity are left out; none: no bound",
+        source="RankEncoder sec. 4.3",
+        ge=-1,
+        le=1,
+    )
+    upper: float | None = setting(
+        0.8, "tau_u: pairs above it are left out; none: no bound", source="RankEncoder sec. 4.3", ge=-1, le=1
+    )
+    inference_weight: float = setting(
+        0.1, "lambda_inf: share of the rank similarity at test", source="RankEncoder sec. 4.3", ge=0, le=1
+    )
+    temperature: float = setting(
+        0.05, "tau of the contrastive loss; divides the cosines", source="SimCSE eq. 4; RankEncoder eq. 1", gt=0
+    )
+    mlp: bool = setting(
+        True, "a tanh layer on the sentence vector in training, dropped at test", source="SimCSE sec. 6.3"
+    )
+    template: str | None = setting(
+        None, "for pooling mask: what E2 reads at test and as first view", source="PromptBERT sec. 4"
+    )
+    second_template: str | None = setting(
+        None, "for pooling mask: the second view; none: the first one's template again", source="PromptBERT sec. 4"
+    )
+    cache: str | None = setting(None, "folder of E1's cached embeddings; none: WORKBENCH_CACHE, else the user's cache")
+
+    @pydantic.field_validator("base")
+    @classmethod
+    def _named_from_the_root(cls, base: str) -> str:
+        # The notebook of a headless run is executed in the run's own directory.
+        folder = Path(base).expanduser()
+        return str(folder.resolve()) if folder.is_dir() and not names_method(base) else base
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> "RankEncoderConfig":
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError(f"lower {self.lower} is above upper {self.upper}; no pair lies between: swap them")
+        if (self.pooling == "mask") != (self.template is not None):
+            raise ValueError(
+                f"pooling {self.pooling!r} with template {self.template!r}: pooling 'mask' needs a template such as "
+                "'This sentence of \"{sentence}\" means [MASK].', every other pooling has none"
+            )
+        if self.second_template is not None and self.template is None:
+            raise ValueError("second_template is of the second view of pooling 'mask'; give template as well")
+        return self
+
+
+def names_method(name: str) -> bool:
+    """Whether `name` is that of a method of this workbench, and so of a kind of run."""
+    return name in {config.method for config in TrainingConfig.__subclasses__()}

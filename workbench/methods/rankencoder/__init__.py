@@ -1,0 +1,204 @@
+"""RankEncoder (Seonwoo et al. 2023): a sentence is described by how it ranks the sentences of a corpus."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
+from workbench.config.rankencoder import names_method
+from workbench.data import Sentences, load_sentences
+from workbench.distributed import gather_rows
+from workbench.encoder import Encoder
+from workbench.encoder.saving import replacing
+from workbench.encoder.template import Template
+from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
+from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
+from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpus, write_corpus
+from workbench.methods.rankencoder.mixture import RankMixture
+from workbench.methods.rankencoder.targets import RankTargets
+from workbench.teachers import Teacher, TeacherError, _ended, load_teacher
+
+__all__ = ["Corpus", "RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base"]
+
+
+class RankEncoder(Method):
+    """l = max(lambda_train l_r, l_cl), l_r = mean of (u_i . u_j - cos(E2(x_i), E2(x_j)))^2 over kept pairs (eqs. 5, 6).
+
+    u_i is the rank vector of x_i under the frozen E1, without dropout; cos is of two dropout views of E2, as in l_cl,
+    which is SimCSE's loss, or, with pooling "mask", that of PromptBERT's two templates. At test the similarity is the
+    mixture of eq. 7, with the corpus embedded again by E2.
+    """
+
+    config_class: ClassVar[type[TrainingConfig]] = RankEncoderConfig
+    config: RankEncoderConfig
+
+    def __init__(self, config: RankEncoderConfig) -> None:
+        super().__init__(config)
+        self.head = MLPHead(self.encoder.width) if config.mlp else None
+        self.corpus: list[str] = []
+        self._observed: dict[str, Tensor] = {}
+        self._steps = 0
+        self._mixture: RankMixture | None = None
+        self._mixture_of: object = None
+
+    def load_encoder(self, name: str, **options: Any) -> Encoder:
+        """E2: the setting `encoder`, or with start "base" a copy of E1, read as E1 is."""
+        if self.config.start == "base" and name == self.config.encoder:
+            base = load_base(self.config).encoder
+            assert base.checkpoint is not None
+            options |= {"pooling": base.pooling, "revision": None, "template": base.template}
+            return super().load_encoder(str(base.checkpoint.folder), **options)
+        return super().load_encoder(name, template=self.config.template, **options)
+
+    def prepare(self, data: Sentences) -> None:
+        """Draws the corpus, embeds it and the training sentences with E1 (from the cache where it can), tokenises.
+
+        Raises ValueError with fewer than two training or corpus sentences, TeacherError for an E1 that is missing.
+        """
+        config = self.config
+        if len(data) < 2:
+            raise ValueError(f"{data.name}: {len(data)} sentence; RankEncoder needs at least 2, for there to be pairs")
+        drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=config.revisions)
+        self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
+        base = load_base(config)
+        seen = Corpus(base.embeddings(self.corpus, folder=config.cache), self.encoder.device)
+        trained_on = base.embeddings(data.sentences, folder=config.cache)
+        stored = config.ranks == "stored"
+        self.targets = RankTargets(trained_on, seen, similarity=config.similarity, stored=stored)
+        self.tokens = self._tokenized(data.sentences)
+        self.train()  # until training ends `encode` gives the plain cosine
+
+    def _tokenized(self, sentences: Sequence[str]) -> list[TokenizedSentences]:
+        """The tokens of each view: one for both, or with two templates one each."""
+        encoder = self.encoder
+        if encoder.template is None:
+            return [TokenizedSentences(encoder, sentences)]
+        views = []
+        for text in dict.fromkeys([encoder.template, self.config.second_template or encoder.template]):
+            template = Template(text, encoder.tokenizer)
+            filled = [template.fill(s, encoder.max_tokens, ceiling=encoder.limit) for s in self._read(sentences)]
+            views.append(TokenizedSentences(encoder, filled, encoder.limit))
+        return views
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        """Both views' tokens, and E1's rows of these sentences."""
+        views = [tokens.batch(rows) for tokens in self.tokens]
+        return {"tokens": stack_views(views[0], views[-1]), "base": self.targets.of(rows)}
+
+    def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
+        """E2 of both dropout views under the tanh layer, from one forward pass, of all processes' sentences."""
+        vectors = self.encoder(batch["tokens"])
+        first, second = (vectors if self.head is None else self.head(vectors)).chunk(2)
+        return gather_rows(first), gather_rows(second)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        config = self.config
+        scores = cosine_matrix(*self.views(batch))
+        contrastive = info_nce(scores, temperature=config.temperature)
+        target = self.targets.similarities(batch["base"]).to(scores.device)
+        distilled = config.rank_weight * rank_mse(scores, target, lower=config.lower, upper=config.upper)
+        kept = kept_pairs(target, lower=config.lower, upper=config.upper).float().mean()
+        larger = (distilled > contrastive).float()
+        self._observe(kept_pairs=kept, rank_larger=larger, info_nce=contrastive, rank_mse=distilled)
+        if config.combination == "max":
+            return {"hinge": torch.maximum(contrastive, distilled)}
+        return {"info_nce": contrastive, "rank_mse": distilled}
+
+    def _observe(self, **values: Tensor) -> None:
+        """Sums on the device: reading a value every step would wait for it."""
+        for name, value in values.items():
+            self._observed[name] = self._observed.get(name, 0.0) + value.detach()
+        self._steps += 1
+
+    def observations(self) -> dict[str, float]:
+        """Means since last asked: share of pairs kept, share of steps in which lambda l_r > l_cl, l_cl, lambda l_r."""
+        found = {name: float(value) / self._steps for name, value in self._observed.items()}
+        self._observed, self._steps = {}, 0
+        return found
+
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+        """Unit rows whose dot product is eq. 7: E2's vector and the corpus in its eyes, d + n numbers a sentence.
+
+        In training mode E2's vector alone: dev is measured by the plain cosine while weights change, as in the released
+        trainers, for embedding the corpus would cost more than dev itself. In eval mode, after `fit` or `restore`, the
+        corpus is embedded when first needed and again only when a weight has changed. `score` gives the same similarity
+        without vectors as wide as the corpus; for the closed form it differs a little: see RankMixture.
+        """
+        mixture = self.mixture(batch_size)
+        texts = self._read(sentences)
+        return self.encoder.encode(texts, batch_size) if mixture is None else mixture.encode(texts, batch_size)
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        """Eq. 7 of each pair; the plain cosine in training mode."""
+        mixture = self.mixture()
+        if mixture is None:
+            return super().score(sentence1, sentence2)
+        return mixture.score(self._read(sentence1), self._read(sentence2))
+
+    def mixture(self, batch_size: int = 64) -> RankMixture | None:
+        """The similarity at test under the present weights; None where it is the plain cosine."""
+        config = self.config
+        if self.training or not self.corpus or config.inference_weight == 0:
+            return None
+        # In-place changes (an optimizer's step, a restored checkpoint) raise a tensor's version, a move its address.
+        weights = [(tensor.data_ptr(), tensor._version) for tensor in self.encoder.state_dict().values()]
+        if self._mixture is None or self._mixture_of != weights:
+            options: dict[str, Any] = {"weight": config.inference_weight, "similarity": config.similarity}
+            self._mixture = RankMixture(self.encoder, self._read(self.corpus), batch_size=batch_size, **options)
+            self._mixture_of = weights
+        return self._mixture
+
+    def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
+        """E2 as any encoder, whose cosine is eq. 7 without the rank part; the corpus lies beside it for `restore`."""
+        share = self.config.inference_weight
+        note = (
+            f"RankEncoder's own similarity is {1 - share:g} x the cosine and {share:g} x the rank similarity over the "
+            f"{len(self.corpus)} sentences of corpus.json.gz; `workbench.RankEncoder` restores both."
+        )
+        card = dict(card or {})
+        card["description"] = f"{card.get('description', '')} {note}".strip()
+        with replacing(Path(folder)) as fresh:
+            super().save(fresh, card=card)
+            write_corpus(fresh, self.corpus)
+
+    def restore(self, folder: str | Path) -> None:
+        """Takes back weights and corpus; from here on `encode` and `score` are eq. 7. ValueError without a corpus."""
+        self.corpus = read_corpus(Path(folder))
+        super().restore(folder)
+        self.eval()
+
+    def _read(self, sentences: Sequence[str]) -> list[str]:
+        """The sentences as E2 reads them: in a template, each with a full stop."""
+        return [_ended(s) for s in sentences] if self.encoder.template is not None else list(sentences)
+
+
+def load_base(config: RankEncoderConfig) -> Teacher:
+    """E1, frozen. Raises TeacherError when it is missing, unfinished, or does not say how it is read."""
+    name = config.base
+    if names_method(name):
+        settings = CONFIGS[name].from_parameters(config.base_profile, config.seed)
+        if config.base_root is None:
+            raise TeacherError(
+                f"E1 is a run of {name!r}: say where runs are (base_root), or name the run's folder (base)"
+            )
+        folder = Path(config.base_root).expanduser() / name / f"{settings.digest()}-s{settings.seed}"
+        if not (folder / "metrics.json").is_file():
+            raise TeacherError(
+                f"E1 is the run {folder}, which is not there or not finished; make it first: `workbench run {name} "
+                f"--profile {config.base_profile} --seed {config.seed} --runs {config.base_root}`"
+            )
+        name = str(folder)
+    return load_teacher(
+        name,
+        pooling=config.base_pooling,
+        template=config.base_template,
+        max_tokens=config.base_max_tokens,
+        revision=config.revisions.get(config.base),
+        precision=config.precision,
+        device=config.device,
+    )
