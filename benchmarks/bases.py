@@ -3,7 +3,7 @@
     python benchmarks/bases.py [--encoder FOLDER_OR_ID] [--real] [--fit-limit 20000] [--whitening 8 16 32 64]
 
 Prints Spearman x 100 (KCC and NDCG too on the world). Whitening and tf-idf are fitted on training sentences (world or
-wiki); "target" means fitted on the evaluated sentences themselves, without their scores, as part of the literature does.
+wiki); "target" means fitted on the evaluated sentences themselves, without their scores, as part of the literature is.
 """
 
 import argparse
