@@ -1,7 +1,7 @@
 """Frozen encoders by name: a finished run, a folder, a bundled name or a hub id, each with its own pooling."""
 
 import json
-import re
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,10 @@ import numpy as np
 
 from workbench.cache import cached_embeddings
 from workbench.encoder import POOLINGS, Encoder, EncoderError
-from workbench.encoder.checkpoint import find_checkpoint
+from workbench.encoder.checkpoint import Checkpoint, find_checkpoint
+from workbench.published import Reading, reading_of
 
-# PromptBERT's templates at test; SNCSE uses the same two.
-_BERT_TEMPLATE = 'This sentence of "{sentence}" means [MASK].'
-_ROBERTA_TEMPLATE = "This sentence : '{sentence}' means [MASK]."
-_PROMPTED = re.compile(r"promptbert|promptroberta|sncse")
-# Published checkpoints that are read at [CLS], without the layer that training put on it.
-_CLS = re.compile(r"simcse|diffcse|rankcse|compositional|world-(encoder|teacher)$")
+_LOG = logging.getLogger("workbench")
 
 
 class TeacherError(ValueError):
@@ -29,18 +25,19 @@ class TeacherError(ValueError):
 class Teacher:
     """A frozen encoder that reads with its own tokenizer and pooling.
 
-    name: as its user named it. prompted: it reads a template, and a sentence in it ends in a full stop.
+    name: as its user named it. reading: how a published one is fed, where its name says so.
     """
 
     name: str
     encoder: Encoder
-    prompted: bool = False
+    reading: Reading | None = None
 
     def embeddings(
         self, sentences: Sequence[str], *, folder: str | Path | None = None, batch_size: int = 64
     ) -> np.ndarray:
         """Unit rows [n, width of this teacher], float16 on disk, from the cache when they are there."""
-        texts = [_ended(text) for text in sentences] if self.prompted else sentences
+        prompted = self.reading is not None and self.encoder.pooling == "mask"
+        texts = [self.reading.finished(text) for text in sentences] if self.reading and prompted else sentences
         try:
             return cached_embeddings(self.encoder, texts, folder=folder, batch_size=batch_size)
         except EncoderError as error:
@@ -75,13 +72,13 @@ def load_teacher(
     where = _run_encoder(name)
     try:
         checkpoint = find_checkpoint(where, revision)
-        if pooling is None and checkpoint.pooling is None and not checkpoint.foreign:
-            pooling = _known_pooling(name)
-        mask = (pooling or checkpoint.pooling) == "mask"
+        reading = reading_of(name)
+        chosen = pooling or _pooling_of(name, checkpoint, reading)
+        prompt = template or checkpoint.template or (reading.template if reading else None)
         encoder = Encoder.from_pretrained(
             where,
-            pooling=pooling,
-            template=(template or checkpoint.template or _known_template(name)) if mask else None,
+            pooling=chosen,
+            template=prompt if (chosen or checkpoint.pooling) == "mask" else None,
             revision=revision,
             precision=precision,
             device=device,
@@ -90,7 +87,7 @@ def load_teacher(
         raise TeacherError(f"teacher {name!r}: {error}") from error
     if max_tokens is not None:
         encoder.limit = min(encoder.limit, max_tokens + _template_tokens(encoder))
-    return Teacher(name, encoder.requires_grad_(False), prompted=mask)
+    return Teacher(name, encoder.requires_grad_(False), reading)
 
 
 def _run_encoder(name: str) -> str:
@@ -110,23 +107,18 @@ def _run_encoder(name: str) -> str:
     return str(folder / "encoder")
 
 
-def _known_pooling(name: str) -> str:
-    known = Path(name).name.lower()
-    if _PROMPTED.search(known):
-        return "mask"
-    if _CLS.search(known):
-        return "cls"
-    raise TeacherError(
-        f"teacher {name!r} does not say how its tokens become one vector (no modules.json, and no name known here); "
-        f'set its pooling: teacher_pooling={{"{name}": "cls"}}, or one of {", ".join(POOLINGS)}'
-    )
-
-
-def _known_template(name: str) -> str | None:
-    known = Path(name).name.lower()
-    if not _PROMPTED.search(known):
-        return None  # the encoder refuses pooling "mask" without a template, and says how one looks
-    return _ROBERTA_TEMPLATE if "roberta" in known else _BERT_TEMPLATE
+def _pooling_of(name: str, checkpoint: Checkpoint, reading: Reading | None) -> str | None:
+    """What the files say (None: the encoder reads it from them itself), else what is known of the name."""
+    if checkpoint.pooling is not None or checkpoint.foreign:
+        return None
+    if reading is None:
+        raise TeacherError(
+            f"teacher {name!r} does not say how its tokens become one vector (no modules.json, no name known here); "
+            f'set its pooling: teacher_pooling={{"{name}": "cls"}}, or one of {", ".join(POOLINGS)}'
+        )
+    if reading.caution:
+        _LOG.warning("teacher %s: %s", name, reading.caution)
+    return reading.pooling
 
 
 def _template_tokens(encoder: Encoder) -> int:
@@ -135,8 +127,3 @@ def _template_tokens(encoder: Encoder) -> int:
         return 0
     empty = encoder.template.replace("{sentence}", "").replace("[MASK]", encoder.tokenizer.mask_token)
     return len(encoder.tokenizer(empty)["input_ids"]) - encoder.tokenizer.num_special_tokens_to_add()
-
-
-def _ended(text: str) -> str:
-    """The sentence with a full stop when it ends in no punctuation: PromptBERT's template expects one."""
-    return text if text.rstrip().endswith((".", "?", "!", '"', "'")) else f"{text.rstrip()}."
