@@ -278,12 +278,23 @@ def test_two_templates_are_the_two_views(spread: Path, sentences: Sentences):
     assert text.startswith("the")
     assert method.encoder.tokenizer.decode(second[0], skip_special_tokens=True).startswith("a")
     assert set(method(method.collate(ROWS))) == {"info_nce", "rank_mse"}
-    sentence = sentences.sentences[0]
-    # A prompted sentence ends in a full stop, whether its author wrote one or not.
-    torch.testing.assert_close(method.encode([sentence]), method.encode([f"{sentence}."]))
     one_template = prepared(spread, sentences, pooling="mask", base_pooling="cls", template=templates["template"])
     views = one_template.collate(ROWS)["tokens"]["input_ids"].chunk(2)
     assert torch.equal(*views)
+
+
+def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(spread: Path, sentences: Sentences, tmp_path: Path):
+    folder = shutil.copytree(spread, tmp_path / "unsup-promptbert")
+    template = 'the "{sentence}" sees [MASK].'
+    method = prepared(spread, sentences, base=str(folder), base_template=template, pooling="mask", template=template)
+    sentence = sentences.sentences[0]
+    torch.testing.assert_close(method.encode([sentence]), method.encode([f"{sentence}."]))
+    ids = [prepared_ids(method, row) for row in range(2)]
+    assert ids == [method.encoder.tokenize([f"{s}."])["input_ids"][0].tolist() for s in sentences.sentences[:2]]
+
+
+def prepared_ids(method: RankEncoder, row: int) -> list[int]:
+    return method.collate([row])["tokens"]["input_ids"][0].tolist()
 
 
 def test_a_base_of_another_width_and_vocabulary_works(spread: Path, sentences: Sentences, tmp_path: Path):

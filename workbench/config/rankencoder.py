@@ -9,17 +9,26 @@ from workbench.config.machinery import setting
 from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
-# PromptBERT's two templates (its tables 2 and 10); SNCSE takes the same two.
-_PROMPTS = {
+# PromptBERT cuts the sentence at 32 tokens and wraps it then: ten more with the template.
+_PROMPTBERT = {
+    "base": "royokong/unsup-PromptBERT",
     "pooling": "mask",
     "template": 'This sentence of "{sentence}" means [MASK].',
     "second_template": 'This sentence : "{sentence}" means [MASK].',
+    "max_tokens": 42,
+    "batch_size": 256,
     "learning_rate": 1e-5,
 }
-# PromptBERT cuts the sentence at 32 tokens and wraps it then; SNCSE fits sentence and template into 32.
-_PROMPTBERT = {**_PROMPTS, "base": "royokong/unsup-PromptBERT", "batch_size": 256, "max_tokens": 42}
-# SNCSE's checkpoint is offered for download only: unpack it into a folder of this name, or name your own.
-_SNCSE = {**_PROMPTS, "base": "sncse-bert-base-uncased", "batch_size": 256}
+# SNCSE fits sentence and template into 32 tokens. Its checkpoint is offered for download only: unpack it into a folder
+# of this name, or name your own.
+_SNCSE = {
+    "base": "sncse-bert-base-uncased",
+    "pooling": "mask",
+    "template": 'This sentence : " {sentence} " means [MASK] .',
+    "second_template": 'This sentence of " {sentence} " means [MASK] .',
+    "batch_size": 256,
+    "learning_rate": 1e-5,
+}
 # What two of the three released scripts run instead of eqs. 5 and 6 with tau_u = 0.8.
 _WEIGHTED_SUM = {"combination": "sum", "upper": 0.9999, "corpus_size": 10_000, "corpus_seed": 42}
 

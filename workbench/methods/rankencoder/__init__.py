@@ -21,7 +21,8 @@ from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentence
 from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpus, write_corpus
 from workbench.methods.rankencoder.mixture import RankMixture
 from workbench.methods.rankencoder.targets import RankTargets
-from workbench.teachers import Teacher, TeacherError, _ended, load_teacher
+from workbench.published import reading_of
+from workbench.teachers import Teacher, TeacherError, load_teacher
 
 __all__ = ["Corpus", "RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base"]
 
@@ -173,8 +174,11 @@ class RankEncoder(Method):
         self.eval()
 
     def _read(self, sentences: Sequence[str]) -> list[str]:
-        """The sentences as E2 reads them: in a template, each with a full stop."""
-        return [_ended(s) for s in sentences] if self.encoder.template is not None else list(sentences)
+        """The sentences as E2 reads them: a template gets them ended as E1's authors ended theirs, with a full stop."""
+        reading = reading_of(self.config.base)
+        if self.encoder.template is None or reading is None:
+            return list(sentences)
+        return [reading.finished(sentence) for sentence in sentences]
 
 
 def load_base(config: RankEncoderConfig) -> Teacher:
