@@ -2,6 +2,9 @@
 
 import logging
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -318,3 +321,49 @@ def test_an_objective_of_the_other_model_is_refused():
         CoSENTConfig.from_parameters("demo", 0, {"model": "interaction", "objective": "mse"})
     with pytest.raises(SettingError, match="'cross_entropy' does not belong to model 'representation'"):
         CoSENTConfig.from_parameters("demo", 0, {"objective": "cross_entropy"})
+
+
+GRADIENTS = """
+import sys, torch, torch.distributed as dist
+from workbench.config import CoSENTConfig
+from workbench.methods.cosent import CoSENT
+folder = sys.argv[1]
+jobs, data = torch.load(folder + "/jobs.pt", weights_only=False)
+dist.init_process_group("gloo")
+rank, found = dist.get_rank(), []
+for settings in jobs:
+    method = CoSENT(CoSENTConfig.from_parameters("demo", 0, settings)).double().train()
+    method.prepare(data)
+    model = torch.nn.parallel.DistributedDataParallel(method)
+    sum(model(method.collate(range(4 * rank, 4 * rank + 4))).values()).backward()
+    found.append({name: weight.grad for name, weight in method.named_parameters()})
+if rank == 0:
+    torch.save(found, folder + "/found.pt")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
+    start = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8}
+    kinds = [{"objective": o} for o in ("cosent", "softmax", "triplet")] + [{"model": "interaction", "scale": 1.0}]
+    jobs = [start | kind for kind in kinds]
+    torch.save((jobs, graded), tmp_path / "jobs.pt")
+    (tmp_path / "gradients.py").write_text(GRADIENTS)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*launcher, str(tmp_path / "gradients.py"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for settings, together in zip(jobs, torch.load(tmp_path / "found.pt", weights_only=True), strict=True):
+        method = CoSENT(CoSENTConfig.from_parameters("demo", 0, settings)).double().train()
+        method.prepare(graded)
+        sum(method(method.collate(range(8))).values()).backward()
+        for name, weight in method.named_parameters():
+            assert weight.grad is not None
+            # float64: only the order of sums differs.
+            torch.testing.assert_close(together[name], weight.grad, rtol=1e-8, atol=1e-10, msg=f"{settings} {name}")

@@ -57,12 +57,12 @@ class CoSENTConfig(TrainingConfig):
         "demo": {
             **DEMO_DATA,
             "train": "world-train",
-            "pooling": "cls",
             "max_tokens": 32,
             "softmax_labels": "nearest",
-            "learning_rate": 5e-4,
-            "epochs": 1.0,
-            "eval_steps": 25,
+            "batch_size": 32,
+            "epochs": 3.0,
+            "learning_rate": 1e-3,
+            "eval_steps": 50,
             "save_steps": 100,
         },
     }

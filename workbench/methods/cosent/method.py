@@ -29,7 +29,7 @@ class PairClassifier(nn.Module):
         self.linear = nn.Linear(3 * width, classes, bias=bias)
 
     def forward(self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
-        return self.linear(torch.cat([first, second, (first - second).abs()], dim=1)).float()
+        return self.linear(torch.cat([first, second, (first - second).abs()], dim=1))
 
 
 class CoSENT(Method):
@@ -82,7 +82,7 @@ class CoSENT(Method):
         if self.config.objective == "softmax":
             numbers, classes = class_numbers(pairs, self.config.softmax_labels)
             head = PairClassifier(self.encoder.width, classes, bias=self.config.softmax_bias)
-            self.classifier = head.to(self.encoder.device)
+            self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
             return numbers
         # Ranks instead of values: float32, in which they travel, must not make two labels equal.
         return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
@@ -124,7 +124,8 @@ class CoSENT(Method):
         if config.objective == "contrastive":
             return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
         if config.objective == "cross_entropy":
-            return functional.binary_cross_entropy_with_logits(scores.float(), target)
+            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         if self.training:
             self._unpaired.append((target == target[0]).all())
         return cosent(scores, target, scale=config.effective_scale)
