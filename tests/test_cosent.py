@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_checkpoints
 import torch
 from torch.nn import functional
-from transformers import Trainer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer
 
 from workbench.config import CoSENTConfig, SettingError
-from workbench.data import Pairs, Sentences, Triples, dataset_names
+from workbench.data import Pairs, Sentences, Triples, dataset_names, load_pairs, load_training
 from workbench.encoder import CrossEncoder, EncoderError
 from workbench.evaluation import dev_values, evaluate
 from workbench.losses import contrastive, cosent, mse, triplet
@@ -48,9 +49,9 @@ def graded(tiny_sentences: list[str]) -> Pairs:
     return pairs(tiny_sentences, GOLD["sts"] * 3, SCALES["sts"])
 
 
-def method_of(encoder: Path, **overrides: object) -> CoSENT:
+def method_of(encoder: Path, seed: int = 0, **overrides: object) -> CoSENT:
     small = {"encoder": str(encoder), "batch_size": 8, "eval_steps": 2, "save_steps": 2, "log_steps": 1, "max_steps": 4}
-    return CoSENT(CoSENTConfig.from_parameters("demo", 0, small | {"device": "cpu", "dropout": 0.0} | overrides))
+    return CoSENT(CoSENTConfig.from_parameters("demo", seed, small | {"device": "cpu", "dropout": 0.0} | overrides))
 
 
 def test_each_objective_is_its_pure_function_of_the_pairs(tiny_encoder: Path, graded: Pairs):
@@ -273,6 +274,39 @@ def test_a_cross_encoder_scores_in_the_order_given_whatever_the_batch(tiny_encod
     assert encoder.score([], []).shape == (0,)
     with pytest.raises(EncoderError, match="2 first and 1 second sentences"):
         encoder.score(["a", "b"], ["c"])
+
+
+def test_a_cross_encoder_stands_on_a_roberta_too(tmp_path: Path):
+    folder = tiny_checkpoints.tiny_checkpoint(tmp_path / "start", "roberta", layers=1)
+    first, second = (tiny_checkpoints.tiny_sentences(6, seed=seed) for seed in (1, 2))
+    method = method_of(folder, model="interaction")
+    scores = method.score(first, second)
+    method.save(tmp_path / "saved")
+    other = method_of(folder, model="interaction", seed=1)
+    assert not np.allclose(other.score(first, second), scores, rtol=1e-3)  # another seed draws another head
+    other.restore(tmp_path / "saved")
+    np.testing.assert_array_equal(other.score(first, second), scores)
+
+
+def test_a_classifier_of_several_classes_is_no_start_for_one_score(tiny_encoder: Path, tmp_path: Path):
+    three = AutoModelForSequenceClassification.from_pretrained(tiny_encoder, num_labels=3)
+    three.save_pretrained(tmp_path / "three")
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(tmp_path / "three")
+    with pytest.raises(EncoderError, match="is a classifier with 3 labels; an interaction model has one score"):
+        CrossEncoder.from_pretrained(tmp_path / "three")
+
+
+def test_real_labels_of_every_kind_can_be_used(real_data: Path, tiny_encoder: Path):
+    similar = {"stsb-train": 2.5, "sick-train": 3.0, "paws-dev": 0.5, "mrpc-train": 0.5, "snli-dev": 1.0}
+    for name, middle in similar.items():
+        data = load_pairs(name)
+        assert sides(data, None).tolist() == (data.gold > middle).tolist()
+        assert 0 <= shares(data).min() < shares(data).max() == 1
+    assert class_numbers(load_pairs("snli-dev"), "whole")[1] == 3
+    chinese = load_pairs("zh-lcqmc-dev")
+    assert class_numbers(chinese, "whole")[1] == 2
+    triples = triple_rows(load_training(CoSENTConfig.from_parameters("demo", 0, {"train": "nli-triples"})), None)
+    assert len(triples.anchor) == 8603
 
 
 def test_a_saved_representation_gives_equal_embeddings(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
