@@ -33,5 +33,5 @@ $(VENV)/ready: pyproject.toml constraints.txt
 
 # The browser test needs a Chromium; on Debian and Ubuntu the system's own is fetched when there is none.
 $(VENV)/browser: $(VENV)/ready
-	command -v chromium chromium-browser google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "no Chromium could be installed: the browser tests will be skipped and say so"
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "no Chromium could be installed: the browser tests will be skipped and say so"
 	touch $@

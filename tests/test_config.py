@@ -74,6 +74,15 @@ def test_text_from_a_command_line_is_read_as_its_setting_type():
     assert SimCSEConfig.from_parameters("demo", 0, {"revisions": '{"a/b": "1f"}'}).revisions == {"a/b": "1f"}
 
 
+def test_a_folder_of_ones_own_is_named_by_its_whole_path(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine.tsv").write_text("sentence\na\n")
+    monkeypatch.chdir(tmp_path)
+    config = SimCSEConfig.from_parameters("demo", 0, {"encoder": "mine", "train": "mine.tsv"})
+    assert (config.encoder, config.train) == (str(tmp_path / "mine"), str(tmp_path / "mine.tsv"))
+    assert SimCSEConfig.from_parameters("demo").encoder == "world-encoder"
+
+
 def test_every_wrong_value_is_named_at_once():
     with pytest.raises(SettingError) as refusal:
         SimCSEConfig.from_parameters("demo", 0, {"temperature": -1, "batch_size": 0})

@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 from workbench.config import SEVEN_STS, SimCSEConfig
 from workbench.data import Pairs, load_pairs
 from workbench.evaluation import embed_pairs, evaluate
+from workbench.files import RunError
 from workbench.runs import Run
 
 WORDS = ["a b", "a c", "b c", "c d", "d e", "a e"]
@@ -112,7 +113,7 @@ def test_a_run_holds_what_was_found_and_is_not_evaluated_twice(tmp_path: Path):
     made = pairs([1.0, 2.0, 3.0, 4.5] * 6)
     report = evaluate(by_letters, {"made": made}, run=run)
     assert run.finished
-    assert run.facts()["data"]["made"]["sha256"] == "0"
+    assert run.facts()["inputs"]["made"]["sha256"] == "0"
 
     def never(sentences: list[str]) -> np.ndarray:
         raise AssertionError("a finished run was encoded again")
@@ -121,6 +122,15 @@ def test_a_run_holds_what_was_found_and_is_not_evaluated_twice(tmp_path: Path):
     assert again.metrics == report.metrics
     pd.testing.assert_frame_equal(again.scores, report.scores, check_dtype=False)
     pd.testing.assert_frame_equal(again.rankings, report.rankings, check_dtype=False)
+
+
+def test_an_evaluation_that_a_run_does_not_hold_is_refused(tmp_path: Path):
+    run = Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
+    evaluate(by_letters, {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6, ["x", "y"] * 12)}, run=run)
+    with pytest.raises(RunError, match="holds an evaluation of made"):
+        evaluate(by_letters, {"other": pairs([1.0, 2.0])}, run=run)
+    with pytest.raises(RunError, match="by 'all'"):
+        evaluate(by_letters, {"made": pairs([1.0, 2.0])}, run=run, how="mean")
 
 
 def test_queries_of_the_bundled_world_are_ranked():

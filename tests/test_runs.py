@@ -62,11 +62,11 @@ def test_recorded_facts_are_merged_not_replaced(tmp_path: Path):
 
 def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
     run = Run.create(config(), tmp_path)
-    run.record_data("stsb-dev", "a folder", "0" * 64)
-    run.record_data("stsb-dev", "another folder", "0" * 64)
-    with pytest.raises(RunError, match="stsb-dev has changed since"):
-        run.record_data("stsb-dev", "a folder", "1" * 64)
-    assert run.facts()["data"]["stsb-dev"]["sha256"] == "0" * 64
+    run.record_input("dev", "a folder", "0" * 64)
+    run.record_input("dev", "another folder", "0" * 64)
+    with pytest.raises(RunError, match="dev: a folder is not what"):
+        run.record_input("dev", "a folder", "1" * 64)
+    assert run.facts()["inputs"]["dev"]["sha256"] == "0" * 64
 
 
 def test_a_run_is_finished_when_its_metrics_exist(tmp_path: Path):
@@ -113,6 +113,24 @@ def test_a_run_that_another_process_works_on_is_refused(tmp_path: Path):
     assert other.returncode != 0
     assert "another process is working on" in other.stderr
     assert str(run.path) in other.stderr
+
+
+def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
+    Run.create(config(), tmp_path)
+    again = Run.create(config(device="cpu"), tmp_path)
+    assert again.config.device == "cpu"
+    assert [start["settings"]["device"] for start in again.facts()["earlier_starts"]] == ["auto"]
+
+
+def test_a_finished_run_opens_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    finish(Run.create(config(), tmp_path))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    assert Run.create(config(), tmp_path).metrics()["s"]["n"] == 2
 
 
 def test_a_path_with_spaces_and_accents_works(tmp_path: Path):

@@ -111,6 +111,49 @@ def test_a_finished_run_is_not_trained_again(tiny_encoder: Path, sentences: Sent
     assert all(torch.equal(method.encoder.backbone.state_dict()[name], value) for name, value in kept.items())
 
 
+def test_a_run_killed_after_its_last_step_takes_no_further_step(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder, max_steps=6, train_limit=None)
+    first = SimCSE(settings)
+    run = Run.create(settings, tmp_path)
+    history = fit(first, sentences, dev, run=run)  # 60 sentences make 8 steps: the end lies within an epoch
+    assert newest_checkpoint(run.path) is not None
+    second = SimCSE(settings)
+    again = fit(second, sentences, dev, run=run)
+    tables = [table.drop(columns="seconds").dropna(axis=1, how="all") for table in (again, history)]
+    pd.testing.assert_frame_equal(*tables, check_dtype=False)
+    assert same(weights(first), weights(second) | {n: v for n, v in weights(first).items() if n.startswith("head")})
+
+
+def test_a_run_does_not_begin_with_a_trained_method(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    method = SimCSE(config(tiny_encoder))
+    fit(method, sentences, dev)
+    with pytest.raises(TrainingError, match="trained already"):
+        fit(method, sentences, dev, run=Run.create(config(tiny_encoder), tmp_path))
+
+
+def test_changed_data_and_another_encoder_are_refused_by_a_run(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder)
+    run = train_and_finish(settings, sentences, dev, tmp_path)
+    changed = Sentences("tiny", sentences.sentences[1:], "made here", "2")
+    with pytest.raises(RunError, match="train: made here is not what"):
+        fit(SimCSE(settings), changed, dev, run=run)
+    other = SimCSE(settings)
+    other.starting_weights = "another"
+    with pytest.raises(RunError, match=r"encoder: .* is not what"):
+        fit(other, sentences, dev, run=run)
+
+
+def test_pairs_are_refused_by_a_method_of_plain_sentences(tiny_encoder: Path, dev: Pairs):
+    with pytest.raises(TypeError, match="plain sentences, not on pairs"):
+        fit(SimCSE(config(tiny_encoder)), dev)
+
+
 def test_a_half_written_checkpoint_is_not_resumed_from(tmp_path: Path):
     for step, whole in ((2, True), (4, True), (10, False)):
         folder = tmp_path / "checkpoint" / f"checkpoint-{step}"
@@ -246,12 +289,12 @@ def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences:
     monkeypatch.setattr(
         SimCSE, "forward", lambda self, batch: {"info_nce": self.head.linear.weight.sum() * float("nan")}
     )
-    with pytest.raises(TrainingError, match=r"loss is nan at step 1 .* lower the learning rate"):
+    with pytest.raises(TrainingError, match=r"not finite at step 1 .*lower the learning rate"):
         fit(method, sentences)
 
 
 def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
-    with pytest.raises(TrainingError, match="by name"):
+    with pytest.raises(TrainingError, match="themselves"):
         fit(SimCSE(config(tiny_encoder, processes=2)), sentences, dev)
 
 
@@ -259,11 +302,11 @@ def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sent
 def test_a_run_in_two_processes_trains_and_can_be_loaded(tmp_path: Path):
     small = {"processes": 2, "max_steps": 3, "eval_steps": 3, "device": "cpu", "train_limit": 64, "batch_size": 8}
     settings = SimCSEConfig.from_parameters("demo", 0, small)
-    from workbench.data import load_pairs, load_training
+    from workbench.data import load_dev, load_training
 
     run = Run.create(settings, tmp_path)
     method = SimCSE(settings)
-    history = fit(method, load_training(settings), load_pairs(settings.dev), run=run)
+    history = fit(method, load_training(settings), load_dev(settings), run=run)
     assert history["step"].iloc[-1] == 3
     kept = load_file(run.path / "encoder" / "model.safetensors")
     assert all(torch.equal(method.encoder.backbone.state_dict()[name], value) for name, value in kept.items())

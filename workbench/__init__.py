@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         SimCSEConfig,
         TrainingConfig,
     )
-    from workbench.data import DataError, load_pairs, load_sentences, load_suites, load_training
+    from workbench.data import DataError, load_dev, load_pairs, load_sentences, load_suites, load_training
     from workbench.encoder import Encoder
     from workbench.evaluation import Report, evaluate
     from workbench.methods import METHODS
@@ -43,7 +43,7 @@ _PLACES = {
         "SimCSEConfig",
         "TrainingConfig",
     ],
-    "workbench.data": ["DataError", "load_pairs", "load_sentences", "load_suites", "load_training"],
+    "workbench.data": ["DataError", "load_dev", "load_pairs", "load_sentences", "load_suites", "load_training"],
     "workbench.encoder": ["Encoder"],
     "workbench.evaluation": ["Report", "evaluate"],
     "workbench.methods": ["METHODS"],

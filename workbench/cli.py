@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from workbench.config import CONFIGS, SettingError
+from workbench.config.machinery import unknown_name
 from workbench.data import DataError
 from workbench.files import RunError
 
@@ -54,7 +55,7 @@ def runs(root: Annotated[Path, typer.Argument(help="The folder of runs.")] = Pat
     if table.empty:
         print(f"no runs under {root}; start one with: workbench run simcse")
         return
-    scores = table.select_dtypes("float").columns
+    scores = [name for name in table.select_dtypes("float").columns if name != "seed"]
     table[scores] = 100 * table[scores]
     print(table.to_string(index=False, float_format="{:.2f}".format, na_rep=""))
 
@@ -65,8 +66,6 @@ def settings(
 ) -> None:
     """List a method's settings: value, unit, meaning, source; and its profiles."""
     if method not in CONFIGS:
-        from workbench.config.machinery import unknown_name
-
         raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
     table = CONFIGS[method].from_parameters(profile).table().drop(columns="changed")
     print(table.to_string(index=False, justify="left", max_colwidth=100))
@@ -90,6 +89,9 @@ def list_data(
 
     from workbench.data import dataset_names, describe
 
+    kinds = ("sentences", "pairs", "triples", "labelled")
+    if kind and kind not in kinds:
+        raise SettingError(unknown_name("kind", kind, kinds, "of data set"))
     table = pd.DataFrame([describe(name) for name in dataset_names(kind or None)])
     print(table[["name", "kind", "title", "rows", "scale", "source", "licence"]].to_string(index=False, justify="left"))
 

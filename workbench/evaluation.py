@@ -9,6 +9,7 @@ import pandas as pd
 
 from workbench.config import SEVEN_STS
 from workbench.data import Pairs
+from workbench.files import RunError
 from workbench.methods.protocol import Method
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import per_query_metrics, ranking_table
@@ -56,7 +57,7 @@ def evaluate(
     what the run already holds is read, not computed again.
     """
     if run is not None and (run.path / stage / "metrics.json").is_file():
-        return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
+        return _stored(run, stage, suites, how)
     if (encode is None) == (score is None):
         raise ValueError("give either encode (sentences -> vectors) or score (two lists of sentences -> scores)")
     metrics: dict[str, Any] = {}
@@ -80,9 +81,25 @@ def evaluate(
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
         for name, pairs in suites.items():
-            run.record_data(name, pairs.source, pairs.checksum)
+            run.record_input(name, pairs.source, pairs.checksum)
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
+
+
+def _stored(run: Run, stage: str, suites: Mapping[str, Pairs], how: str) -> Report:
+    """The evaluation that the run holds; RunError when it is not the one asked for."""
+    metrics = run.metrics(stage)
+    held = [name for name in metrics if name != "sts-average"]
+    others = {values["aggregation"] for values in metrics.values() if "aggregation" in values} - {how}
+    if held != list(suites) or others:
+        by = f" by {others.pop()!r}" if others else ""
+        raise RunError(
+            f"{run.path} holds an evaluation of {', '.join(held)}{by}; asked for is {', '.join(suites)} by {how!r}: "
+            "evaluate without run=, or in a run with these suites in its settings"
+        )
+    for name, pairs in suites.items():
+        run.record_input(name, pairs.source, pairs.checksum)
+    return Report(metrics, run.scores(stage), run.rankings(stage))
 
 
 def embed_pairs(encode: Encode, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:

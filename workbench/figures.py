@@ -25,7 +25,7 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     """
     figure = go.Figure()
     for colour, (label, history) in zip(_colours(), histories.items(), strict=False):
-        dev = history.dropna(subset=["dev_spearman"])
+        dev = history.reindex(columns=[*history.columns.union(["dev_spearman"])]).dropna(subset=["dev_spearman"])
         figure.add_scatter(
             x=dev["step"],
             y=100 * dev["dev_spearman"],
@@ -63,7 +63,8 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     """The path of training in the plane of uniformity and alignment, both better when smaller; labels are steps."""
     figure = go.Figure()
     for colour, (label, history) in zip(_colours(), histories.items(), strict=False):
-        path = history.dropna(subset=["dev_alignment", "dev_uniformity"])
+        needed = ["dev_alignment", "dev_uniformity", "dev_spearman"]
+        path = history.reindex(columns=[*history.columns.union(needed)]).dropna(subset=needed[:2])
         steps = path["step"].astype(int).astype(str)
         first_and_last = steps.where((path["step"] == path["step"].min()) | (path["step"] == path["step"].max()), "")
         figure.add_scatter(

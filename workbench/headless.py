@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import filelock
+
 from workbench.config import CONFIGS, SettingError, TrainingConfig
 from workbench.config.machinery import unknown_name
-from workbench.data import DataError, check
+from workbench.data import DataError, check, describe, load_pairs, load_training
 from workbench.data.loading import own_file
 from workbench.files import RunError, explained
 from workbench.paths import project_path
@@ -41,12 +43,22 @@ def run_method(
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     root = Path(runs_root).expanduser().resolve()
     path = root / method / f"{config.digest()}-s{config.seed}"
-    if (path / "metrics.json").is_file():
-        _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
-        return Run(path)
     _check_data(config)
+    if (path / "metrics.json").is_file():
+        run = Run(path)
+        _same_own_files(config, run)
+        if (path / "notebook.ipynb").is_file():
+            _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
+            return run
+        # Finished in a live notebook: what it found is shown again, nothing is trained.
     with explained(path):
         path.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(path / ".lock")
+        try:
+            lock.acquire(timeout=0)  # before the notebook of a run in progress would be written over
+        except filelock.Timeout:
+            raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
+        lock.release()
     # As the settings understood them: a folder named from here is found from the notebook's own directory too.
     read = {name: value for name, value in config.model_dump(mode="json").items() if name in (overrides or {})}
     parameters = {"profile": profile, "seed": config.seed, "overrides": read, "runs_root": str(root)}
@@ -68,14 +80,30 @@ def notebook_of(method: str) -> Path:
 def _check_data(config: TrainingConfig) -> None:
     """Raises DataError when a set that the run needs cannot be used; what only the hub has is not asked for."""
     problems = []
+    for name in dict.fromkeys([config.dev, *config.suites]):
+        if own_file(name) is not None:
+            load_pairs(name)
+        elif (kind := describe(name)["kind"]) != "pairs":
+            problems.append(f"{name}: it holds {kind}; dev and suites are scored pairs")
     for name in dict.fromkeys([config.train, config.dev, *config.suites]):
         if own_file(name) is not None:
-            continue  # read, and checked, by the notebook before it trains
+            continue
         row = check([name]).iloc[0]
         if row["problem"] and not row["rows"]:
             problems.append(f"{name}: {row['problem']}")
     if problems:
         raise DataError("\n".join(problems))
+
+
+def _same_own_files(config: TrainingConfig, run: Run) -> None:
+    """Raises RunError when a file of the user's own is no longer what the finished run used."""
+    if own_file(config.train) is not None:
+        data = load_training(config)
+        run.record_input("train", data.source, data.checksum)
+    for role, name in (("dev", config.dev), *((None, suite) for suite in config.suites)):
+        if own_file(name) is not None:
+            pairs = load_pairs(name)
+            run.record_input(role or pairs.name, pairs.source, pairs.checksum)
 
 
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
@@ -85,6 +113,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     cell fails, with the error's own words.
     """
     import papermill
+    from jupyter_client.kernelspec import NoSuchKernel
     from papermill.exceptions import PapermillException
 
     try:
@@ -95,7 +124,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     for name in plain:
         if name not in known:
             raise SettingError(unknown_name("parameter", name, known, f"in {notebook.name}"))
-    with _kernel_environment(), explained(output.parent):
+    with _kernel_environment():
         try:
             papermill.execute_notebook(
                 str(notebook),
@@ -111,7 +140,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
         except PapermillException as problem:
             name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
             raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
-        except RuntimeError as problem:  # a kernel that died or never started
+        except (RuntimeError, NoSuchKernel, OSError) as problem:  # a kernel that died or never started, a full disk
             raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
 
 
@@ -157,7 +186,13 @@ def export_html(notebook: Path) -> Path:
 @contextlib.contextmanager
 def _kernel_environment() -> Iterator[None]:
     """What the kernel inherits: quiet libraries, figures as data."""
-    wanted = {"PLOTLY_RENDERER": "plotly_mimetype", "TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    # cuBLAS reads its workspace once, at the first product: too late for the trainer to ask for a fixed order of sums.
+    wanted = {
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PLOTLY_RENDERER": "plotly_mimetype",
+        "TQDM_DISABLE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     before = {name: os.environ.get(name) for name in (*wanted, "JPY_SESSION_NAME")}
     os.environ.update({name: value for name, value in wanted.items() if name not in os.environ})
     os.environ.pop("JPY_SESSION_NAME", None)

@@ -35,6 +35,8 @@ class Run:
         Raises RunError when the directory cannot be written, or when another process is working on this run.
         """
         path = Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
+        if (path / "metrics.json").is_file():
+            return cls(path)  # only read from now on, so it may lie where nothing can be written
         with explained(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = filelock.FileLock(path / ".lock", is_singleton=True)
@@ -42,9 +44,8 @@ class Run:
                 lock.acquire(timeout=0)
             except filelock.Timeout:
                 raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
-            if not (path / "config.json").is_file():
-                facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
-                write_json(path / "config.json", facts | provenance())
+            facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
+            _begin(path / "config.json", facts | provenance())
         run = cls(path)
         run._lock = lock
         return run
@@ -72,15 +73,19 @@ class Run:
         with explained(self.path):
             write_json(self.path / "config.json", merged)
 
-    def record_data(self, name: str, source: str, checksum: str) -> None:
-        """Notes which data the run used; RunError when it began with other content under the same name."""
-        known = self.facts().get("data", {}).get(name)
-        if known is not None and known["sha256"] != checksum:
+    def record_input(self, role: str, source: str, checksum: str) -> None:
+        """Notes what the run used as `role`: "encoder", "train", "dev" or a suite's name.
+
+        Raises RunError when the run began with other content there: its numbers would mix two inputs.
+        """
+        known = self.facts().get("inputs", {}).get(role)
+        if known is None:
+            self.record(inputs={role: {"source": source, "sha256": checksum}})
+        elif known["sha256"] != checksum:
             raise RunError(
-                f"{name} has changed since {self.path} began (sha256 {known['sha256'][:12]}, now {checksum[:12]}): its "
-                "numbers would mix two sets; restore the data, or move the run's folder away and run again"
+                f"{role}: {source} is not what {self.path} began with ({known['source']}, sha256 "
+                f"{known['sha256'][:12]}, now {checksum[:12]}); restore it, or move the run's folder away and run again"
             )
-        self.record(data={name: {"source": source, "sha256": checksum}})
 
     def metrics(self, stage: str = "") -> dict[str, Any]:
         """metrics.json: suite -> {"spearman", "n", ...}; `stage` "before" is the encoder as it came."""
@@ -110,9 +115,9 @@ class Run:
             for name, table in (("scores.csv", scores), ("rankings.csv", rankings)):
                 with replacing(folder / name) as file:
                     table.to_csv(file, index=False, lineterminator="\n")
-            if not stage:
-                shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
             write_json(folder / "metrics.json", metrics)
+        if not stage:
+            shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _existing(self, name: str, stage: str) -> Path:
         path = self.path / stage / name
@@ -122,6 +127,20 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
+
+
+def _begin(file: Path, facts: dict[str, Any]) -> None:
+    """Writes config.json, or brings that of an interrupted run up to date.
+
+    Device, processes and versions may differ from the first start; what they were stays on record.
+    """
+    if not file.is_file():
+        write_json(file, facts)
+        return
+    known = json.loads(file.read_text(encoding="utf-8"))
+    before = {name: known.get(name) for name in facts}
+    if before != json.loads(json.dumps(facts)):
+        write_json(file, known | facts | {"earlier_starts": [*known.get("earlier_starts", []), before]})
 
 
 def list_runs(root: str | Path = "runs") -> pd.DataFrame:
@@ -142,13 +161,15 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
             row["status"] = "finished" if run.finished else "unfinished"
             scored = run.metrics() if run.finished else {}
             row |= {suite: values.get("spearman") for suite, values in scored.items()}
-        except (ValueError, KeyError) as problem:
+        except (ValueError, KeyError, TypeError, OSError) as problem:
             # One broken directory must not hide the others.
             row["status"] = f"unreadable: {problem}"
         rows.append(row)
     first = ["method", "profile", "seed", "digest", "status", "changed"]
     table = pd.DataFrame(rows, columns=None if rows else [*first, "path"])
-    return table[[*first, *(c for c in table.columns if c not in (*first, "path")), "path"]] if rows else table
+    if rows and "seed" in table:
+        table["seed"] = table["seed"].astype("Int64")
+    return table.reindex(columns=[*first, *(c for c in table.columns if c not in (*first, "path")), "path"])
 
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:

@@ -4,9 +4,11 @@ The Trainer brings the loop, mixed precision, several processes and exact resume
 dev Spearman every few steps, the best checkpoint kept as a loadable encoder, a history on disk.
 """
 
-import hashlib
+import collections
+import json
 import logging
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -15,18 +17,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import filelock
 import pandas as pd
 import torch
 import transformers
 from torch import Tensor, nn
 
 from workbench.config import TrainingConfig
-from workbench.data import Pairs, load_pairs, load_training
+from workbench.data import Pairs, load_dev, load_training
 from workbench.distributed import process_count, process_rank
 from workbench.evaluation import dev_values
 from workbench.files import History, RunError
 from workbench.methods import METHODS
-from workbench.methods.protocol import Method, seeded_process
+from workbench.methods.protocol import Method, seeded_process, weights_checksum
 from workbench.progress import Progress
 from workbench.runs import Run
 
@@ -46,6 +49,11 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
     an unfinished run goes on from its newest checkpoint, a finished one is not trained again. None: nothing is kept.
     Raises TrainingError when the loss is not finite, ValueError on data that the method cannot train on.
     """
+    if run is not None and process_rank() == 0:
+        run.record_input("train", data.source, data.checksum)
+        if dev is not None:
+            run.record_input("dev", dev.source, dev.checksum)
+        run.record_input("encoder", method.encoder.source, method.starting_weights)
     if run is not None and run.finished:
         _LOG.info("%s is finished: its encoder is used as it is", run.path)
         method.restore(run.path / "encoder")
@@ -53,23 +61,28 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
     config = method.config
     if config.processes > 1 and process_count() == 1:
         return _fit_in_processes(method, data, dev, run)
-    if run is not None and process_rank() == 0:
-        for part in (data, dev):
-            if part is not None:
-                run.record_data(part.name, part.source, part.checksum)
     method.prepare(data)
+    if process_count() > 1 and method.examples(data) < config.batch_size:
+        raise TrainingError(
+            f"{method.examples(data)} examples do not fill one batch of {config.batch_size}, and several processes take "
+            "whole batches only; lower batch_size or set processes=1"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run is not None else Path(scratch)
         checkpoint = newest_checkpoint(folder)
         step = _step_of(checkpoint) if checkpoint else 0
+        fresh = run is None or checkpoint is not None or weights_checksum(method.encoder) == method.starting_weights
+        if not fresh:
+            raise TrainingError(
+                "this method has been trained already: build it again, so that the run starts at its start"
+            )
         record = _Record(method, dev, folder, from_step=step, run=run)
         trainer = _Trainer(method, method.examples(data), folder, record)
         if run is not None and process_rank() == 0:
             facts = {"device": _device_name(method), "precision": method.encoder.precision}
             run.record(**facts, threads=torch.get_num_threads())
-            if step == 0:
-                run.record(encoder={"source": method.encoder.source, "sha256": _weights_checksum(method)})
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        if checkpoint is None or not _is_last(checkpoint):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         if process_count() > 1:
             torch.distributed.barrier()  # the first process may still be writing the best encoder
         if dev is not None:
@@ -97,6 +110,10 @@ class _Trainer(transformers.Trainer):
     def __init__(self, method: Method, examples: int, folder: Path, record: "_Record") -> None:
         config = method.config
         arguments = _arguments(config, method, folder)
+        if method.encoder.device.type == "cuda":
+            # The order of sums is otherwise free there, and the same seed would give other numbers; where an operation
+            # has no fixed order, torch warns. transformers' own switch also makes every kernel wait.
+            torch.use_deterministic_algorithms(True, warn_only=True)
         # The training set is row numbers: the method holds the rows themselves, tokenised once.
         rows = torch.utils.data.TensorDataset(torch.arange(examples))
         super().__init__(
@@ -136,8 +153,6 @@ def _arguments(config: TrainingConfig, method: Method, folder: Path) -> transfor
         seed=config.seed,
         data_seed=config.seed,
         use_cpu=on_cpu,
-        # On CUDA the order of sums is otherwise free, and the same seed would give other numbers.
-        full_determinism=method.encoder.device.type == "cuda",
         logging_steps=config.log_steps,
         logging_nan_inf_filter=False,
         save_strategy="steps",
@@ -185,13 +200,9 @@ class _Record(transformers.TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
         if not self.steps_summed or "loss" not in logs:
             return
+        self._require_finite(state.global_step)
         terms = {name: float(value) / self.steps_summed for name, value in self.sums.items()}
         self.sums, self.steps_summed = {}, 0
-        if not math.isfinite(logs["loss"]):
-            raise TrainingError(
-                f"the loss is {logs['loss']} at step {state.global_step} ({terms}); lower the learning rate "
-                f"(now {self.method.config.learning_rate}), raise the temperature, or look for broken data"
-            )
         self._write(
             state.global_step,
             epoch=round(state.epoch or 0.0, 6),
@@ -203,6 +214,9 @@ class _Record(transformers.TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
         step = state.global_step
+        ends = step >= state.max_steps
+        if ends or step % self.method.config.eval_steps == 0 or step % args.save_steps == 0:
+            self._require_finite(step)
         if step % self.method.config.eval_steps == 0 or step >= state.max_steps:
             control.should_log = True
             self._measure(step)
@@ -210,8 +224,19 @@ class _Record(transformers.TrainerCallback):
             control.should_save = self.run is not None
         return control
 
+    def _require_finite(self, step: int) -> None:
+        """Before anything is measured or saved with weights that are lost."""
+        terms = {name: float(value) / self.steps_summed for name, value in self.sums.items()}
+        if not all(map(math.isfinite, terms.values())):
+            raise TrainingError(
+                f"the loss is not finite at step {step} ({terms}); lower the learning rate (now "
+                f"{self.method.config.learning_rate}), raise the temperature, or look for broken data"
+            )
+
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Only now is the checkpoint whole; older ones go when it is marked."""
+        if process_count() > 1:
+            torch.distributed.barrier()  # each process writes its own random state
         if self.first:
             newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             (newest / _COMPLETE).touch()
@@ -260,17 +285,14 @@ def newest_checkpoint(folder: Path) -> Path | None:
     return max(whole, key=_step_of, default=None)
 
 
+def _is_last(checkpoint: Path) -> bool:
+    """Whether training had ended there; the Trainer, resumed from its end, would take one more step."""
+    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    return state["global_step"] >= state["max_steps"]
+
+
 def _step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
-
-
-def _weights_checksum(method: Method) -> str:
-    """sha256 over the names and values of the encoder's weights."""
-    found = hashlib.sha256()
-    for name, value in sorted(method.encoder.state_dict().items()):
-        found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
 
 
 def _device_name(method: Method) -> str:
@@ -281,15 +303,22 @@ def _device_name(method: Method) -> str:
 def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | None) -> pd.DataFrame:
     """Trains in `config.processes` fresh processes: a notebook that has touched CUDA cannot fork."""
     config = method.config
-    if run is None or data.name != config.train or dev is None or dev.name != config.dev:
+    named = (load_training(config).checksum, load_dev(config).checksum)
+    if run is None or dev is None or (data.checksum, dev.checksum) != named:
         raise TrainingError(
-            "several processes load their data by name: give a run, and the training and dev sets that the settings "
+            "several processes load their data themselves: give a run, and the training and dev sets that the settings "
             f"name ({config.train!r}, {config.dev!r}), or set processes=1"
         )
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={config.processes}"]
-    finished = subprocess.run([*launcher, "-m", "workbench.train", str(run.path)], check=False)
-    if finished.returncode:
-        raise TrainingError(f"training in {config.processes} processes ended with exit code {finished.returncode}")
+    command = [*launcher, "-m", "workbench.train", str(run.path)]
+    last_lines: collections.deque[str] = collections.deque(maxlen=30)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as processes:
+        for line in processes.stdout or ():
+            print(line, end="", flush=True)
+            last_lines.append(line)
+    if processes.returncode:
+        what = f"training in {config.processes} processes ended with exit code {processes.returncode}"
+        raise TrainingError(f"{what}:\n{''.join(last_lines)}")
     method.restore(run.path / "encoder")
     return run.history()
 
@@ -301,9 +330,17 @@ def main(path: str) -> None:
     except RunError as error:
         raise SystemExit(str(error)) from None
     config = run.config
-    torch.distributed.init_process_group("nccl" if torch.cuda.is_available() and config.device != "cpu" else "gloo")
+    on_gpu = torch.cuda.is_available() and config.device != "cpu"
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
+    lock = filelock.FileLock(run.path / ".processes.lock")
+    if process_rank() == 0:
+        # The process that started these holds the run; should it die, these go on, and nobody else may join them.
+        lock.acquire(timeout=0)
     method = METHODS[config.method](config)
-    fit(method, load_training(config), load_pairs(config.dev), run=run)
+    fit(method, load_training(config), load_dev(config), run=run)
+    lock.release()
     torch.distributed.destroy_process_group()
 
 

@@ -62,7 +62,7 @@ class Settings(pydantic.BaseModel):
         Text is read as the type of its setting ("0.07", "false", "none", "[1, 2]"), as it comes from a command line.
         Raises SettingError on an unknown profile or setting (with a suggestion) and on a value that is not allowed.
         """
-        if profile not in cls.profiles:
+        if not isinstance(profile, str) or profile not in cls.profiles:
             raise SettingError(unknown_name("profile", profile, cls.profiles, f"of {cls.method or cls.__name__}"))
         if overrides is None:
             overrides = {}

@@ -1,5 +1,6 @@
 """The settings that every method's training shares; a method's own file changes and adds."""
 
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pydantic
@@ -10,6 +11,8 @@ Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
+BUNDLED_MODELS = ("world-encoder", "world-teacher")
+
 # The bundled world: what every "demo" profile trains on and reports.
 DEMO_DATA: dict[str, Any] = {
     "encoder": "world-encoder",
@@ -17,6 +20,16 @@ DEMO_DATA: dict[str, Any] = {
     "dev": "world-dev",
     "suites": ["world-test"],
 }
+
+
+def _whole_path(name: str) -> str:
+    path = Path(name).expanduser()
+    own = path.is_dir() if name not in BUNDLED_MODELS else False
+    return (
+        str(path.resolve())
+        if own or (name.endswith((".tsv", ".tsv.gz", ".txt", ".txt.gz")) and path.is_file())
+        else name
+    )
 
 
 class TrainingConfig(Settings):
@@ -64,6 +77,12 @@ class TrainingConfig(Settings):
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to compute; auto takes the best there is")
     processes: int = setting(1, "training processes (one a GPU); each takes an equal share of the batch", ge=1)
+
+    @pydantic.field_validator("encoder", "train", "dev", "suites")
+    @classmethod
+    def _whole_paths(cls, value: str | list[str]) -> str | list[str]:
+        """A folder or file of the user's own by its whole path: a run must not depend on where it was started."""
+        return [_whole_path(name) for name in value] if isinstance(value, list) else _whole_path(value)
 
     @pydantic.field_validator("suites")
     @classmethod

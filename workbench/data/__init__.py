@@ -4,6 +4,7 @@ from workbench.data.catalogue import dataset_names
 from workbench.data.format import DataError
 from workbench.data.inventory import check, describe, fetch
 from workbench.data.loading import (
+    load_dev,
     load_labelled,
     load_pairs,
     load_sentences,
@@ -23,6 +24,7 @@ __all__ = [
     "dataset_names",
     "describe",
     "fetch",
+    "load_dev",
     "load_labelled",
     "load_pairs",
     "load_sentences",

@@ -85,6 +85,8 @@ def fetch(name: str, root: str | Path, *, revisions: Mapping[str, str] | None = 
     table, source = read_hub(entry, entry.hub, revision)
     root = Path(root).expanduser()
     file = entry.files[0]
+    if (root / file).exists():
+        raise DataError(f"{root / file} is there already and is not replaced; move it away, or give another root")
     try:
         listed = read_manifest(root)
         write_table(root / file, table.columns)

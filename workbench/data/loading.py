@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workbench.data import sets
-from workbench.data.catalogue import find
+from workbench.data.catalogue import CATALOGUE, find
 from workbench.data.entry import DataSet
 from workbench.data.format import DataError, Table, parse_table, read_content, read_lines
 from workbench.data.sets import LabelledSentences, Pairs, Sentences, Triples
@@ -87,7 +87,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
 
     The sample is drawn with a fixed seed, not the run's: runs of several seeds train on the same rows.
     """
-    revisions = getattr(config, "revisions", None) or {}
+    revisions = _of_data(config)
     path = own_file(config.train)
     kind = _own_kind(path) if path else find(config.train, "sentences", "pairs", "triples").kind
     loaders = {"sentences": load_sentences, "pairs": load_pairs, "triples": load_triples}
@@ -96,10 +96,14 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
     )
 
 
+def load_dev(config: Any) -> Pairs:
+    """The scored pairs that `config.dev` names."""
+    return load_pairs(config.dev, revisions=_of_data(config))
+
+
 def load_suites(config: Any) -> dict[str, Pairs]:
     """The sets of `config.suites` by name, in their order; all are read, and so checked, before anything is trained."""
-    revisions = getattr(config, "revisions", None) or {}
-    check_revisions(revisions)
+    revisions = _of_data(config)
     suites: dict[str, Pairs] = {}
     for name in config.suites:
         pairs = load_pairs(name, revisions=revisions)
@@ -107,6 +111,16 @@ def load_suites(config: Any) -> dict[str, Pairs]:
             raise DataError(f"suites: two sets are called {pairs.name}; name each once")
         suites[pairs.name] = pairs
     return suites
+
+
+def _of_data(config: Any) -> dict[str, str]:
+    """The revisions that are of data sets; the encoder's and the teachers' are theirs. DataError for one of neither."""
+    models = {getattr(config, "encoder", ""), getattr(config, "base", ""), *getattr(config, "teachers", [])}
+    revisions = {
+        name: value for name, value in (getattr(config, "revisions", None) or {}).items() if name not in models
+    }
+    check_revisions(revisions)
+    return revisions
 
 
 def own_file(name: str | Path) -> Path | None:
@@ -139,6 +153,10 @@ def _own(
     if kind == "pairs":
         roles = roles | {"gold": next((name for name in GOLD_COLUMNS if name in table.columns), GOLD_COLUMNS[0])}
     stem = path.name.removesuffix(".gz").rpartition(".")[0]
+    if stem in CATALOGUE:
+        raise DataError(
+            f"{path}: {stem} is the name of a set of the catalogue, and scores would be taken for its; rename it"
+        )
     return DataSet(stem, kind, "your own", (str(path),), "your own", roles, scale=scale), table, f"file {path}"
 
 

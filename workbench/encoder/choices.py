@@ -1,10 +1,14 @@
 """What is settled before an encoder works: sentences, device, precision, pooling; refused in clear words."""
 
 import logging
+import os
 from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 import torch
+
+# cuBLAS reads this once, at its first product, which may come long before training asks for a fixed order of sums.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 from workbench.encoder.checkpoint import Checkpoint, EncoderError
 from workbench.encoder.pooling import POOLINGS, Pooling

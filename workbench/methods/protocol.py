@@ -1,5 +1,6 @@
 """What a method is to the trainer, and the pieces that the contrastive methods share."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,6 +46,8 @@ class Method(nn.Module):
             dropout=config.dropout,
         )
 
+        self.starting_weights = weights_checksum(self.encoder)
+
     def load_encoder(self, name: str, **options: Any) -> Encoder:
         """The encoder called `name`, at the start and again when its weights are restored."""
         return Encoder.from_pretrained(name, **options)
@@ -86,6 +89,15 @@ class Method(nn.Module):
         """Takes back the weights that `save` wrote."""
         saved = self.load_encoder(str(folder), pooling=self.config.pooling, device="cpu", precision="fp32")
         self.encoder.backbone.load_state_dict(saved.backbone.state_dict())
+
+
+def weights_checksum(module: nn.Module) -> str:
+    """sha256 over the names and values of a module's weights."""
+    found = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 class MLPHead(nn.Module):

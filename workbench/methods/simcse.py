@@ -1,7 +1,7 @@
 """Unsupervised SimCSE (Gao, Yao and Chen 2021): two dropout views of a sentence are each other's positive."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
@@ -23,8 +23,14 @@ class SimCSE(Method):
         super().__init__(config)
         self.head = MLPHead(self.encoder.width) if config.mlp else None
 
-    def prepare(self, data: Sentences) -> None:
+    def prepare(self, data: Any) -> None:
         """Tokenises the sentences. Raises ValueError with fewer than two: there would be no negatives."""
+        if not isinstance(data, Sentences):
+            raise TypeError(f"{data.name}: SimCSE trains on plain sentences, not on {type(data).__name__.lower()}")
+        if self.encoder.template is not None:
+            raise ValueError(
+                "pooling 'mask': SimCSE trains on plain sentences, not on a template; choose another pooling"
+            )
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; SimCSE needs at least 2, for there to be negatives")
         self.tokens = TokenizedSentences(self.encoder, data.sentences)
