@@ -64,8 +64,8 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
     method.prepare(data)
     if process_count() > 1 and method.examples(data) < config.batch_size:
         raise TrainingError(
-            f"{method.examples(data)} examples do not fill one batch of {config.batch_size}, and several processes take "
-            "whole batches only; lower batch_size or set processes=1"
+            f"{method.examples(data)} examples do not fill one batch of {config.batch_size}, and several processes "
+            "take whole batches only; lower batch_size or set processes=1"
         )
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run is not None else Path(scratch)
