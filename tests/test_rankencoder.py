@@ -18,7 +18,15 @@ from workbench.encoder import Encoder
 from workbench.evaluation import evaluate
 from workbench.losses import info_nce
 from workbench.methods import METHODS
-from workbench.methods.rankencoder import Corpus, RankEncoder, RankMixture, RankTargets, draw_corpus, load_base
+from workbench.methods.rankencoder import (
+    Corpus,
+    RankEncoder,
+    RankMixture,
+    RankTargets,
+    draw_corpus,
+    load_base,
+    shared_neighbours,
+)
 from workbench.methods.simcse import SimCSE
 from workbench.ranks import rank_similarity
 from workbench.runs import Run
@@ -188,7 +196,7 @@ def test_the_corpus_is_embedded_again_only_when_a_weight_changed(spread: Path, s
 
 def test_of_the_closed_form_score_is_exact_and_encode_its_nearest_dot_product(spread: Path, sentences: Sentences):
     encoder = Encoder.from_pretrained(spread, pooling="cls", device="cpu")
-    mixture = RankMixture(encoder, sentences.sentences, weight=1.0, similarity="gaussian")
+    mixture = RankMixture(encoder.encode, sentences.sentences, weight=1.0, similarity="gaussian")
     some = sentences.sentences[:8]
     found = mixture.encode(some)
     assert found.shape == (8, 2 * encoder.width)
@@ -203,12 +211,23 @@ def test_of_the_closed_form_score_is_exact_and_encode_its_nearest_dot_product(sp
 
 def test_score_in_blocks_is_score_at_once(spread: Path, sentences: Sentences, monkeypatch: pytest.MonkeyPatch):
     encoder = Encoder.from_pretrained(spread, pooling="cls", device="cpu")
-    mixture = RankMixture(encoder, sentences.sentences, weight=0.5)
+    mixture = RankMixture(encoder.encode, sentences.sentences, weight=0.5)
     first, second = sentences.sentences[:31], sentences.sentences[10:41]
     whole, rows = mixture.score(first, second), mixture.encode(first)
     monkeypatch.setattr("workbench.methods.rankencoder.mixture._ENTRIES", 7 * len(sentences))
     np.testing.assert_allclose(mixture.score(first, second), whole, atol=1e-6)
     torch.testing.assert_close(mixture.encode(first), rows)
+
+
+def test_neighbours_that_two_sentences_share_are_counted_as_sets():
+    lists = torch.randn(6, 30, generator=torch.Generator().manual_seed(0))
+    found = shared_neighbours(lists[:3], lists[3:], nearest=7)
+    for row in range(3):
+        nearest = [set(np.argsort(-lists[row + side].numpy())[:7].tolist()) for side in (0, 3)]
+        assert found[row] == len(nearest[0] & nearest[1])
+    assert shared_neighbours(lists, lists, nearest=30).tolist() == [30] * 6
+    with pytest.raises(ValueError, match="the corpus holds 30"):
+        shared_neighbours(lists, lists, nearest=31)
 
 
 def test_sentences_that_the_encoder_cannot_tell_apart_tie(sentences: Sentences):
@@ -363,9 +382,9 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sent
         prepared(spread, sentences, corpus=str(unseen))
     encoder = Encoder.from_pretrained(spread, pooling="cls", device="cpu")
     with pytest.raises(ValueError, match="ranks need at least 2"):
-        RankMixture(encoder, ["alone"], weight=0.1)
+        RankMixture(encoder.encode, ["alone"], weight=0.1)
     with pytest.raises(ValueError, match="0 to 1"):
-        RankMixture(encoder, ["one", "two"], weight=1.5)
+        RankMixture(encoder.encode, ["one", "two"], weight=1.5)
     with pytest.raises(TeacherError, match="no folder"):
         prepared(spread, sentences, base=str(tmp_path / "missing"))
     with pytest.raises(ValueError, match="at least 2"):

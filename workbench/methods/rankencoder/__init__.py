@@ -19,12 +19,12 @@ from workbench.encoder.template import Template
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
 from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpus, write_corpus
-from workbench.methods.rankencoder.mixture import RankMixture
+from workbench.methods.rankencoder.mixture import RankMixture, shared_neighbours
 from workbench.methods.rankencoder.targets import RankTargets
 from workbench.published import reading_of
 from workbench.teachers import Teacher, TeacherError, load_teacher
 
-__all__ = ["Corpus", "RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base"]
+__all__ = ["Corpus", "RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base", "shared_neighbours"]
 
 
 class RankEncoder(Method):
@@ -64,7 +64,8 @@ class RankEncoder(Method):
         config = self.config
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; RankEncoder needs at least 2, for there to be pairs")
-        drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=config.revisions)
+        of_data = {name: at for name, at in config.revisions.items() if name not in (config.encoder, config.base)}
+        drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=of_data)
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_base(config)
         seen = Corpus(base.embeddings(self.corpus, folder=config.cache), self.encoder.device)
@@ -131,15 +132,12 @@ class RankEncoder(Method):
         without vectors as wide as the corpus; for the closed form it differs a little: see RankMixture.
         """
         mixture = self.mixture(batch_size)
-        texts = self._read(sentences)
-        return self.encoder.encode(texts, batch_size) if mixture is None else mixture.encode(texts, batch_size)
+        return self._embed(sentences, batch_size) if mixture is None else mixture.encode(sentences, batch_size)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """Eq. 7 of each pair; the plain cosine in training mode."""
         mixture = self.mixture()
-        if mixture is None:
-            return super().score(sentence1, sentence2)
-        return mixture.score(self._read(sentence1), self._read(sentence2))
+        return super().score(sentence1, sentence2) if mixture is None else mixture.score(sentence1, sentence2)
 
     def mixture(self, batch_size: int = 64) -> RankMixture | None:
         """The similarity at test under the present weights; None where it is the plain cosine."""
@@ -149,8 +147,9 @@ class RankEncoder(Method):
         # In-place changes (an optimizer's step, a restored checkpoint) raise a tensor's version, a move its address.
         weights = [(tensor.data_ptr(), tensor._version) for tensor in self.encoder.state_dict().values()]
         if self._mixture is None or self._mixture_of != weights:
-            options: dict[str, Any] = {"weight": config.inference_weight, "similarity": config.similarity}
-            self._mixture = RankMixture(self.encoder, self._read(self.corpus), batch_size=batch_size, **options)
+            options: dict[str, Any] = {"similarity": config.similarity, "device": self.encoder.device}
+            options |= {"weight": config.inference_weight, "batch_size": batch_size}
+            self._mixture = RankMixture(self._embed, self.corpus, **options)
             self._mixture_of = weights
         return self._mixture
 
@@ -172,6 +171,9 @@ class RankEncoder(Method):
         self.corpus = read_corpus(Path(folder))
         super().restore(folder)
         self.eval()
+
+    def _embed(self, sentences: list[str], batch_size: int) -> Float[Tensor, "n d"]:
+        return self.encoder.encode(self._read(sentences), batch_size)
 
     def _read(self, sentences: Sequence[str]) -> list[str]:
         """The sentences as E2 reads them: a template gets them ended as E1's authors ended theirs, with a full stop."""

@@ -1,15 +1,14 @@
-"""RankEncoder's similarity at test (eq. 7), around any encoder and as one embedding."""
+"""RankEncoder's similarity at test (eq. 7), around anything that embeds sentences, and as one embedding."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from workbench.encoder import Encoder
 from workbench.losses.arguments import full_precision
 from workbench.methods.rankencoder.corpus import Corpus
 from workbench.ranks import corpus_covariance, rank_vectors
@@ -23,68 +22,75 @@ class RankMixture:
     weight 1 is the paper's "RankEncoder_E" of eq. 2, without training; weight 0 the plain cosine.
 
     Args:
-        encoder: E; its corpus embeddings are computed here, once, and belong to its weights of this moment.
+        embed: (sentences, batch size) -> unit rows, such as an encoder's `encode`. The corpus is embedded here, once.
         corpus: Distinct sentences, at least 2.
         weight: lambda_inf, 0 to 1.
         similarity: "exact", or "gaussian": see `encode` and `score`.
-        batch_size: Sentences a batch while encoding.
+        batch_size: Sentences a batch while the corpus is embedded.
+        device: Where sentences are ranked.
     """
 
     def __init__(
         self,
-        encoder: Encoder,
+        embed: Callable[[list[str], int], Tensor],
         corpus: Sequence[str],
         *,
         weight: float,
         similarity: Literal["exact", "gaussian"] = "exact",
         batch_size: int = 64,
+        device: torch.device | str = "cpu",
     ) -> None:
         if len(corpus) < 2:
             raise ValueError(f"the corpus holds {len(corpus)} sentence(s); ranks need at least 2")
         if not 0 <= weight <= 1:
             raise ValueError(f"weight is {weight}; it is the share of the rank similarity, 0 to 1")
-        self.encoder, self.weight, self.similarity = encoder, weight, similarity
-        self.corpus = Corpus(encoder.encode(list(corpus), batch_size).numpy(), encoder.device)
+        self.embed, self.weight = embed, weight
+        self.corpus = Corpus(embed(list(corpus), batch_size).numpy(), device)
         self.root = _square_root(self.corpus) if similarity == "gaussian" else None
-
-    @property
-    def width(self) -> int:
-        """Numbers a sentence: the encoder's, and one a corpus sentence ("exact") or as many again ("gaussian")."""
-        return self.encoder.width + (self.corpus.size if self.root is None else self.encoder.width)
 
     def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
         """Unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z], float32, on the CPU: their dot product is the similarity.
 
+        "exact": z has a number a corpus sentence; a thousand sentences against 100,000 take 400 MB.
         "gaussian": z is C^(1/2) e at length 1, d wide, whose products are the correlation r of two similarity lists.
         The closed form (6 / pi) asin(r / 2) itself is a dot product of no finite vector; r has the same order and is
         at most 0.0181 away, so the mixture is within 0.0181 lambda of what `score` gives.
         """
-        vectors = self.encoder.encode(list(sentences), batch_size)
-        result = torch.empty(len(vectors), self.width)
-        torch.mul(vectors, math.sqrt(1 - self.weight), out=result[:, : self.encoder.width])
-        for rows in torch.arange(len(vectors)).split(self._block):
-            part = self.rank_part(vectors[rows].to(self.corpus.vectors.device)).cpu()
-            result[rows[0] : rows[-1] + 1, self.encoder.width :] = part * math.sqrt(self.weight)
+        vectors = self.embed(list(sentences), batch_size)
+        width = vectors.shape[1]
+        result = torch.empty(len(vectors), width + self._rank_width)
+        torch.mul(vectors, math.sqrt(1 - self.weight), out=result[:, :width])
+        step = self._block
+        for start in range(0, len(vectors), step):
+            part = self.rank_part(vectors[start : start + step].to(self.corpus.vectors.device)).cpu()
+            torch.mul(part, math.sqrt(self.weight), out=result[start : start + step, width:])
         return result
 
     def score(self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64) -> np.ndarray:
-        """The similarity of each pair as eq. 7 has it; never more in memory than a block of rank vectors."""
+        """The similarity of each pair as eq. 7 has it; never more in memory than a few blocks of rank vectors."""
+        cosine, ranked = self.parts(sentence1, sentence2, batch_size)
+        return self.weight * ranked + (1 - self.weight) * cosine
+
+    def parts(
+        self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The cosine and the rank similarity of each pair, for any weight."""
         distinct = list(dict.fromkeys([*sentence1, *sentence2]))
         place = {sentence: row for row, sentence in enumerate(distinct)}
-        vectors = self.encoder.encode(distinct, batch_size).to(self.corpus.vectors.device)
-        first = torch.tensor([place[s] for s in sentence1], dtype=torch.long)
-        second = torch.tensor([place[s] for s in sentence2], dtype=torch.long)
-        scores = torch.empty(len(first), dtype=torch.float64)
-        for pairs in self._pair_blocks(first, second):
-            rows, index = torch.unique(torch.cat([first[pairs], second[pairs]]), return_inverse=True)
-            ranked = self.rank_part(vectors[rows])
-            left, right = index.chunk(2)
-            close = _row_products(ranked[left], ranked[right])
-            if self.root is not None:
-                close = 6 / math.pi * torch.asin(close.clamp(-1, 1) / 2)
-            cosine = _row_products(vectors[first[pairs]], vectors[second[pairs]])
-            scores[pairs] = (self.weight * close + (1 - self.weight) * cosine).cpu()
-        return scores.numpy()
+        vectors = self.embed(distinct, batch_size).to(self.corpus.vectors.device)
+        index = torch.tensor([[place[s] for s in side] for side in (sentence1, sentence2)], dtype=torch.long)
+        # Pairs in their order, at most a block of sentences at a time: the pairs of one query share it.
+        blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(max(1, self._block // 2), dim=1)]
+        cosine, ranked = (torch.cat(part).double().cpu().numpy() for part in zip(*blocks, strict=True))
+        return cosine, ranked
+
+    def _pair_parts(self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
+        rows, index = torch.unique(pairs, return_inverse=True)
+        z = self.rank_part(vectors[rows])
+        ranked = (z[index[0]] * z[index[1]]).sum(dim=1)
+        if self.root is not None:
+            ranked = 6 / math.pi * torch.asin(ranked.clamp(-1, 1) / 2)
+        return (vectors[pairs[0]] * vectors[pairs[1]]).sum(dim=1), ranked
 
     @full_precision
     def rank_part(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n z"]:
@@ -96,16 +102,24 @@ class RankMixture:
         return spread / torch.where(length > 0, length, 1.0)
 
     @property
+    def _rank_width(self) -> int:
+        return self.corpus.size if self.root is None else len(self.root)
+
+    @property
     def _block(self) -> int:
-        return max(1, _ENTRIES // (self.width - self.encoder.width))
-
-    def _pair_blocks(self, first: Tensor, second: Tensor) -> Iterator[Tensor]:
-        """Runs of pairs in their order, each of at most a block of sentences: pairs of one query share them."""
-        yield from torch.arange(len(first)).split(max(1, self._block // 2))
+        return max(1, _ENTRIES // self._rank_width)
 
 
-def _row_products(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(dim=1).double()
+def shared_neighbours(
+    lists1: Float[Tensor, "n c"], lists2: Float[Tensor, "n c"], *, nearest: int = 100
+) -> Int[Tensor, " n"]:
+    """How many of the `nearest` corpus sentences of a pair's two sentences are the same (RankEncoder fig. 6)."""
+    if not 1 <= nearest <= lists1.shape[1]:
+        raise ValueError(f"nearest is {nearest}; the corpus holds {lists1.shape[1]} sentences")
+    marks = [torch.zeros_like(lists, dtype=torch.bool) for lists in (lists1, lists2)]
+    for mark, lists in zip(marks, (lists1, lists2), strict=True):
+        mark.scatter_(1, lists.topk(nearest, dim=1).indices, True)
+    return (marks[0] & marks[1]).sum(dim=1)
 
 
 def _square_root(corpus: Corpus) -> Float[Tensor, "d d"]:
