@@ -305,8 +305,10 @@ def test_real_labels_of_every_kind_can_be_used(real_data: Path, tiny_encoder: Pa
     assert class_numbers(load_pairs("snli-dev"), "whole")[1] == 3
     chinese = load_pairs("zh-lcqmc-dev")
     assert class_numbers(chinese, "whole")[1] == 2
-    triples = triple_rows(load_training(CoSENTConfig.from_parameters("demo", 0, {"train": "nli-triples"})), None)
-    assert len(triples.anchor) == 8603
+    method = method_of(tiny_encoder, objective="triplet", train="nli-triples")
+    triples = load_training(method.config)
+    method.prepare(triples)
+    assert method.examples(triples) == 8603
 
 
 def test_a_saved_representation_gives_equal_embeddings(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
@@ -396,7 +398,7 @@ def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, graded: Pair
     for settings, together in zip(jobs, torch.load(tmp_path / "found.pt", weights_only=True), strict=True):
         method = CoSENT(CoSENTConfig.from_parameters("demo", 0, settings)).double().train()
         method.prepare(graded)
-        sum(method(method.collate(range(8))).values()).backward()
+        torch.stack(list(method(method.collate(range(8))).values())).sum().backward()
         for name, weight in method.named_parameters():
             assert weight.grad is not None
             # float64: only the order of sums differs.

@@ -44,14 +44,15 @@ class CoSENT(Method):
     config: CoSENTConfig
 
     def __init__(self, config: CoSENTConfig) -> None:
-        self.pairwise = config.model == "interaction"
         super().__init__(config)
+        self.pairwise = config.model == "interaction"
         self.classifier: PairClassifier | None = None
         self._unpaired: list[Tensor] = []
         self._warned = False
 
     def load_encoder(self, name: str, **options: Any) -> Encoder:
-        return (CrossEncoder if self.pairwise else Encoder).from_pretrained(name, **options)
+        kind = CrossEncoder if self.config.model == "interaction" else Encoder
+        return kind.from_pretrained(name, **options)
 
     def prepare(self, data: Any) -> None:
         """Reads pairs (triplet: triples, or pairs that make them). ValueError when they cannot train the objective."""
@@ -101,20 +102,18 @@ class CoSENT(Method):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         target = gather_rows(batch["target"].to(self.encoder.device)[:, None]).squeeze(1)
+        objective = self.config.objective
         if self.pairwise:
-            return {
-                self.config.objective: self._loss(
-                    gather_rows(self.encoder(batch["tokens"])[:, None]).squeeze(1), target
-                )
-            }
+            scores = gather_rows(self.encoder(batch["tokens"])[:, None]).squeeze(1)
+            return {objective: self._loss(scores, target)}
         views = [gather_rows(view) for view in self.encoder(batch["tokens"]).chunk(len(self.texts))]
-        if self.config.objective == "triplet":
+        if objective == "triplet":
             anchor, positive, negative = views
-            return {"triplet": triplet(anchor, positive, negative, margin=self.config.margin)}
-        if self.config.objective == "softmax":
+            return {objective: triplet(anchor, positive, negative, margin=self.config.margin)}
+        if objective == "softmax":
             assert self.classifier is not None
-            return {"softmax": functional.cross_entropy(self.classifier(*views), target.long())}
-        return {self.config.objective: self._loss(functional.cosine_similarity(*views, dim=1), target)}
+            return {objective: functional.cross_entropy(self.classifier(*views), target.long())}
+        return {objective: self._loss(functional.cosine_similarity(*views, dim=1), target)}
 
     def _loss(self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, ""]:
         """The objectives that see one score a pair."""
