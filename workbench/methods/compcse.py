@@ -41,7 +41,8 @@ class CompCSE(Method):
                 f"1 to {width}, or none for all"
             )
         self.head = MLPHead(width) if config.mlp != "none" else None
-        self.projection = None if config.aggregation in COMPOSITIONS else _Projection(width, config)
+        projects = config.compose != "none" and config.aggregation not in COMPOSITIONS
+        self.projection = _Projection(width, config) if projects else None
         # Which of a row's texts (0: the anchor, then its parts) make each side of the loss.
         whole, parts = [0], list(range(1, config.parts + 1))
         self.sides: tuple[list[int], list[int]] = {
