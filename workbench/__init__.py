@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from workbench.bases import load_base
     from workbench.cache import CacheError, cached_embeddings
     from workbench.config import (
         CONFIGS,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         SimCSEConfig,
         TrainingConfig,
     )
+    from workbench.config.bases import BaseConfig
     from workbench.data import DataError, load_dev, load_pairs, load_sentences, load_suites, load_training
     from workbench.encoder import Encoder
     from workbench.evaluation import Report, evaluate
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.train import TrainingError, fit
 
 _PLACES = {
+    "workbench.bases": ["load_base"],
     "workbench.cache": ["CacheError", "cached_embeddings"],
     "workbench.config": [
         "CONFIGS",
@@ -43,6 +46,7 @@ _PLACES = {
         "SimCSEConfig",
         "TrainingConfig",
     ],
+    "workbench.config.bases": ["BaseConfig"],
     "workbench.data": ["DataError", "load_dev", "load_pairs", "load_sentences", "load_suites", "load_training"],
     "workbench.encoder": ["Encoder"],
     "workbench.evaluation": ["Report", "evaluate"],
