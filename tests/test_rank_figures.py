@@ -1,0 +1,51 @@
+"""RankEncoder's figures show the numbers of their tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from workbench.rank_figures import neighbours_and_gain, principal_plane, two_losses, vector_spaces
+
+
+def test_both_losses_are_drawn_where_they_are_positive():
+    nan = float("nan")
+    history = pd.DataFrame(
+        {"step": [0, 10, 20], "observed_info_nce": [nan, 0.5, 0.1], "observed_rank_mse": [nan, 0, 0.2]}
+    )
+    contrastive, distilled = two_losses(history).data
+    assert (list(contrastive.x), list(contrastive.y)) == ([10, 20], [0.5, 0.1])
+    assert (list(distilled.x), list(distilled.y)) == ([20], [0.2])
+    with pytest.raises(ValueError, match="observed_info_nce"):
+        two_losses(history[["step"]])
+
+
+def test_each_bin_holds_the_mean_overlap_and_the_difference_of_two_correlations():
+    draw = np.random.default_rng(0)
+    pairs = pd.DataFrame(draw.random((90, 3)), columns=["cosine", "ranked", "gold"]).assign(shared=range(90))
+    bars, line = neighbours_and_gain(pairs, bins=3).data
+    order = pairs.sort_values("cosine")
+    for place in range(3):
+        part = order.iloc[30 * place : 30 * place + 30]
+        assert bars.y[place] == pytest.approx(part["shared"].mean())
+        ranked, cosine = (scipy.stats.spearmanr(part[name], part["gold"]).statistic for name in ("ranked", "cosine"))
+        assert line.y[place] == pytest.approx(100 * (ranked - cosine))
+
+
+def test_the_plane_is_that_of_the_largest_variance():
+    draw = np.random.default_rng(0)
+    rows = draw.standard_normal((40, 5)) * [1, 5, 0.1, 3, 0.1]
+    points, share = principal_plane(rows)
+    centred = rows - rows.mean(axis=0)
+    _, values, right = np.linalg.svd(centred)
+    assert share == pytest.approx((values[:2] ** 2).sum() / (values**2).sum())
+    np.testing.assert_allclose(np.abs(points), np.abs(centred @ right[:2].T), atol=1e-9)
+    assert (points[np.abs(points).argmax(axis=0), [0, 1]] > 0).all()
+
+
+def test_a_sentence_has_one_colour_in_every_space():
+    draw = np.random.default_rng(0)
+    spaces = {"cosine": draw.random((20, 3)), "ranks": draw.random((20, 50))}
+    left, right = vector_spaces(spaces, [str(row) for row in range(20)]).data
+    np.testing.assert_array_equal(left.marker.color, right.marker.color)
+    assert left.text == right.text
