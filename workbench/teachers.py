@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from torch import Tensor
 
 from workbench.cache import cached_embeddings
 from workbench.encoder import POOLINGS, Encoder, EncoderError
@@ -32,16 +34,24 @@ class Teacher:
     encoder: Encoder
     reading: Reading | None = None
 
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+        """Unit rows, float32, on the CPU: what the teacher itself scores."""
+        return self.encoder.encode(self._fed(sentences), batch_size)
+
     def embeddings(
         self, sentences: Sequence[str], *, folder: str | Path | None = None, batch_size: int = 64
     ) -> np.ndarray:
         """Unit rows [n, width of this teacher], float16 on disk, from the cache when they are there."""
-        prompted = self.reading is not None and self.encoder.pooling == "mask"
-        texts = [self.reading.finished(text) for text in sentences] if self.reading and prompted else sentences
         try:
-            return cached_embeddings(self.encoder, texts, folder=folder, batch_size=batch_size)
+            return cached_embeddings(self.encoder, self._fed(sentences), folder=folder, batch_size=batch_size)
         except EncoderError as error:
             raise TeacherError(f"teacher {self.name!r}: {error}") from error
+
+    def _fed(self, sentences: Sequence[str]) -> Sequence[str]:
+        """The sentences as a template's authors ended them; for other poolings as they are."""
+        if self.reading is None or self.encoder.pooling != "mask":
+            return sentences
+        return [self.reading.finished(sentence) for sentence in sentences]
 
 
 def load_teacher(

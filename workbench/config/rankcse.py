@@ -112,7 +112,7 @@ class RankCSEConfig(TrainingConfig):
         source="RankCSE eqs. 4, 5",
     )
     cosent_scale: float = setting(
-        20.0, "lambda of CoSENT on lists; multiplies the cosines", source="CoSENT sec. IV", gt=0
+        20.0, "lambda of CoSENT on lists; multiplies the cosines", source="CoSENT sec. IV-C", gt=0
     )
     teachers: list[str] = setting(
         _BERT_TEACHERS,

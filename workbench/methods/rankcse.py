@@ -21,7 +21,7 @@ from workbench.losses import (
     listnet,
 )
 from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
-from workbench.teachers import load_teacher
+from workbench.teachers import Teacher, load_teacher
 
 
 class RankCSE(Method):
@@ -48,13 +48,15 @@ class RankCSE(Method):
         """
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; RankCSE needs at least 2, for there to be a list")
-        self.teachers = [self._embedded(name, data) for name in self.config.teachers] if self.config.gamma else []
+        names = self.config.teachers if self.config.gamma else []
+        # A teacher is let go once the sentences are embedded: that is all that training needs of it.
+        self.teachers = [self.load_teacher(name).embeddings(data.sentences, folder=self.config.cache) for name in names]
         self.tokens = TokenizedSentences(self.encoder, data.sentences)
 
-    def _embedded(self, name: str, data: Sentences) -> np.ndarray:
-        """The sentences under one teacher, which is let go afterwards: its embeddings are all that training needs."""
+    def load_teacher(self, name: str) -> Teacher:
+        """The teacher called `name` as the settings want it read."""
         config = self.config
-        teacher = load_teacher(
+        return load_teacher(
             name,
             pooling=config.teacher_pooling.get(name),
             template=config.teacher_template.get(name),
@@ -63,7 +65,6 @@ class RankCSE(Method):
             precision=config.precision,
             device=config.device,
         )
-        return teacher.embeddings(data.sentences, folder=config.cache)
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """Two copies of the tokens and, a teacher each, the rows of its embeddings."""
