@@ -3,9 +3,9 @@
     python data/build/teacher.py                     retrain it with its frozen tokenizer (about 12 minutes on one core)
     python data/build/teacher.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little
 
-It fills in hidden words first; then it learns from graded pairs: their order (CoSENT), and at last their level, so
-that its cosines spread over the whole scale instead of crowding near 1. The pairs are those of world-train and many
-more that the generator makes of other meanings. No meaning of world-dev or world-test is among them.
+It fills in hidden words first; then it learns from graded pairs: their order (CoSENT), and on request their level, so
+that its cosines spread over the whole scale. The bundled teacher learned the order alone. The pairs are those of
+world-train and many more that the generator makes of other meanings. No meaning of world-dev or world-test is among them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ tags: [bert, sentence-similarity, toy]
 The teacher of the demonstrations: a BERT of 4 layers, 192 wide, 4 heads, with a vocabulary of its own ({pieces} word
 pieces, not those of world-encoder). Trained for {masked_steps} steps to fill in hidden words of the world's unlabelled
 lines, then for {order_steps} steps of {batch_size} graded pairs to put them in order (CoSENT on the cosine of the [CLS]
-vectors) and for {level_steps} steps to meet gold / 5 with that cosine (mean squared error). The pairs are those of
+vectors), then for {level_steps} steps to meet gold / 5 with that cosine (mean squared error). The pairs are those of
 world-train and of {queries} further queries of the generator, none of whose meanings occurs in world-dev or world-test.
 Seed {seed}.
 
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--masked-steps", type=int, default=1200)
     parser.add_argument("--order-steps", type=int, default=1000)
-    parser.add_argument("--level-steps", type=int, default=400)
+    parser.add_argument("--level-steps", type=int, default=0, help="0, as bundled: order alone")
     parser.add_argument("--queries", type=int, default=6000)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--new-tokenizer", action="store_true", help="train the tokenizer again instead of keeping it")
@@ -132,7 +132,8 @@ def main() -> None:
     pairs = graded_pairs(0, chosen.queries)
     for loss, steps, rate in ((cosent, chosen.order_steps, 3e-4), (squared_error, chosen.level_steps, 2e-4)):
         options = {"steps": steps, "batch_size": chosen.batch_size, "learning_rate": rate, "seed": chosen.seed}
-        learn_gold(model, tokenizer, pairs, loss, **options)
+        if steps:
+            learn_gold(model, tokenizer, pairs, loss, **options)
     settings = {name: value for name, value in vars(chosen).items() if name not in ("out", "new_tokenizer")}
     save(model.eval(), chosen.out, CARD.format(pieces=len(tokenizer), **settings))
 
