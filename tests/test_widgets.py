@@ -51,6 +51,18 @@ def test_another_query_changes_table_and_chart(explorer: RankingExplorer):
     assert drawn(explorer) != before[1]
 
 
+def test_the_number_goes_through_the_list_and_follows_it(explorer: RankingExplorer):
+    explorer.number.value = 3
+    assert explorer.query.index == 2
+    assert f"target 0 of {explorer.query.value[1:]}" in explorer.table.value
+    explorer.query.index = 1
+    assert explorer.number.value == 2
+    explorer.search.value = "cat"
+    assert (explorer.number.value, explorer.number.max) == (1, 2)
+    explorer.number.value = 99
+    assert explorer.query.index == 1
+
+
 def test_search_keeps_the_queries_with_these_words_whatever_their_case(explorer: RankingExplorer):
     explorer.search.value = " CAT"
     assert sorted(value for _, value in explorer.query.options) == ["q0", "q3"]
@@ -89,7 +101,8 @@ def test_order_and_labels_reorder_the_list(explorer: RankingExplorer):
 def test_the_second_label_of_one_model_is_not_offered():
     one = RankingExplorer({"one": table(1)})
     assert [value for _, value in one.order.options] == ["data", "worst"]
-    assert one.second.layout.display == "none"
+    suite, _, _, second = one.widget.children[:4]
+    assert [row.layout.display for row in (suite, second)] == ["none", "none"]
     assert "target 0" in one.table.value
 
 

@@ -15,12 +15,12 @@ from workbench.rankings import COLUMNS, disagreements, per_query_metrics, side_b
 
 _KEY = ["query_id", "target_id"]
 
-# How queries can be ordered: name -> what stands at the top. "a" and "b" are labels.
+# How queries can be ordered: name -> (in a few words, what it orders by). a and b are labels.
 ORDERS = {
-    "data": "in the order of the data",
-    "disagreement": "a and b disagree most (1 - tau-b between them)",
-    "worst": "a is furthest from gold (its KCC)",
-    "gain": "b gains most over a (difference of their KCC)",
+    "data": ("as in the data", "the order in which the data has them"),
+    "disagreement": ("a and b disagree", "1 - tau-b between the scores of a and b, largest first"),
+    "worst": ("a is worst", "KCC of a, smallest first"),
+    "gain": ("b gains over a", "KCC of b less KCC of a, largest first"),
 }
 
 

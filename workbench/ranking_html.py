@@ -20,6 +20,7 @@ INK = "#1a1a1a"
 _LINE = "border:1px solid rgba(128,128,128,0.4);padding:4px 8px;vertical-align:top;"
 _NUMBER = f"{_LINE}text-align:center;white-space:nowrap;"
 _TEXT = f"{_LINE}text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:16em;max-width:60ch;"
+_TABLE = "border-collapse:collapse;font-size:13px;line-height:1.35;margin:0.5em 0"
 _LEGEND = (
     "Rank 1 is nearest. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places nearer/further than gold has it; "
     "the darker the cell, the further from gold's rank. Under the rank: the score. KCC and NDCG &times; 100."
@@ -82,7 +83,7 @@ def table_html(view: QueryView) -> str:
         numbers = "".join(f'<td style="{_NUMBER}">{_hundred(values[label])}</td>' for label in view.ranks)
         rows.append(f'<tr><th style="{_LINE}text-align:right" colspan="4">{name}</th>{numbers}</tr>')
     return (
-        f'<table style="border-collapse:collapse;font-size:13px;margin:0.5em 0"><thead><tr><th style="{_NUMBER}"></th>'
+        f'<table style="{_TABLE}"><thead><tr><th style="{_NUMBER}"></th>'
         f'<th style="{_TEXT}">target</th><th style="{_NUMBER}">gold</th><th style="{_NUMBER}white-space:normal">gold '
         f"rank</th>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         f'<p style="margin:0.5em 0"><small>{_LEGEND}</small></p>'

@@ -26,47 +26,41 @@ _PAGE = """<!DOCTYPE html>
 class RankingExplorer:
     """Chooses a query and shows its targets with gold and the rank under each label: table, slope chart, KCC, NDCG.
 
-    Queries can be searched by their text and ordered by `ORDERS`; in the list of queries the arrow keys go through
-    them. Where no kernel runs, or the notebook is not trusted, the first queries of the list stand as plain HTML.
+    Queries can be searched by their text and ordered by `ORDERS`. All of it works by keyboard: the buttons by the space
+    bar, the number of the query by the arrow keys. (JupyterLab takes the arrow keys from lists, for its own cells.)
+    Where no kernel runs, or the notebook is not trusted, the first queries of the list stand as plain HTML.
     """
 
     def __init__(self, tables: Mapping[str, Any], suite: str | None = None) -> None:
         """The rankings of `tables`: label -> ranking table, `Run` or `Report`; `suite`: the one to show first.
 
         Raises:
-            ValueError: No tables, tables of different data (says which), or no such suite.
+            TypeError, ValueError: No tables, tables of different data (says which), or no such suite.
         """
         self._all = ranking_tables(tables)
         suites = suites_of(self._all)
-        self._tables = of_suite(self._all, suites[0] if suite is None else suite)
-        self._shown: tuple[Any, Any] | None = None
+        first = suites[0] if suite is None else suite
+        self._tables = of_suite(self._all, first)
         self._queries = pd.DataFrame()
+        self._shown: tuple[Any, Any] | None = None
         self._offering = False
-        self.suite = ipywidgets.Dropdown(
-            options=suites, value=suites[0] if suite is None else suite, description="suite"
-        )
+        self.suite, self.order, self.first, self.second = (_buttons() for _ in range(4))
+        _offer(self.suite, suites, suites, first)
         self.search = ipywidgets.Text(placeholder="words of the query", description="search")
-        self.order = ipywidgets.Dropdown(description="order", layout={"width": "28em"})
-        self.first = ipywidgets.Dropdown(description="a")
-        self.second = ipywidgets.Dropdown(description="b")
-        self.query = ipywidgets.Select(description="query", rows=8, layout={"width": "98%"})
-        self.status = ipywidgets.HTML()
-        self.table = ipywidgets.HTML()
-        self.chart = ipywidgets.Output()
-        self.widget = ipywidgets.VBox(
-            [
-                ipywidgets.HBox([self.suite, self.search]),
-                ipywidgets.HBox([self.order, self.first, self.second]),
-                self.query,
-                self.status,
-                self.table,
-                self.chart,
-            ]
-        )
+        self.number = ipywidgets.BoundedIntText(description="number", min=1, layout={"width": "11em"})
+        self.query = ipywidgets.Select(description="query", rows=6, layout={"width": "98%"})
+        self.status, self.table, self.chart = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
+        names = {"suite": self.suite, "order": self.order, "a": self.first, "b": self.second}
+        choice = [ipywidgets.HBox([_name(text), control]) for text, control in names.items()]
+        choice[0].layout.display = None if len(suites) > 1 else "none"
+        self._second_row = choice[3]
+        walk = ipywidgets.HBox([self.search, self.number, self.status])
+        self.widget = ipywidgets.VBox([*choice, walk, self.query, self.table, self.chart])
         self._suite_chosen(None)
         self.suite.observe(self._suite_chosen, "value")
         for control in (self.search, self.order, self.first, self.second):
             control.observe(lambda _: self._list_queries(), "value")
+        self.number.observe(lambda change: setattr(self.query, "index", change["new"] - 1), "value")
         self.query.observe(lambda _: self._show(), "value")
 
     def _suite_chosen(self, _: Any) -> None:
@@ -81,12 +75,12 @@ class RankingExplorer:
     def _offer_labels(self) -> None:
         labels = list(self._tables)
         several = len(labels) > 1
-        orders = [(text, name) for name, text in ORDERS.items() if several or name in ("data", "worst")]
-        names = [name for _, name in orders]
-        _offer(self.order, orders, names, "disagreement" if several else "worst")
+        names = [name for name in ORDERS if several or name in ("data", "worst")]
+        self.order.tooltips = [ORDERS[name][1] for name in names]
+        _offer(self.order, [(ORDERS[name][0], name) for name in names], names, "disagreement" if several else "worst")
         _offer(self.first, labels, labels, labels[0])
         _offer(self.second, labels, labels, labels[-1])
-        self.second.layout.display = None if several else "none"
+        self._second_row.layout.display = None if several else "none"
 
     def _list_queries(self) -> None:
         """Fills the list of queries by order and search, and shows its first."""
@@ -95,20 +89,22 @@ class RankingExplorer:
         order, a, b = (str(control.value) for control in (self.order, self.first, self.second))
         found = ordered_queries(self._tables, order, a, b)
         words = self.search.value.casefold().strip()
-        self._queries = found[found["query"].str.casefold().str.contains(words, regex=False)]
-        known = "query_id", "query", "value"
-        rows = zip(*(self._queries[name] for name in known), strict=True)
+        self._queries = found.loc[found["query"].str.casefold().str.contains(words, regex=False)]
+        rows = list(self._queries.itertuples(index=False, name=None))
         self.query.options = [(_line(query, value), query_id) for query_id, query, value in rows]
-        self.query.index = 0 if len(self._queries) else None
-        self._show(f"{len(self._queries)} of {len(found)} queries")
+        self.number.max, self.number.disabled = max(len(rows), 1), not rows
+        self.query.index = 0 if rows else None
+        self._show()
+        absent = [label for label in self._all if label not in self._tables]
+        without = f"; not ranked here: {', '.join(absent)}" if absent else ""
+        none = "" if rows else f"; no query has the words {self.search.value!r}"
+        text = escape(f"{len(rows)} of {len(found)} queries{without}{none}")
+        self.status.value = f'<span role="status" aria-live="polite">{text}</span>'
 
-    def _show(self, counted: str = "") -> None:
+    def _show(self) -> None:
         """Draws the chosen query, unless it is the one that is drawn."""
-        if counted:
-            absent = [label for label in self._all if label not in self._tables]
-            without = f"; not ranked here: {', '.join(absent)}" if absent else ""
-            none = f"; no query has the words {self.search.value!r}" if self._queries.empty else ""
-            self.status.value = f'<span role="status" aria-live="polite">{escape(counted + without + none)}</span>'
+        if self.query.index is not None:
+            self.number.value = self.query.index + 1
         chosen = (self.suite.value, self.query.value) if self.query.value is not None else None
         if chosen == self._shown:
             return
@@ -152,13 +148,24 @@ class RankingExplorer:
         bundle = self.widget._repr_mimebundle_(**kwargs)
         if bundle is None:
             return {}
-        head = f"<p>{self.order.label}: the first of {len(self._queries)} queries. Run the cell for all of them.</p>"
+        order = escape(", ".join(ORDERS[str(self.order.value)]))
+        head = f"<p>The first of {len(self._queries)} queries ({order}). Run the cell to see the others.</p>"
         shown = list(self._queries["query_id"])[:_STATIC_QUERIES]
         return {**bundle, "text/html": head + self._static(shown)}
 
 
+def _buttons() -> ipywidgets.ToggleButtons:
+    return ipywidgets.ToggleButtons(options=[], style={"button_width": "auto"})
+
+
+def _name(text: str) -> ipywidgets.HTML:
+    """The name of a row of buttons, as wide as the names of the fields below."""
+    width = "80px"
+    return ipywidgets.HTML(f'<div style="text-align:right">{text}</div>', layout={"width": width, "margin": "2px 8px"})
+
+
 def _offer(control: Any, options: list[Any], values: list[str], default: str) -> None:
-    """Sets the options of a dropdown; the value stays where it is still one of them."""
+    """Sets what can be chosen; the value stays where it is still one of them."""
     kept = control.value
     control.options = options
     control.value = kept if kept in values else default
