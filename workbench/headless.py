@@ -22,6 +22,8 @@ from workbench.runs import Run
 _LOG = logging.getLogger("workbench")
 
 _MATHS = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
+# nbconvert's page loads require.js and MathJax from a network; nothing in ours uses them.
+_FROM_ELSEWHERE = re.compile(r'<script src="https://[^"]*">\s*</script>')
 _START_TIMEOUT = 120  # seconds for a kernel to answer; a cell itself may take as long as it needs
 
 
@@ -157,6 +159,7 @@ def export_html(notebook: Path) -> Path:
     from traitlets.config import Config
 
     content = nbformat.read(notebook, as_version=4)
+    content.metadata.pop("widgets", None)  # what a widget shows stands beside it as HTML
     script: bool = True
     for cell in content.cells:
         if cell.cell_type == "markdown":
@@ -176,7 +179,7 @@ def export_html(notebook: Path) -> Path:
     order = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
     settings = Config({"NbConvertBase": {"display_data_priority": order}})
     exporter = HTMLExporter(config=settings, exclude_input_prompt=True, exclude_output_prompt=True)
-    page, _ = exporter.from_notebook_node(content)
+    page = _FROM_ELSEWHERE.sub("", exporter.from_notebook_node(content)[0])
     target = notebook.with_suffix(".html")
     with explained(target):
         target.write_text(page, encoding="utf-8")
