@@ -1,6 +1,6 @@
 """The untrained bases on the bundled world, and on the real sets when WORKBENCH_DATA names a local data root.
 
-    python benchmarks/bases.py [--encoder FOLDER_OR_ID] [--real] [--fit-limit 20000] [--whitening 8 16 32 64]
+    python benchmarks/bases.py [--encoder FOLDER_OR_ID] [--real] [--suites NAME ...] [--fit-limit 20000] [--whitening 16 64]
 
 Prints Spearman x 100 (KCC and NDCG too on the world). Whitening and tf-idf are fitted on training sentences (world or
 wiki); "target" means fitted on the evaluated sentences themselves, without their scores, as part of the literature is.
@@ -24,12 +24,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", default="world-encoder")
     parser.add_argument("--real", action="store_true", help="the seven STS sets instead of the world")
+    parser.add_argument("--suites", nargs="*", help="these sets instead")
     parser.add_argument("--fit-limit", type=int, default=20_000)
     parser.add_argument("--whitening", type=int, nargs="*", default=[16, 64])
     options = parser.parse_args()
     if options.real and "WORKBENCH_DATA" not in os.environ:
         parser.error("--real needs the local data root: set WORKBENCH_DATA")
-    names = SEVEN_STS if options.real else ["world-dev", "world-test"]
+    names = options.suites or (SEVEN_STS if options.real else ["world-dev", "world-test"])
     suites = {name: load_pairs(name) for name in names}
     sentences = load_sentences("wiki" if options.real else "world", limit=options.fit_limit).sentences
     rows = [row(label, base, suites) for label, base in bases(options.encoder, sentences, options.whitening)]
