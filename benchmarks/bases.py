@@ -1,6 +1,6 @@
 """The untrained bases on the bundled world, and on the real sets when WORKBENCH_DATA names a local data root.
 
-    python benchmarks/bases.py [--encoder FOLDER_OR_ID] [--real] [--suites NAME ...] [--fit-limit 20000] [--whitening 16 64]
+    python benchmarks/bases.py [--encoder NAME] [--real] [--suites NAME ...] [--fit-limit 20000] [--whitening 16 64]
 
 Prints Spearman x 100 (KCC and NDCG too on the world). Whitening and tf-idf are fitted on training sentences (world or
 wiki); "target" means fitted on the evaluated sentences themselves, without their scores, as part of the literature is.
