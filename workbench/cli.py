@@ -47,10 +47,14 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 
 
 @app.command()
-def runs(root: Annotated[Path, typer.Argument(help="The folder of runs.")] = Path("runs")) -> None:
+def runs(
+    root: Annotated[Path, typer.Argument(help="The folder of runs.")] = Path("runs"),
+    folder: Annotated[Path | None, typer.Option("--runs", help="The same, as the other commands take it.")] = None,
+) -> None:
     """List the runs: settings changed, status, scores x 100."""
     from workbench.runs import list_runs
 
+    root = folder or root
     table = list_runs(root)
     if table.empty:
         print(f"no runs under {root}; start one with: workbench run simcse")

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import pandas as pd
 import pydantic
-from pydantic_core import PydanticUndefined
 
 # Not typing.Self: beartype, which checks annotations in the tests, takes it only where it decorates the whole class.
 SomeSettings = TypeVar("SomeSettings", bound="Settings")
@@ -93,7 +92,7 @@ class Settings(pydantic.BaseModel):
         return hashlib.sha256(json.dumps([self.method, content], sort_keys=True).encode()).hexdigest()[:8]
 
     def table(self) -> pd.DataFrame:
-        """One row a setting: setting, value, unit, meaning, source; `changed` marks what differs from its profile."""
+        """One row a setting; `changed` marks what differs from its profile."""
         start = type(self)(**{**self.profiles.get(self.profile, {}), "profile": self.profile})
         rows = []
         for name, field in type(self).model_fields.items():
@@ -101,8 +100,9 @@ class Settings(pydantic.BaseModel):
             value = getattr(self, name)
             changed = name not in ("seed", "profile") and value != getattr(start, name)
             source = "given for this run" if changed else self._source_of(name, extra.get("source", ""))
-            rows.append((name, value, extra.get("unit", ""), field.description, source, changed))
-        return pd.DataFrame(rows, columns=["setting", "value", "unit", "meaning", "source", "changed"])
+            allowed = _allowed(field.annotation, list(field.metadata))
+            rows.append((name, value, extra.get("unit", ""), allowed, field.description, source, changed))
+        return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source", "changed"])
 
     def _source_of(self, name: str, written: str) -> str:
         """A field's source speaks of its default and of the papers' other backbones, not of a profile of our own."""
@@ -186,10 +186,8 @@ def _explain(error: pydantic.ValidationError, cls: type[Settings]) -> str:
             field = cls.model_fields[name]
             given = item["input"]
             allowed = _allowed(field.annotation, list(field.metadata))
-            default = "" if field.default is PydanticUndefined else f"; default {field.default!r}"
-            lines.append(
-                f"{name}: got {given!r} ({type(given).__name__}); allowed: {allowed}{default} - {field.description}"
-            )
+            kind = type(given).__name__
+            lines.append(f"{name}: got {given!r} ({kind}); allowed: {allowed} - {field.description}")
         else:
             lines.append(f"{name + ': ' if name else ''}{item['msg'].removeprefix('Value error, ')}")
     return "\n".join(lines)
