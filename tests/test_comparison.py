@@ -85,17 +85,22 @@ def test_published_numbers_stand_beside_with_their_own_model_and_data(runs: pd.D
     published = pd.DataFrame(
         [
             ("table 2", "BERT-base", "SimCSE", "average", "76.25"),
+            ("table 9", "BERT-base", "SimCSE", "average", "76.25"),
             ("table 2", "BERT-large", "SimCSE", "average", "78.41"),
+            ("table 6 (deviation of 5 runs)", "BERT-base", "SimCSE", "average", "0.70"),
             ("table 2", "BERT-base", "SimCSE", "STS-B", "76.85"),
+            ("table 4", "BERT-base", "SimCSE + RankEncoder", "average", "78.1"),
             ("table 9", "BERT-base", "DiffCSE", "average", "78.49"),
         ],
         columns=["table", "model", "method", "task", "value"],
     )
     beside = comparison.published_beside(runs, SUITE, published, "BERT-base")
-    assert beside["published", "value"].tolist() == ["", "76.25", "76.25"]
-    assert beside["published", "data"].tolist() == ["", "average", "average"]
-    assert set(beside["measured here", "data"]) == {SUITE}
-    assert set(beside["measured here", "encoder"]) == {"world-encoder"}
+    assert beside.index.tolist() == ["cosent", "simcse", "simcse", "simcse"]
+    assert beside["published"].tolist() == ["", "", "", "76.25"]
+    assert beside["measured here"].astype(bool).tolist() == [True, True, True, False]
+    assert beside["data"].tolist() == [SUITE, SUITE, SUITE, "average"]
+    assert beside["model"].tolist() == ["world-encoder"] * 3 + ["BERT-base"]
+    assert beside["from"].iloc[-1] == "table 2; table 9"
     assert len(comparison.published_beside(runs, SUITE, published)) == 5
 
 

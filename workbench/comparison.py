@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from workbench.config import CONFIGS
 from workbench.metrics import bootstrap_interval, paired_bootstrap, permutation_test, seed_spread
 from workbench.paths import project_path
 from workbench.runs import Run, list_runs
@@ -158,7 +159,7 @@ def published_numbers() -> pd.DataFrame:
 
 
 def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, model: str = "") -> pd.DataFrame:
-    """What was measured here beside what the papers print, each with its own model and data: two things, not one.
+    """What was measured here and what the papers print, method by method: two things, in two columns, not one.
 
     Args:
         runs: As `finished_runs` gives them.
@@ -167,27 +168,29 @@ def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, mo
         model: Only published rows of this model, such as "BERT-base"; "": of all.
 
     Returns:
-        Two levels of columns, "measured here" and "published", a row a published number of a method that was run.
+        By method: name, model, data, "measured here" (Spearman x 100, mean ± deviation over seeds), "published" (as
+        printed, x 100), from. A row is either measured or published; what several tables repeat is one row.
     """
-    task = TASKS.get(suite, AVERAGE)
+    known = published.loc[published["task"] == TASKS.get(suite, AVERAGE)]
+    known = known.loc[~known["table"].str.contains("deviation") & known["model"].str.startswith(model)]
     rows = []
-    for label, group in runs.groupby("label", sort=False):
-        first = group.iloc[0]
-        ours = {
-            "label": label,
-            "Spearman": _spread(group["spearman"].to_numpy()),
-            "encoder": first["encoder"],
-            "data": suite,
-        }
-        known = published.loc[(published["task"] == task) & (published["model"].isin([model]) if model else True)]
-        known = known.loc[known["method"].str.casefold().str.startswith(first["method"])]
-        for row in known.to_dict("records") or [dict.fromkeys(_PUBLISHED, "")]:
-            theirs = {"method": row["method"], "value": row["value"], "model": row["model"], "data": row["task"]}
-            both = {"measured here": ours, "published": theirs | {"table": row["table"]}}
-            rows.append({(side, key): value for side, values in both.items() for key, value in values.items()})
-    columns = [("measured here", key) for key in ("label", "Spearman", "encoder", "data")]
-    columns += [("published", key) for key in ("method", "value", "model", "data", "table")]
-    return pd.DataFrame(rows, columns=pd.MultiIndex.from_tuples(columns))
+    for method in dict.fromkeys(runs["method"]):
+        for label, group in runs.loc[runs["method"] == method].groupby("label", sort=False):
+            ours = {"name": label, "model": group["encoder"].iloc[0], "data": suite, "from": f"{len(group)} seeds"}
+            rows.append({"method": method, **ours, "measured here": _spread(group["spearman"].to_numpy())})
+        theirs = known.loc[known["method"].map(_method_of) == method]
+        for _, group in theirs.groupby(["method", "model", "value"], sort=False):
+            first = group.iloc[0].to_dict()
+            row = {"name": first["method"], "model": first["model"], "data": first["task"], "published": first["value"]}
+            rows.append({"method": method, **row, "from": "; ".join(group["table"])})
+    columns = ["method", "name", "model", "data", "measured here", "published", "from"]
+    return pd.DataFrame(rows, columns=columns).fillna("").set_index("method")
+
+
+def _method_of(published: str) -> str:
+    """The method of ours that a paper's name stands for: the last in it, as in "SimCSE + RankEncoder"; "": none."""
+    found = [name for part in published.casefold().split(" + ") for name in CONFIGS if part.startswith(name)]
+    return found[-1] if found else ""
 
 
 def rankings_of_runs(

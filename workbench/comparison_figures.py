@@ -23,7 +23,7 @@ def rank_slopes(view: QueryView) -> go.Figure:
             "y": [float(ranks[place]) for ranks in columns.values()],
             "mode": "lines+markers",
             "line": {"color": colour, "width": 2.5},
-            "marker": {"size": 17, "color": "white", "line": {"color": colour, "width": 2}},
+            "marker": {"size": 12},
             "customdata": ["", *(f"<br>score {scores[place]:.3f}" for scores in view.scores.values())],
             "text": "<br>".join(map(escape, textwrap.wrap(f"{view.letters[place]}: {view.targets[place]}", 60))),
             "hovertemplate": f"%{{text}}<br>gold {view.gold[place]:.4g}<br>%{{x}}: rank %{{y}}%{{customdata}}"
@@ -31,10 +31,11 @@ def rank_slopes(view: QueryView) -> go.Figure:
         }
         for place, colour in enumerate(line_colours(count))
     ]
-    for name, ranks in columns.items():
-        found = view.letters_by_rank(ranks)
-        text = [" ".join(letters) for letters in found.values()]
-        traces.append({"x": [name] * len(found), "y": list(found), "text": text, "mode": "text", "hoverinfo": "skip"})
+    letters = [
+        {"x": name, "y": rank, "text": " ".join(found), "showarrow": False, "bgcolor": "white", "borderpad": 2}
+        for name, ranks in columns.items()
+        for rank, found in view.letters_by_rank(ranks).items()
+    ]
     layout = {
         "template": "simple_white",
         "title": "Rank by gold and by each model",
@@ -42,6 +43,7 @@ def rank_slopes(view: QueryView) -> go.Figure:
         "width": max(480, 170 * len(columns)),
         "height": 140 + 34 * count,
         "margin": _MARGIN,
+        "annotations": letters,
         "xaxis": {"side": "top", "type": "category", "range": [-0.3, len(columns) - 0.7]},
         "yaxis": {"title": "rank", "range": [count + 0.5, 0.5], "dtick": 1 if count < 25 else 5},
     }

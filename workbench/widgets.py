@@ -148,8 +148,9 @@ class RankingExplorer:
         bundle = self.widget._repr_mimebundle_(**kwargs)
         if bundle is None:
             return {}
-        order = escape(", ".join(ORDERS[str(self.order.value)]))
-        head = f"<p>The first of {len(self._queries)} queries ({order}). Run the cell to see the others.</p>"
+        order, a, b = ORDERS[str(self.order.value)][1], escape(str(self.first.value)), escape(str(self.second.value))
+        named = f"; a: {a}, b: {b}" if len(self._tables) > 1 else f"; a: {a}"
+        head = f"<p>The first of {len(self._queries)} queries ({order}{named}). Run the cell to see the others.</p>"
         shown = list(self._queries["query_id"])[:_STATIC_QUERIES]
         return {**bundle, "text/html": head + self._static(shown)}
 
