@@ -224,6 +224,20 @@ def test_training_lowers_each_loss(tiny_encoder: Path, graded: Pairs):
             assert losses[-1] < 0.95 * losses[0], (objective, losses)
 
 
+def test_only_the_order_of_labels_counts_for_cosent_and_their_values_for_squared_error(
+    tiny_encoder: Path, tiny_sentences: list[str], graded: Pairs
+):
+    warped = pairs(tiny_sentences, [5 * (gold / 5) ** 4 for gold in graded.gold], SCALES["sts"])
+    losses = {}
+    for objective in ("cosent", "mse"):
+        for name, data in {"graded": graded, "warped": warped}.items():
+            method = method_of(tiny_encoder, objective=objective)
+            method.prepare(data)
+            losses[objective, name] = method(method.collate(range(24)))[objective].item()
+    assert losses["cosent", "graded"] == losses["cosent", "warped"]
+    assert abs(losses["mse", "graded"] - losses["mse", "warped"]) > 0.01
+
+
 def test_interaction_scale_as_coded_is_one(tiny_encoder: Path, graded: Pairs):
     terms = {}
     for name, settings in {"paper": {}, "code": {"interaction_scale": "code"}, "one": {"scale": 1.0}}.items():
