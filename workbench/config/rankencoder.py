@@ -68,7 +68,7 @@ class RankEncoderConfig(TrainingConfig):
             "base": "simcse",
             "corpus_size": 10_000,
             "combination": "sum",
-            "rank_weight": 10.0,
+            "rank_weight": 100.0,
             "learning_rate": 1e-3,
             "max_steps": 200,
             "eval_steps": 25,
