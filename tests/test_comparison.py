@@ -90,6 +90,7 @@ def test_published_numbers_stand_beside_with_their_own_model_and_data(runs: pd.D
             ("table 6 (deviation of 5 runs)", "BERT-base", "SimCSE", "average", "0.70"),
             ("table 2", "BERT-base", "SimCSE", "STS-B", "76.85"),
             ("table 4", "BERT-base", "SimCSE + RankEncoder", "average", "78.1"),
+            ("table 5", "BERT-base", "RankCSE-ListNet, teacher DiffCSE + SimCSE", "average", "80.20"),
             ("table 9", "BERT-base", "DiffCSE", "average", "78.49"),
         ],
         columns=["table", "model", "method", "task", "value"],

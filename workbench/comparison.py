@@ -176,7 +176,7 @@ def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, mo
     rows = []
     for method in dict.fromkeys(runs["method"]):
         for label, group in runs.loc[runs["method"] == method].groupby("label", sort=False):
-            ours = {"name": label, "model": group["encoder"].iloc[0], "data": suite, "from": f"{len(group)} seeds"}
+            ours = {"name": label, "model": group["encoder"].iloc[0], "data": suite, "from": f"seeds: {len(group)}"}
             rows.append({"method": method, **ours, "measured here": _spread(group["spearman"].to_numpy())})
         theirs = known.loc[known["method"].map(_method_of) == method]
         for _, group in theirs.groupby(["method", "model", "value"], sort=False):
@@ -189,7 +189,10 @@ def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, mo
 
 def _method_of(published: str) -> str:
     """The method of ours that a paper's name stands for: the last in it, as in "SimCSE + RankEncoder"; "": none."""
-    found = [name for part in published.casefold().split(" + ") for name in CONFIGS if part.startswith(name)]
+    # Behind a comma stands what it was made with, such as its teachers.
+    found = [
+        name for part in published.casefold().split(",")[0].split(" + ") for name in CONFIGS if part.startswith(name)
+    ]
     return found[-1] if found else ""
 
 

@@ -93,7 +93,7 @@ def table_html(view: QueryView) -> str:
 def slope_image(view: QueryView) -> str:
     """The slope chart as an <img> that carries its own drawing: gold's rank, then each label's, a line a target."""
     columns = view.columns
-    step, row, top, left = 130, 24, 44, 40
+    step, row, top, left = 130, 24, 44, 70  # left: half of the longest name
     width, height = left * 2 + step * (len(columns) - 1), top + row * len(view.targets) + 8
     x = {name: left + step * place for place, name in enumerate(columns)}
     drawn = [f'<rect width="{width}" height="{height}" fill="#ffffff"/>']
