@@ -37,6 +37,20 @@ def test_rank_vectors_equal_equation_3_with_averaged_ties(
     torch.testing.assert_close(ranks.rank_vectors(scores), expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("infinite", [False, True])
+def test_float32_neighbours_zeros_and_extremes_keep_their_order_at_any_column(infinite: bool) -> None:
+    info = np.finfo(np.float32)
+    steps = [np.nextafter(np.float32(x), np.float32(y)) for x in (1, -1, 0.3) for y in (-9, x, 9)]  # one unit apart
+    ends = [-np.inf, np.inf] if infinite else [info.min, info.max]
+    rare = [-0.0, 0.0, info.smallest_subnormal, -info.smallest_subnormal, info.tiny, *ends, *ends]
+    values = np.array([*steps, *rare] * 300, dtype=np.float32)  # high columns, each value tied 300 times and more
+    scores = np.stack([np.random.default_rng(seed).permutation(values) for seed in range(3)])
+    expected = rankdata(scores, axis=1) - (len(values) + 1) / 2
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    found = ranks.rank_vectors(torch.from_numpy(scores)).double().numpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-7, atol=0)
+
+
 def test_rank_vector_by_hand() -> None:
     # Ranks 3, 1.5, 1.5 around their mean 2: (1, -1/2, -1/2), of length sqrt(3/2).
     vector = ranks.rank_vectors(torch.tensor([[0.9, 0.1, 0.1]], dtype=torch.float64))
