@@ -1,0 +1,72 @@
+"""Rank similarity in closed form against exact ranks: on real sentences under all-MiniLM-L6-v2 where they are there.
+
+    WORKBENCH_DATA=<folder> python benchmarks/closed_form.py [--corpus 10000] [--suites sts12-test ... sick-test]
+
+Without a data root, or without the package of MiniLM's files, on the bundled world under its encoder. The corpus is of
+the training sentences (Wikipedia, or the world's), the pairs of the suites. Prints how far the two are apart, and the
+Spearman with gold (x 100) of the cosine, of exact ranks and of the closed form, on all pairs and on the similar third,
+a suite each and their average.
+"""
+
+import argparse
+
+import numpy as np
+import torch
+from minilm import minilm
+
+from workbench.data import DataError, load_pairs, load_sentences
+from workbench.encoder import Encoder
+from workbench.methods.rankencoder import RankMixture
+from workbench.metrics import spearman
+
+
+def setting(size: int, suites: list[str]) -> tuple[Encoder, list[str], list[str]]:
+    """Encoder, corpus and suites: real where this machine has them."""
+    try:
+        load_pairs(suites[0])
+        corpus = load_sentences("wiki", limit=size, seed=0).sentences
+        return Encoder.from_pretrained(minilm(), device="cpu"), corpus, suites
+    except (DataError, SystemExit) as missing:
+        print(f"the bundled world instead of real sentences: {missing}")
+    corpus = load_sentences("world", limit=size, seed=0).sentences
+    return Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu"), corpus, ["world-dev"]
+
+
+def main() -> None:
+    """Prints a block a suite."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=int, default=10_000)
+    seven = [*(f"sts{year}-test" for year in range(12, 17)), "stsb-test", "sick-test"]
+    parser.add_argument("--suites", nargs="+", default=seven)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    encoder, corpus, suites = setting(options.corpus, options.suites)
+    corpus = list(dict.fromkeys(corpus))
+    vectors = encoder.encode(corpus)
+    print(f"{encoder.source}, {len(corpus)} corpus sentences", flush=True)
+
+    def embed(sentences: list[str], batch_size: int) -> torch.Tensor:
+        return vectors if sentences is corpus or sentences == corpus else encoder.encode(sentences, batch_size)
+
+    ways = {how: RankMixture(embed, corpus, weight=1.0, similarity=how) for how in ("exact", "gaussian")}
+    table: dict[str, list[tuple[float, float]]] = {}
+    for suite in suites:
+        pairs = load_pairs(suite)
+        cosine, exact = ways["exact"].parts(pairs.sentence1, pairs.sentence2)
+        closed = ways["gaussian"].score(pairs.sentence1, pairs.sentence2)
+        gap = np.abs(closed - exact)
+        low, high = pairs.scale
+        similar = pairs.gold > low + 0.67 * (high - low)
+        print(f"{suite}: difference mean {gap.mean():.4f}, 99% {np.quantile(gap, 0.99):.4f}, largest {gap.max():.4f}")
+        for name, scores in {"cosine": cosine, "exact ranks": exact, "closed form": closed}.items():
+            everywhere, close = spearman(pairs.gold, scores), spearman(pairs.gold[similar], scores[similar])
+            print(f"  {name:12} {100 * everywhere:.2f}, similar third {100 * close:.2f}", flush=True)
+            table.setdefault(name, []).append((everywhere, close))
+    print(f"average of {len(suites)}")
+    for name, values in table.items():
+        everywhere, close = 100 * np.mean(values, axis=0)
+        print(f"  {name:12} {everywhere:.2f}, similar third {close:.2f}")
+
+
+if __name__ == "__main__":
+    main()
