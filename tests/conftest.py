@@ -1,6 +1,7 @@
 """Shapes are checked, sockets are closed, warnings are errors; real data is used where it is there."""
 
 import os
+from collections.abc import Iterator
 
 # Two threads on a core that something else keeps busy are many times slower than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -36,6 +37,16 @@ def real_data(monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.skip("no local data root: set WORKBENCH_DATA to a folder in the format of data/README.md")
     monkeypatch.setenv("WORKBENCH_DATA", str(root))
     return root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fp32_on_any_processor() -> Iterator[None]:
+    """`precision="auto"` is fp32 in this process, so that a comparison at 1e-5 holds on a processor with bf16 too."""
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cpu, "get_capabilities", dict)
+        yield
 
 
 @pytest.fixture(autouse=True)
