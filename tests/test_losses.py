@@ -173,6 +173,7 @@ def test_cosent_by_hand_and_indifferent_to_order_and_scale_of_the_labels() -> No
     expected = math.log(1 + math.exp(20 * 0.1) + math.exp(20 * -0.4) + math.exp(20 * -0.3))
     close(losses.cosent(scores, gold), expected)
     close(losses.cosent(scores.flip(0), gold.flip(0) * 7.5 - 3), expected)
+    close(losses.cosent(scores, gold > 0), math.log(1 + math.exp(20 * -0.4) + math.exp(20 * -0.3)))
 
 
 @pytest.mark.parametrize("exclude", [True, False])

@@ -83,6 +83,32 @@ def test_logits_near_the_end_of_float32_stay_finite(name: str) -> None:
     assert torch.autograd.grad(value, x)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("masked", ["-inf", "lowest"])
+def test_a_candidate_masked_out_counts_as_one_that_is_not_there(masked: str, dtype: torch.dtype) -> None:
+    scores, teacher = cosines(6, 6).to(dtype), cosines(6, 6, seed=1).to(dtype)
+    fill = -math.inf if masked == "-inf" else torch.finfo(dtype).min
+    x, t = (matrix.clone().fill_diagonal_(fill) for matrix in (scores, teacher))
+    x.requires_grad_()
+    taus = {"student_temperature": 0.025, "teacher_temperature": 0.0125}
+    shorter = {
+        losses.listnet(x, t, **taus, exclude_positive=False): losses.listnet(scores, teacher, **taus),
+        losses.listmle(x, t, temperature=0.05): losses.listmle(
+            scores, teacher, temperature=0.05, exclude_positive=True
+        ),
+        losses.cosent_lists(x, t, exclude_positive=False): losses.cosent_lists(scores, teacher),
+        losses.js_consistency(x, temperature=0.05): losses.js_consistency(
+            scores.clone().fill_diagonal_(-20), temperature=0.05
+        ),
+    }
+    for value, expected in shorter.items():
+        # Both are sums of the same terms, those of the masked candidates being 0.
+        torch.testing.assert_close(value, expected, rtol=8 * torch.finfo(dtype).eps, atol=0)
+        gradient = torch.autograd.grad(value, x)[0]
+        assert gradient.isfinite().all()
+        assert (gradient.diagonal() == 0).all()
+
+
 def test_batches_that_cannot_pair_cost_nothing_and_move_nothing() -> None:
     scores = cosines(3, 3).requires_grad_()
     ones = torch.ones(3, 3, dtype=torch.float64)

@@ -29,6 +29,14 @@ def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"
     return scores.gather(1, kept)
 
 
+def finite(logits: Tensor) -> Tensor:
+    """The logits, where a candidate masked out (-inf, or the dtype's lowest number before scaling) has weight 0.
+
+    At half the lowest number its difference from any other logit is finite, so that 0 log 0 is 0 and not nan.
+    """
+    return logits.clamp_min(torch.finfo(logits.dtype).min / 2)
+
+
 def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tuple[Tensor, Tensor]:
     """Student's and teacher's lists after the checks that all ranking distillations share, positives out if asked."""
     (require_positives if exclude_positive else require_matrix)(student, "student")
@@ -67,7 +75,7 @@ def _both_directions(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor
             f"scores have shape {tuple(scores.shape)}; both views score one batch, so give a square matrix"
         )
     require_positive(temperature, "temperature")
-    logits = scores / temperature
+    logits = finite(scores / temperature)
     return log_softmax(logits, dim=1), log_softmax(logits.T, dim=1)
 
 
@@ -145,8 +153,8 @@ def listnet(
     require_positive(student_temperature, "student_temperature")
     require_positive(teacher_temperature, "teacher_temperature")
     student, teacher = paired_lists(student, teacher, exclude_positive)
-    wanted = softmax(teacher / teacher_temperature, dim=1).to(student.dtype)
-    return -(wanted * log_softmax(student / student_temperature, dim=1)).sum(dim=1).mean()
+    wanted = softmax(finite(teacher / teacher_temperature), dim=1).to(student.dtype)
+    return -(wanted * log_softmax(finite(student / student_temperature), dim=1)).sum(dim=1).mean()
 
 
 @full_precision
@@ -177,6 +185,6 @@ def listmle(
     require_positive(temperature, "temperature")
     student, teacher = paired_lists(student, teacher, exclude_positive)
     order = teacher.detach().argsort(dim=1, descending=True, stable=True)
-    logits = student.gather(1, order) / temperature
+    logits = finite(student.gather(1, order) / temperature)
     remaining = logits.flip(1).logcumsumexp(dim=1).flip(1)
     return (remaining - logits).sum(dim=1).mean()

@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from workbench.losses.arguments import full_precision, require_pairs, require_positive
-from workbench.losses.listwise import paired_lists
+from workbench.losses.listwise import finite, paired_lists
 
 
 def _cosent_rows(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, " n"]:
     """log(1 + sum_{labels_a > labels_b} exp(logits_b - logits_a)) for each row."""
-    labels, order = labels.detach().sort(dim=1, stable=True)
-    logits = logits.gather(1, order)
+    labels, order = (labels.detach() + 0).sort(dim=1, stable=True)  # + 0: truth values become numbers, as others are
+    logits = finite(logits.gather(1, order))
     lower = torch.searchsorted(labels, labels)  # how many items have a strictly lower label
     running = logits.logcumsumexp(dim=1).gather(1, (lower - 1).clamp_min(0))
     terms = torch.where(lower > 0, running - logits, -math.inf)
