@@ -3,6 +3,8 @@
 import json
 import logging
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -162,6 +164,25 @@ def test_a_computation_that_fails_leaves_nothing(
             cached_embeddings(encoder, tiny_sentences, folder=tmp_path)
     assert [path.suffix for path in (tmp_path / "embeddings").iterdir()] == [".lock"]
     assert len(cached_embeddings(encoder, tiny_sentences, folder=tmp_path)) == len(tiny_sentences)
+
+
+def test_what_a_killed_process_left_is_taken_away(encoder: Encoder, tiny_sentences: list[str], tmp_path: Path):
+    assert encoder.checkpoint is not None
+    script = f"""
+import os
+from workbench.cache import cached_embeddings
+from workbench.encoder import Encoder
+encoder = Encoder.from_pretrained({str(encoder.checkpoint.folder)!r}, device="cpu", precision={encoder.precision!r})
+Encoder.encode = lambda *_, **__: os.kill(os.getpid(), 9)
+cached_embeddings(encoder, {tiny_sentences!r}, folder={str(tmp_path)!r})
+"""
+    killed = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent.parent)
+    assert killed.returncode == -9
+    assert len(list((tmp_path / "embeddings").iterdir())) == 2  # the lock and what was begun
+    found = cached_embeddings(encoder, tiny_sentences, folder=tmp_path)
+    assert len(found) == len(tiny_sentences)
+    assert {path.suffix for path in (tmp_path / "embeddings").iterdir()} == {"", ".lock"}
+    assert len(list((tmp_path / "embeddings").iterdir())) == 2
 
 
 def test_several_that_want_the_same_compute_it_once(

@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -149,9 +148,13 @@ def _read(entry: Path, wanted: dict[str, Any], shape: tuple[int, int]) -> np.nda
 def _write(entry: Path, wanted: dict[str, Any], encoder: Encoder, sentences: Sequence[str], **options: Any) -> None:
     """Computes an entry in a folder beside it and renames that into place, so that a kill leaves no half entry."""
     started = time.perf_counter()
-    fresh = Path(tempfile.mkdtemp(prefix=f".{entry.name}.", dir=entry.parent))
+    shape = (len(sentences), encoder.width)
+    _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), encoder.source, entry)
+    # Only the holder of the lock comes here: what lies there is of a process that was killed, and may be gigabytes.
+    fresh = entry.with_name(f".{entry.name}.unfinished")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
     try:
-        shape = (len(sentences), encoder.width)
         rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)
         for start in range(0, len(sentences), _CHUNK):
             chunk = list(sentences[start : start + _CHUNK])
