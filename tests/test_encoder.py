@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
-from workbench.encoder import BUNDLED, POOLINGS, Encoder, EncoderError
+from workbench.encoder import BUNDLED, POOLINGS, Encoder, EncoderError, model
 from workbench.encoder.batches import falling_batches
 from workbench.encoder.model import choose_precision
 
@@ -150,6 +150,17 @@ def test_sentences_past_the_limit_are_cut_with_one_warning(encoder: Encoder, cap
     caplog.clear()
     assert_close(rows[0], encoder.encode([cut])[0], atol=2e-6, rtol=1e-5)
     assert not caplog.records  # a sentence of exactly the limit is whole
+
+
+def test_batches_padded_to_a_multiple_stay_within_the_positions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path / "bert"), device="cpu")
+    sentences = [" ".join(WORDS[i % len(WORDS)] for i in range(POSITIONS)), "a dog", "a red dog eats"]
+    expected = encoder.encode(sentences)
+    # 40 positions are no multiple of 16: rounded up, the longest sentence would take 48.
+    monkeypatch.setattr(model, "_MULTIPLES", {"cpu": 16})
+    assert_close(encoder.encode(sentences), expected, atol=2e-6, rtol=1e-5)
 
 
 def test_training_batches_are_cut_at_max_tokens_and_encode_is_not(folder: Path) -> None:

@@ -10,8 +10,9 @@ import torch
 from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 from tiny_checkpoints import tiny_checkpoint, tiny_model, tiny_tokenizer
+from transformers import AutoModel, GPT2Config, Qwen3Config
 
-from workbench.encoder import Encoder, EncoderError
+from workbench.encoder import CrossEncoder, Encoder, EncoderError
 
 
 def change_config(folder: Path, **changes: object) -> None:
@@ -89,6 +90,20 @@ def test_a_damaged_checkpoint_is_refused_with_its_cause(tmp_path: Path, damage: 
     damaging(folder)
     with pytest.raises(EncoderError, match=words):
         Encoder.from_pretrained(folder)
+
+
+def test_a_causal_model_is_refused_and_a_kind_that_is_both_is_judged_by_its_configuration(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "checkpoint", "roberta")  # transformers lists RoBERTa as causal too
+    assert Encoder.from_pretrained(folder).encode(["a dog"]).shape == (1, 32)
+    small = Qwen3Config(
+        vocab_size=28, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, hidden_size=8, head_dim=4
+    )
+    for config in (GPT2Config(vocab_size=28, n_layer=1, n_head=2, n_embd=8, bos_token_id=0, eos_token_id=0), small):
+        torch.manual_seed(0)
+        AutoModel.from_config(config).save_pretrained(folder)
+        for kind in (Encoder, CrossEncoder):
+            with pytest.raises(EncoderError, match=f"is a '{config.model_type}' decoder: .* reads both ways"):
+                kind.from_pretrained(folder, pooling="mean")
 
 
 def test_code_of_a_checkpoint_is_never_executed(tmp_path: Path) -> None:

@@ -29,10 +29,18 @@ class TokenRows:
         counts = np.asarray(lengths, np.int64)
         return cls(np.concatenate(flats), np.cumsum(counts) - counts, counts)
 
-    def batch(self, index: np.ndarray, *, padding: int, multiple: int = 1) -> dict[str, Int[Tensor, "n l"]]:
-        """The rows of `index`, padded on the right to the longest of them, rounded up to a `multiple`."""
+    def batch(
+        self, index: np.ndarray, *, padding: int, multiple: int = 1, most: int | None = None
+    ) -> dict[str, Int[Tensor, "n l"]]:
+        """The rows of `index`, padded on the right to the longest of them, rounded up to a `multiple`.
+
+        most: the width that is never passed by rounding: a backbone has no positions beyond its last.
+        """
         lengths = self.lengths[index]
-        width = -(-int(lengths.max()) // multiple) * multiple
+        longest = int(lengths.max())
+        width = -(-longest // multiple) * multiple
+        if most is not None:
+            width = max(longest, min(width, most))
         mask = np.arange(width) < lengths[:, None]
         ids = np.full(mask.shape, padding, np.int64)
         # Row by row, the True cells of the mask are the tokens in order.

@@ -6,10 +6,19 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import MODEL_MAPPING, AutoConfig, AutoModel, AutoTokenizer
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+)
 
 from workbench.encoder.checkpoint import Checkpoint, EncoderError, quiet
 
+# Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
+_BOTH_WAYS = ("bert-generation", "xlnet")
 # The names under which BERT-like, RoBERTa-like and DistilBERT-like configurations keep their dropout rates.
 _DROPOUT_SETTINGS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 
@@ -118,11 +127,19 @@ def load_config(checkpoint: Checkpoint) -> Any:
             f"{checkpoint.folder / 'config.json'} cannot be used: {error}. Only architectures that transformers itself "
             "carries are loaded; code from a checkpoint is never executed"
         ) from error
-    if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
+    if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False) or _is_causal(config):
         raise EncoderError(
-            f"{checkpoint.folder} is a {config.model_type!r} decoder; a sentence encoder reads both ways"
+            f"{checkpoint.folder} is a {config.model_type!r} decoder: each of its tokens sees only those before it. A "
+            "sentence encoder reads both ways: give one of the BERT, RoBERTa, MPNet, ... kinds"
         )
     return config
+
+
+def _is_causal(config: Any) -> bool:
+    """Whether this kind of model only ever predicts the next token; BERT's kind does both and says which."""
+    if config.model_type in _BOTH_WAYS or getattr(config, "use_bidirectional_attention", False) is True:
+        return False
+    return type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and type(config) not in MODEL_FOR_MASKED_LM_MAPPING
 
 
 def set_dropout(config: Any, rate: float) -> None:

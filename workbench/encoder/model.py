@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _CHUNK = 4096  # sentences tokenised at a time
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU: see benchmarks/encode.py
+_MULTIPLES = {"cuda": 8}  # tensor cores work on multiples of 8; elsewhere the extra tokens would only cost
 
 
 class Encoder(nn.Module):
@@ -230,9 +231,8 @@ class Encoder(nn.Module):
         result = torch.empty(len(rows.lengths), self.width)
         with tqdm(total=len(rows.lengths), desc="encode", unit="sentence", disable=not progress) as bar:
             for index in falling_batches(rows.lengths, rows=batch_size, tokens=_CPU_TOKENS if on_cpu else None):
-                # Tensor cores work on multiples of 8; on a CPU the extra tokens would only cost.
-                multiple = 8 if self.device.type == "cuda" else 1
-                batch = rows.batch(index, padding=self.tokenizer.pad_token_id, multiple=multiple)
+                multiple = _MULTIPLES.get(self.device.type, 1)
+                batch = rows.batch(index, padding=self.tokenizer.pad_token_id, multiple=multiple, most=self.limit)
                 result[torch.from_numpy(index)] = functional.normalize(self(batch).float(), dim=1).cpu()
                 bar.update(len(index))
         return result
