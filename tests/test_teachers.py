@@ -5,11 +5,13 @@ import re
 import shutil
 from pathlib import Path
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from workbench.config import RankCSEConfig
 from workbench.encoder import Encoder
 from workbench.teachers import TeacherError, load_teacher
 
@@ -99,6 +101,29 @@ def test_a_missing_teacher_is_refused_by_its_name(name: str, words: str, tmp_pat
         load_teacher(name, device="cpu")
     assert f"teacher {name!r}" in str(refused.value)
     assert words in str(refused.value)
+
+
+def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_converted_them(
+    checkpoints, monkeypatch: pytest.MonkeyPatch
+):
+    asked: dict[str, str | None] = {}
+    folder = checkpoints("snapshot")
+
+    def snapshot(name: str, *, revision: str | None, **_: object) -> str:
+        asked[name] = revision
+        if revision is None:  # as on the hub: the main branch has pickles, which are not fetched
+            (folder / "model.safetensors").unlink()
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    named = {name for profile in RankCSEConfig.profiles for name in RankCSEConfig.from_parameters(profile).teachers}
+    for name in sorted(named - {"world-teacher"}):
+        assert load_teacher(name, device="cpu").encoder.pooling == "cls"
+        assert re.fullmatch(r"refs/pr/\d+", asked[name] or ""), name
+    load_teacher(name, device="cpu", revision="main")
+    assert asked[name] == "main"
+    with pytest.raises(TeacherError, match=r"hub:owner/simcse@snapshot .* pickles only.*\"owner/simcse\": \"refs/pr/"):
+        load_teacher("owner/simcse", device="cpu")
 
 
 def test_a_teacher_with_broken_weights_is_refused_by_its_name(checkpoints, tmp_path: Path):

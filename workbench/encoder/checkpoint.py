@@ -17,6 +17,15 @@ SETTINGS_FILE = "encoder.json"
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies stay where they are.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+# Main branches with pickled weights alone, and the pull request in which the hub's converter added safetensors of them.
+_CONVERTED = {
+    "princeton-nlp/unsup-simcse-bert-base-uncased": "refs/pr/5",
+    "princeton-nlp/unsup-simcse-bert-large-uncased": "refs/pr/3",
+    "princeton-nlp/unsup-simcse-roberta-base": "refs/pr/1",
+    "princeton-nlp/unsup-simcse-roberta-large": "refs/pr/1",
+    "voidism/diffcse-bert-base-uncased-sts": "refs/pr/1",
+    "voidism/diffcse-roberta-base-sts": "refs/pr/1",
+}
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "tf_model.h5", "flax_model.msgpack")
 _SENTENCE_TRANSFORMER_POOLINGS = {
@@ -80,7 +89,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     elif not _HUB_ID.fullmatch(name) or name.startswith("."):
         raise EncoderError(f"there is no folder {name!r}, and it is no hub id (owner/name); {_known()}")
     else:
-        root = _download(name, revision)
+        root = _download(name, revision or _CONVERTED.get(name))
         source = f"hub:{name}@{root.name}"
     stored = _read_layout(root)
     checkpoint = Checkpoint(name=name, source=source, **stored)
@@ -163,11 +172,12 @@ def _check_files(checkpoint: Checkpoint) -> None:
         raise EncoderError(f"{folder} holds no config.json, so it is no checkpoint; give the folder that save() wrote")
     if not (folder / "model.safetensors").is_file() and not (folder / "model.safetensors.index.json").is_file():
         pickled = [name for name in _PICKLED if (folder / name).exists()]
-        if pickled:
+        if pickled or checkpoint.source.startswith("hub:"):
+            where = checkpoint.source if checkpoint.source.startswith("hub:") else folder  # pickles are not even fetched
             raise EncoderError(
-                f"{folder} holds its weights as {pickled[0]} only; such files can execute code, so only safetensors "
-                "are read. Convert a file that you trust: AutoModel.from_pretrained(folder).save_pretrained(folder). "
-                "On the hub, look for a conversion pull request and pass revision='refs/pr/<number>'"
+                f"{where} holds its weights as {pickled[0] if pickled else 'pickles'} only; such files can execute code, so only safetensors are read. Convert a file that you trust: "
+                "AutoModel.from_pretrained(folder).save_pretrained(folder). On the hub, look for a conversion pull "
+                f'request and name it: revisions={{"{checkpoint.name}": "refs/pr/<number>"}}'
             )
         raise EncoderError(f"{folder} holds no model.safetensors; the checkpoint is not complete")
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
