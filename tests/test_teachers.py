@@ -122,7 +122,9 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
         assert re.fullmatch(r"refs/pr/\d+", asked[name] or ""), name
     load_teacher(name, device="cpu", revision="main")
     assert asked[name] == "main"
-    with pytest.raises(TeacherError, match=r"hub:owner/simcse@snapshot .* pickles only.*\"owner/simcse\": \"refs/pr/"):
+    with pytest.raises(
+        TeacherError, match=r"hub:owner/simcse@snapshot offers pickles only.*\"owner/simcse\": \"refs/pr/"
+    ):
         load_teacher("owner/simcse", device="cpu")
 
 

@@ -173,11 +173,12 @@ def _check_files(checkpoint: Checkpoint) -> None:
     if not (folder / "model.safetensors").is_file() and not (folder / "model.safetensors.index.json").is_file():
         pickled = [name for name in _PICKLED if (folder / name).exists()]
         if pickled or checkpoint.source.startswith("hub:"):
-            where = checkpoint.source if checkpoint.source.startswith("hub:") else folder  # pickles are not even fetched
+            # Of a hub repository pickles are not even fetched, so they cannot be named.
+            held = f"{folder} holds its weights as {pickled[0]}" if pickled else f"{checkpoint.source} offers pickles"
             raise EncoderError(
-                f"{where} holds its weights as {pickled[0] if pickled else 'pickles'} only; such files can execute code, so only safetensors are read. Convert a file that you trust: "
-                "AutoModel.from_pretrained(folder).save_pretrained(folder). On the hub, look for a conversion pull "
-                f'request and name it: revisions={{"{checkpoint.name}": "refs/pr/<number>"}}'
+                f"{held} only; such files can execute code, so only safetensors are read. Convert a file that you "
+                "trust: AutoModel.from_pretrained(folder).save_pretrained(folder). On the hub, look for a conversion "
+                f'pull request and name it: revisions={{"{checkpoint.name}": "refs/pr/<number>"}}'
             )
         raise EncoderError(f"{folder} holds no model.safetensors; the checkpoint is not complete")
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
