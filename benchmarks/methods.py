@@ -18,7 +18,7 @@ import torch
 
 from workbench import METHODS, evaluate, fit, load_dev, load_suites, load_training
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
-from workbench.data import load_pairs
+from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.methods.protocol import Method
 from workbench.runs import Run
@@ -112,7 +112,16 @@ def budget(options: argparse.Namespace, wiki: bool) -> dict[str, Any]:
     """What all share: start, pooling, steps, batch; `wiki`: the sample of Wikipedia sentences too."""
     found = {"encoder": options.encoder, "batch_size": 64, "max_steps": options.steps, "eval_steps": 25}
     found |= {"save_steps": 10 * options.steps, "max_tokens": 32, "pooling": "cls"}
-    return found | ({"train": "wiki", "train_limit": 64 * options.steps} if wiki else {})
+    return found | ({"train": str(sample(64 * options.steps, options.runs))} if wiki else {})
+
+
+def sample(size: int, folder: Path) -> Path:
+    """A file of `size` Wikipedia sentences, drawn once: reading all of them takes longer than some of the trainings."""
+    file = folder / f"wiki-{size}.txt"
+    if not file.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(load_sentences("wiki", limit=size, seed=0).sentences) + "\n", encoding="utf-8")
+    return file.resolve()
 
 
 def real_run(method: str, settings: dict[str, Any], seed: int, options: argparse.Namespace, simcse: list[Run]) -> Run:
