@@ -13,7 +13,7 @@ from workbench.bases import Base, Pooled, StaticWords, TfIdf, Whitened, Whitenin
 from workbench.config import SettingError
 from workbench.config.bases import BaseConfig
 from workbench.data import DataError, Pairs, load_sentences
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, EncoderError
 from workbench.evaluation import evaluate
 from workbench.published import READINGS, reading_of
 
@@ -229,6 +229,8 @@ def test_a_prompted_base_reads_the_mask_of_the_finished_sentence(tiny_encoder: P
     assert base.encoder.pooling == "mask"
     assert_close(base.encode(["the cat sees"]), base.encoder.encode(["the cat sees."]))
     assert base_of(folder, pooling="mean").encoder.pooling == "mean"  # type: ignore[attr-defined]
+    with pytest.raises(EncoderError, match=r"published with pooling 'mask' .* load_base read it so"):
+        Encoder.from_pretrained(folder)
 
 
 def test_a_caution_is_logged(tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):

@@ -66,7 +66,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing weight": (without_weight, "lacks 1 weights of its backbone .such as encoder.layer.1.output.dense.weight"),
     "other shape": (other_shape, "cannot be loaded as 'bert'"),
     "no config": (lambda f: (f / "config.json").unlink(), "holds no config.json"),
-    "broken config": (lambda f: (f / "config.json").write_text("{"), "config.json cannot be used"),
+    "broken config": (lambda f: (f / "config.json").write_text("{"), "config.json is not valid JSON"),
     "unknown kind": (lambda f: change_config(f, model_type="nonesuch"), "config.json cannot be used: .*nonesuch"),
     "a decoder": (lambda f: change_config(f, is_decoder=True), "is a 'bert' decoder"),
     "no tokenizer": (no_tokenizer, "holds no tokenizer"),

@@ -10,8 +10,9 @@ import torch
 # cuBLAS reads this once, at its first product, which may come long before training asks for a fixed order of sums.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
-from workbench.encoder.checkpoint import Checkpoint, EncoderError
+from workbench.encoder.checkpoint import Checkpoint, EncoderError, read_json
 from workbench.encoder.pooling import POOLINGS, Pooling
+from workbench.published import reading_of
 
 logger = logging.getLogger(__name__)
 
@@ -76,4 +77,22 @@ def choose_pooling(checkpoint: Checkpoint, asked: str | None) -> Pooling:
         raise EncoderError(
             f"{checkpoint.source} names the pooling {checkpoint.pooling!r}; known are {', '.join(POOLINGS)}"
         )
+    if checkpoint.pooling is None:
+        _require_cls(checkpoint)
     return cast(Pooling, checkpoint.pooling or "cls")
+
+
+def _require_cls(checkpoint: Checkpoint) -> None:
+    """Refuses to read at [CLS], for want of a pooling, what is known to be read otherwise."""
+    kind = "".join(read_json(checkpoint.folder / "config.json").get("architectures") or [])
+    if "ForSequenceClassification" in kind:
+        raise EncoderError(
+            f"{checkpoint.source} is a {kind}: it scores or classifies and has no sentence vector. A cross-encoder "
+            "compares pairs by `CrossEncoder.score`; to use the backbone alone give pooling="
+        )
+    reading = reading_of(checkpoint.name)
+    if reading is not None and reading.pooling != "cls":
+        raise EncoderError(
+            f"{checkpoint.name} is published with pooling {reading.pooling!r} and the template {reading.template!r}: "
+            "load_teacher or load_base read it so; or give pooling= and template= yourself"
+        )
