@@ -277,6 +277,20 @@ def test_a_missing_teacher_stops_training_before_it_starts(spread: Path, sentenc
         fit(RankCSE(config_of(spread, teachers=["nobody/no-simcse"])), sentences)
 
 
+@pytest.mark.parametrize("name", ["simcse", "rankcse", "compcse"])
+def test_what_is_not_plain_sentences_is_refused_in_words(name: str, spread: Path, sentences: Sentences, tmp_path: Path):
+    kind = METHODS[name]
+    pairs = Pairs("scored", ["a cat"], ["a dog"], np.ones(1), None, ["0"], (0.0, 5.0), "made here", "0")
+    with pytest.raises(TypeError, match=rf"scored: {kind.__name__} trains on plain sentences, not on pairs"):
+        kind(kind.config_class.from_parameters("demo", 0, {"encoder": str(spread)})).prepare(pairs)
+    # Without its template around it no sentence has a [MASK] to read: the vectors would be nan.
+    template = 'This sentence of "{sentence}" means [MASK].'
+    Encoder.from_pretrained(spread, pooling="mask", template=template, device="cpu").save(tmp_path / "prompted")
+    prompted = {"encoder": str(tmp_path / "prompted"), "pooling": "mask"}
+    with pytest.raises(ValueError, match=rf"{kind.__name__} trains on plain sentences, not on a template"):
+        kind(kind.config_class.from_parameters("demo", 0, prompted)).prepare(sentences)
+
+
 def test_one_sentence_has_no_list(spread: Path):
     with pytest.raises(ValueError, match="at least 2"):
         RankCSE(config_of(spread)).prepare(Sentences("one", ["a cat"], "made here", "0"))
@@ -333,13 +347,16 @@ def test_every_profile_resolves_and_keeps_the_papers_loss_unless_it_says_otherwi
 def test_a_folder_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "runs" / "simcse").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    given = {"teachers": ["runs/simcse"], "teacher_pooling": {"runs/simcse": "cls"}}
+    given = {"teachers": ["runs/simcse"], "teacher_pooling": {"runs/simcse": "cls"}, "cache": "kept"}
     here = RankCSEConfig.from_parameters("demo", 0, given)
     assert here.teachers == [str(tmp_path / "runs" / "simcse")]
+    assert here.cache == str(tmp_path / "kept")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert RankCSEConfig.from_parameters("demo", 0, {"teachers": "~/runs/simcse"}).teachers == here.teachers
     # A headless run's notebook is executed in another directory and gets the overrides as they were read here.
     monkeypatch.chdir(tmp_path / "runs")
     there = RankCSEConfig.from_parameters("demo", 0, {name: here.model_dump(mode="json")[name] for name in given})
-    assert there.digest() == here.digest()
+    assert (there.digest(), there.cache) == (here.digest(), here.cache)
 
 
 def test_a_run_goes_end_to_end_and_its_encoder_teaches_the_next(

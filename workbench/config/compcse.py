@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 import pydantic
 
 from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, TrainingConfig
+from workbench.config.training import DEMO_DATA, TrainingConfig, whole_path
 
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
@@ -77,6 +77,11 @@ class CompCSEConfig(TrainingConfig):
         source="CompCSE table 6 (after DirectCLR)",
         ge=1,
     )
+
+    @pydantic.field_validator("spans")
+    @classmethod
+    def _from_the_root(cls, spans: str | None) -> str | None:
+        return None if spans is None else whole_path(spans)
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":

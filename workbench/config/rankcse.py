@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import pydantic
 
 from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig
+from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig, whole_path
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
@@ -140,6 +140,11 @@ class RankCSEConfig(TrainingConfig):
     )
 
     @property
+    def checkpoints(self) -> list[str]:
+        """The encoder and the teachers whose lists count."""
+        return [self.encoder, *(self.teachers if self.gamma else [])]
+
+    @property
     def weights(self) -> list[float]:
         """alpha of each teacher: the weights given, or the paper's."""
         count = len(self.teachers)
@@ -162,8 +167,7 @@ class RankCSEConfig(TrainingConfig):
     @pydantic.field_validator("teachers")
     @classmethod
     def _distinct_teachers(cls, teachers: list[str]) -> list[str]:
-        # A folder is named from the root: the notebook of a headless run is executed in the run's own directory.
-        named = [str(Path(name).resolve()) if _is_folder(name) else name for name in teachers]
+        named = [whole_path(name) for name in teachers]
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated:
             raise ValueError(f"teachers: {', '.join(repeated)} named more than once; give it a larger weight instead")
@@ -172,7 +176,12 @@ class RankCSEConfig(TrainingConfig):
     @pydantic.field_validator("teacher_pooling", "teacher_template")
     @classmethod
     def _named_as_teachers(cls, given: dict[str, str]) -> dict[str, str]:
-        return {str(Path(name).resolve()) if _is_folder(name) else name: value for name, value in given.items()}
+        return {whole_path(name): value for name, value in given.items()}
+
+    @pydantic.field_validator("cache")
+    @classmethod
+    def _from_the_root(cls, cache: str | None) -> str | None:
+        return None if cache is None else str(Path(cache).expanduser().resolve())
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankCSEConfig":
@@ -190,7 +199,3 @@ class RankCSEConfig(TrainingConfig):
         if not (self.info_nce or self.beta or self.gamma):
             raise ValueError("info_nce is false, beta and gamma are 0: no loss is left; keep at least one")
         return self
-
-
-def _is_folder(name: str) -> bool:
-    return Path(name).expanduser().is_dir()

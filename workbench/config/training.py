@@ -22,7 +22,8 @@ DEMO_DATA: dict[str, Any] = {
 }
 
 
-def _whole_path(name: str) -> str:
+def whole_path(name: str) -> str:
+    """A folder or table of the user's own by its whole path: a headless run's notebook has another working folder."""
     path = Path(name).expanduser()
     own = path.is_dir() if name not in BUNDLED_MODELS else False
     return (
@@ -78,11 +79,21 @@ class TrainingConfig(Settings):
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to compute; auto takes the best there is")
     processes: int = setting(1, "training processes (one a GPU); each takes an equal share of the batch", ge=1)
 
+    @property
+    def train_kinds(self) -> tuple[str, ...]:
+        """The kinds of training set that the method reads."""
+        return ("sentences",)
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The encoders that training loads, by name."""
+        return [self.encoder]
+
     @pydantic.field_validator("encoder", "train", "dev", "suites")
     @classmethod
     def _whole_paths(cls, value: str | list[str]) -> str | list[str]:
         """A folder or file of the user's own by its whole path: a run must not depend on where it was started."""
-        return [_whole_path(name) for name in value] if isinstance(value, list) else _whole_path(value)
+        return [whole_path(name) for name in value] if isinstance(value, list) else whole_path(value)
 
     @pydantic.field_validator("suites")
     @classmethod

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from workbench.distributed import gather_rows
 from workbench.encoder import Encoder
 from workbench.encoder.batches import TokenRows
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
-from workbench.methods.protocol import Batch, Method, MLPHead
+from workbench.methods.protocol import Batch, Method, MLPHead, require_plain_sentences
 from workbench.splitting import Spans, cut, read_spans, split_words, subsample
 
 _LOG = logging.getLogger("workbench")
@@ -52,8 +52,9 @@ class CompCSE(Method):
             "none": (whole, whole),
         }[config.compose]
 
-    def prepare(self, data: Sentences) -> None:
+    def prepare(self, data: Any) -> None:
         """Cuts the sentences, adds what is subsampled, tokenises all. Raises ValueError with fewer than two texts."""
+        require_plain_sentences(self, data)
         config = self.config
         subsampled = self._subsampled(data)
         sentences = data.sentences if config.keep_sentences else []
@@ -127,8 +128,6 @@ class _Tokens:
     """Texts as token numbers, with the tokenizer's special tokens around, cut at the encoder's training limit."""
 
     def __init__(self, encoder: Encoder) -> None:
-        if encoder.template is not None:
-            raise SettingError("pooling: CompCSE cuts plain sentences, not a template; use another pooling than 'mask'")
         self._tokenizer, self._limit = encoder.tokenizer, encoder.max_tokens
         probe = self.plain(["a"])[0]
         around = self._tokenizer("a")["input_ids"]

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import set_seed
 
 from workbench.config import TrainingConfig
+from workbench.data import Sentences
 from workbench.encoder import Encoder
 
 Batch = dict[str, Any]
@@ -89,6 +90,15 @@ class Method(nn.Module):
         """Takes back the weights that `save` wrote."""
         saved = self.load_encoder(str(folder), pooling=self.config.pooling, device="cpu", precision="fp32")
         self.encoder.backbone.load_state_dict(saved.backbone.state_dict())
+
+
+def require_plain_sentences(method: Method, data: Any) -> None:
+    """Raises unless `data` are sentences that the method's encoder reads without a template around them."""
+    name = type(method).__name__
+    if not isinstance(data, Sentences):
+        raise TypeError(f"{data.name}: {name} trains on plain sentences, not on {type(data).__name__.lower()}")
+    if method.encoder.template is not None:
+        raise ValueError(f"pooling 'mask': {name} trains on plain sentences, not on a template; choose another pooling")
 
 
 def weights_checksum(module: nn.Module) -> str:

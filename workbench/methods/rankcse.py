@@ -1,7 +1,7 @@
 """RankCSE (Liu et al. 2023): a student that ranks the sentences of its batch as its teachers rank them."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import RankCSEConfig, TrainingConfig
-from workbench.data import Sentences
 from workbench.distributed import gather_rows
 from workbench.losses import (
     cosent_lists,
@@ -20,7 +19,14 @@ from workbench.losses import (
     listmle,
     listnet,
 )
-from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
+from workbench.methods.protocol import (
+    Batch,
+    Method,
+    MLPHead,
+    TokenizedSentences,
+    require_plain_sentences,
+    stack_views,
+)
 from workbench.teachers import Teacher, load_teacher
 
 
@@ -41,11 +47,12 @@ class RankCSE(Method):
         self.head = MLPHead(self.encoder.width) if config.mlp and read else None
         self.teachers: list[np.ndarray] = []
 
-    def prepare(self, data: Sentences) -> None:
+    def prepare(self, data: Any) -> None:
         """Tokenises the sentences and embeds them with every teacher, each once, from the cache where it can.
 
         Raises ValueError with fewer than two sentences, TeacherError for a teacher that is missing or broken.
         """
+        require_plain_sentences(self, data)
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; RankCSE needs at least 2, for there to be a list")
         names = self.config.teachers if self.config.gamma else []

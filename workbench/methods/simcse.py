@@ -7,10 +7,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import SimCSEConfig, TrainingConfig
-from workbench.data import Sentences
 from workbench.distributed import gather_rows
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
+from workbench.methods.protocol import (
+    Batch,
+    Method,
+    MLPHead,
+    TokenizedSentences,
+    require_plain_sentences,
+    stack_views,
+)
 
 
 class SimCSE(Method):
@@ -25,12 +31,7 @@ class SimCSE(Method):
 
     def prepare(self, data: Any) -> None:
         """Tokenises the sentences. Raises ValueError with fewer than two: there would be no negatives."""
-        if not isinstance(data, Sentences):
-            raise TypeError(f"{data.name}: SimCSE trains on plain sentences, not on {type(data).__name__.lower()}")
-        if self.encoder.template is not None:
-            raise ValueError(
-                "pooling 'mask': SimCSE trains on plain sentences, not on a template; choose another pooling"
-            )
+        require_plain_sentences(self, data)
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; SimCSE needs at least 2, for there to be negatives")
         self.tokens = TokenizedSentences(self.encoder, data.sentences)
