@@ -233,6 +233,18 @@ def test_a_prompted_base_reads_the_mask_of_the_finished_sentence(tiny_encoder: P
         Encoder.from_pretrained(folder)
 
 
+def test_any_encoder_can_be_read_at_the_mask_of_a_template(tiny_encoder: Path):
+    template = 'the dog : "{sentence}" likes [MASK].'
+    base = base_of(tiny_encoder, pooling="mask", template=template)
+    expected = Encoder.from_pretrained(tiny_encoder, pooling="mask", template=template, device="cpu")
+    assert_close(base.encode(["the cat sees", "why?"]), expected.encode(["the cat sees.", "why?"]))
+    # Without training, the template of PromptBERT's own script.
+    prompt = BaseConfig.from_parameters("prompt")
+    assert (prompt.pooling, prompt.template) == ("mask", 'This sentence : "{sentence}" means [MASK].')
+    with pytest.raises(SettingError, match="template belongs to pooling 'mask', and pooling is 'cls'"):
+        BaseConfig.from_parameters("cls", 0, {"template": template})
+
+
 def test_a_caution_is_logged(tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     folder = tmp_path / "sup-simcse-bert"
     folder.symlink_to(tiny_encoder, target_is_directory=True)

@@ -276,7 +276,7 @@ def test_the_saved_interaction_model_is_a_cross_encoder_for_others(tiny_encoder:
     theirs = loaded.predict(list(zip(graded.sentence1, graded.sentence2, strict=True)), show_progress_bar=False)
     np.testing.assert_allclose(theirs, scores, rtol=1e-5, atol=1e-6)
     assert np.ptp(scores) > 0.01
-    with pytest.raises(EncoderError, match="BertForSequenceClassification: it scores .* no sentence vector"):
+    with pytest.raises(EncoderError, match=r"BertForSequenceClassification: it scores .* no sentence vector"):
         Encoder.from_pretrained(tmp_path / "saved")
     assert "text-ranking" in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
 

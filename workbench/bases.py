@@ -18,7 +18,7 @@ from workbench.config.bases import BaseConfig
 from workbench.data import load_sentences
 from workbench.encoder import Encoder
 from workbench.encoder.checkpoint import find_checkpoint
-from workbench.published import Reading, reading_of
+from workbench.published import Reading, prompted, reading_of
 
 _LOG = logging.getLogger("workbench")
 # Of the largest variance: less is rounding. A LayerNorm leaves one direction without variance in cls and mean pooling.
@@ -186,6 +186,8 @@ def finished(sentences: Sequence[str], reading: Reading | None) -> list[str]:
 
 def _reading(config: BaseConfig) -> Reading | None:
     """What is known of the checkpoint's name, unless the settings or its own files say how it is pooled."""
+    if config.template is not None:
+        return prompted(config.template)
     known = reading_of(config.encoder)
     if known is None or config.pooling not in (None, known.pooling):
         return None

@@ -28,6 +28,11 @@ class Reading:
         return f"{text}{self.full_stop}" if self.full_stop and text and text[-1] not in self.endings else sentence
 
 
+def prompted(template: str, caution: str = "") -> Reading:
+    """The [MASK] of `template` around a sentence that is ended as PromptBERT ends it."""
+    return Reading("mask", template, ".", ".?\"'", caution)
+
+
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _CLS = Reading("cls")
 _SUPERVISED_PROMPT = (
@@ -38,22 +43,10 @@ _SUPERVISED_PROMPT = (
 # Pattern of the name, lower case -> reading; the first that is found anywhere in the name counts.
 # PromptBERT's and SNCSE's templates and full stops are those of their released evaluation code.
 READINGS: tuple[tuple[str, Reading], ...] = (
-    (
-        r"unsup-?_?promptroberta",
-        Reading("mask", "This sentence : ' {sentence} ' means [MASK].", ".", ".?\"'"),
-    ),
-    (
-        r"unsup-?_?promptbert",
-        Reading("mask", 'This sentence of "{sentence}" means [MASK].', ".", ".?\"'"),
-    ),
-    (
-        r"promptroberta",
-        Reading("mask", "This sentence : ' {sentence} ' means [MASK].", ".", ".?\"'", _SUPERVISED_PROMPT),
-    ),
-    (
-        r"promptbert",
-        Reading("mask", 'This sentence of "{sentence}" means [MASK].', ".", ".?\"'", _SUPERVISED_PROMPT),
-    ),
+    (r"unsup-?_?promptroberta", prompted("This sentence : ' {sentence} ' means [MASK].")),
+    (r"unsup-?_?promptbert", prompted('This sentence of "{sentence}" means [MASK].')),
+    (r"promptroberta", prompted("This sentence : ' {sentence} ' means [MASK].", _SUPERVISED_PROMPT)),
+    (r"promptbert", prompted('This sentence of "{sentence}" means [MASK].', _SUPERVISED_PROMPT)),
     (r"sncse", Reading("mask", 'This sentence : " {sentence} " means [MASK] .', " .", _PUNCTUATION)),
     (
         r"(?<!un)sup-simcse",

@@ -19,6 +19,7 @@ class BaseConfig(Settings):
         "embedding-last": {"pooling": "embedding_last"},
         "cls": {"pooling": "cls"},
         "mean": {"pooling": "mean"},
+        "prompt": {"pooling": "mask", "template": 'This sentence : "{sentence}" means [MASK].'},
         "whitening": {"kind": "whitening", "pooling": "first_last", "width": 256},
         "whitening-large": {
             "kind": "whitening",
@@ -41,6 +42,12 @@ class BaseConfig(Settings):
     pooling: Pooling | None = setting(
         None, "how token states become one vector; none: as the checkpoint or its published name says"
     )
+    template: str | None = setting(
+        None,
+        "for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's, or that of "
+        "its published name",
+        source="PromptBERT sec. 4",
+    )
     width: int | None = setting(
         None,
         "k: coordinates kept by whitening; none: every direction in which the sentences vary",
@@ -59,6 +66,8 @@ class BaseConfig(Settings):
     def _fits(self) -> "BaseConfig":
         if self.width is not None and self.kind != "whitening":
             raise ValueError(f"width belongs to kind 'whitening', and kind is {self.kind!r}; leave width out")
+        if self.template is not None and self.pooling != "mask":
+            raise ValueError(f"template belongs to pooling 'mask', and pooling is {self.pooling!r}; leave template out")
         if self.words is not None and self.kind != "tfidf":
             raise ValueError(f"words belongs to kind 'tfidf', and kind is {self.kind!r}; leave words out")
         return self
