@@ -212,7 +212,9 @@ def test_the_keyboard_alone_goes_through_the_queries(watched: Watched, address: 
         "return all.length > 0 && all.every(option => option.innerText.includes('chef')); }",
         arg=LISTBOX,
     )
-    page.get_by_role("status").filter(has_text=re.compile(r"^\d{1,2} of 250 queries$")).wait_for()
+    page.get_by_role("status").filter(
+        has_text=re.compile(r"^\d{1,2} of 250 queries; before each: KCC of a$")
+    ).wait_for()
     in_step(page)
     page.screenshot(path=tmp_path / "3-searched.png")
 

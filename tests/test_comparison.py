@@ -32,16 +32,25 @@ def runs(root: Path) -> pd.DataFrame:
 
 
 def test_finished_runs_are_labelled_by_what_differs(runs: pd.DataFrame):
-    assert runs["label"].tolist() == ["cosent", "simcse (demo)", "simcse (demo)", "simcse (demo, temperature=0.2)"]
+    assert runs["label"].tolist() == ["cosent", "simcse", "simcse", "simcse (temperature=0.2)"]
     assert runs["seed"].tolist() == [7, 0, 1, 0]
     assert (runs["spearman"] > runs["before"]).all()
 
 
+def test_where_profiles_differ_too_the_label_says_which(tmp_path: Path):
+    write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    paper = SimCSEConfig.from_parameters("paper", 0, {"encoder": "world-encoder", "suites": [SUITE]})
+    write_run(tmp_path, paper, 1.0)
+    labels = comparison.finished_runs(tmp_path, SUITE)["label"].tolist()
+    assert labels[0] == "simcse (demo)"
+    assert labels[1].startswith("simcse (paper, encoder=world-encoder")
+
+
 def test_the_seed_table_has_mean_and_spread_times_100(runs: pd.DataFrame):
     table = comparison.seed_table(runs)
-    values = 100 * runs.loc[runs["label"] == "simcse (demo)", "spearman"].to_numpy()
-    assert table.loc["simcse (demo)", "Spearman"] == f"{values.mean():.2f} ± {values.std(ddof=1):.2f}"
-    assert table.loc["simcse (demo)", "seeds"] == 2
+    values = 100 * runs.loc[runs["label"] == "simcse", "spearman"].to_numpy()
+    assert table.loc["simcse", "Spearman"] == f"{values.mean():.2f} ± {values.std(ddof=1):.2f}"
+    assert table.loc["simcse", "seeds"] == 2
     assert table.loc["cosent", "Spearman"] == f"{100 * runs['spearman'][0]:.2f}"
 
 
@@ -50,35 +59,39 @@ def test_each_run_has_its_interval(runs: pd.DataFrame):
     assert found["value"].to_numpy() == pytest.approx(runs["spearman"].to_numpy(), abs=1e-12)
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
     figure = score_intervals(found, SUITE)
-    assert list(figure.layout.yaxis.ticktext) == ["cosent", "simcse (demo)", "simcse (demo, temperature=0.2)"]
+    assert list(figure.layout.yaxis.ticktext) == ["cosent", "simcse", "simcse (temperature=0.2)"]
     assert figure.data[0].error_x.array[0] == pytest.approx(100 * (found["high"] - found["value"])[0])
 
 
 def test_paired_tests_meet_the_same_seed_else_the_first(runs: pd.DataFrame):
-    found = comparison.paired_tests(runs, SUITE, "simcse (demo)", samples=60)
-    assert found["against"].tolist() == ["simcse (demo), seed 0"] * 2
+    found = comparison.paired_tests(runs, SUITE, "simcse", samples=60)
+    assert found["against"].tolist() == ["simcse, seed 0"] * 2
     assert np.sign(found["difference"]).tolist() == [1, -1]
     assert found["difference"][0] == pytest.approx(runs["spearman"][0] - runs["spearman"][1], abs=1e-12)
     assert found["p_value"].tolist() == pytest.approx([1 / 61] * 2)
-    against_first = comparison.paired_tests(runs, SUITE, samples=5)
-    assert set(against_first["against"]) == {"cosent, seed 7"}
+    against_simcse = comparison.paired_tests(runs, SUITE, samples=5)
+    assert against_simcse["label"].tolist() == ["cosent", "simcse (temperature=0.2)"]
+    without = runs.loc[runs["label"] != "simcse"]
+    assert set(comparison.paired_tests(without, SUITE, samples=5)["against"]) == {"simcse (temperature=0.2), seed 0"}
+    one = runs.loc[runs["label"] == "cosent"]
+    assert comparison.paired_tests(one, SUITE, samples=5).empty
 
 
 def test_runs_of_other_pairs_are_not_tested_against_each_other(tmp_path: Path):
     write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0, pairs=100)
     found = comparison.finished_runs(tmp_path, SUITE)
-    with pytest.raises(ValueError, match=f"100 of {len(PAIRS.gold)} and 100 in common"):
+    with pytest.raises(ValueError, match=f"100 of 100 and {len(PAIRS.gold)} in common"):
         comparison.paired_tests(found, SUITE, samples=5)
 
 
 def test_parts_are_suites_and_their_subsets(runs: pd.DataFrame):
     found = comparison.parts(runs)
     assert found["part"].unique().tolist() == [SUITE, f"{SUITE}: even", f"{SUITE}: odd"]
-    row = found[(found["label"] == "simcse (demo)") & (found["part"] == SUITE)].iloc[0]
+    row = found[(found["label"] == "simcse") & (found["part"] == SUITE)].iloc[0]
     assert (row["n"], math.isnan(row["std"])) == (2, False)
     figure = part_scores(found)
-    assert [trace.name for trace in figure.data] == ["cosent", "simcse (demo)", "simcse (demo, temperature=0.2)"]
+    assert [trace.name for trace in figure.data] == ["cosent", "simcse", "simcse (temperature=0.2)"]
 
 
 def test_published_numbers_stand_beside_with_their_own_model_and_data(runs: pd.DataFrame):
@@ -115,10 +128,10 @@ def test_the_papers_numbers_at_hand_are_numbers_of_known_tables():
 
 def test_rankings_of_runs_are_of_the_same_targets(runs: pd.DataFrame):
     tables = comparison.rankings_of_runs(runs, SUITE)
-    assert list(tables) == ["before", "cosent", "simcse (demo)", "simcse (demo, temperature=0.2)"]
+    assert list(tables) == ["before", "cosent", "simcse", "simcse (temperature=0.2)"]
     assert list(ranking_tables(tables)) == list(tables)
-    chosen = comparison.rankings_of_runs(runs, SUITE, labels=["simcse (demo)"], before=False)
-    assert list(chosen) == ["simcse (demo)"]
+    chosen = comparison.rankings_of_runs(runs, SUITE, labels=["simcse"], before=False)
+    assert list(chosen) == ["simcse"]
     with pytest.raises(ValueError, match="no runs 'simcs'; there are cosent, simcse"):
         comparison.rankings_of_runs(runs, SUITE, labels=["simcs"])
 

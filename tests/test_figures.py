@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
+from workbench.figures import alignment_uniformity_path, cosine_by_gold, cosine_maps, setting_sweep, training_curve
 
 
 @pytest.fixture
@@ -36,9 +36,20 @@ def test_loss_terms_are_drawn_on_request(history: pd.DataFrame):
 
 
 def test_the_path_visits_every_measured_step(history: pd.DataFrame):
-    (path,) = alignment_uniformity_path({"m": history}).data
+    figure = alignment_uniformity_path({"m": history})
+    (path,) = figure.data
     assert list(path.x) == history["dev_uniformity"].tolist()
-    assert list(path.text) == ["step 0", "", "", "step 30"]
+    ends = {note.text: (note.x, note.y) for note in figure.layout.annotations}
+    assert ends == {"step 0": (-1.0, 0.1), "step 30": (-2.1, 0.4)}
+    assert path.customdata[-1].tolist() == [30, 50]
+
+
+def test_a_common_start_is_named_once_and_an_unmeasured_history_is_an_empty_path(history: pd.DataFrame):
+    other = history.assign(dev_alignment=[0.1, 0.2, 0.3, 0.0])
+    figure = alignment_uniformity_path({"m": history, "n": other})
+    assert [note.text for note in figure.layout.annotations] == ["step 0", "step 30", "step 30"]
+    (empty,) = alignment_uniformity_path({"m": history.drop(columns="dev_alignment")}).data
+    assert len(empty.x) == 0
 
 
 def test_every_pair_stands_in_its_gold_band():
@@ -46,6 +57,12 @@ def test_every_pair_stands_in_its_gold_band():
     scores = pd.DataFrame({"suite": "s", "gold": gold, "predicted": gold / 5})
     (violin,) = cosine_by_gold({"m": scores}, "s").data
     assert list(violin.x) == ["0 to 1", "0 to 1", "1 to 2", "2 to 3", "4 to 5", "4 to 5"]
+
+
+def test_bands_are_common_to_all_models_and_end_at_whole_numbers():
+    wide, narrow = (pd.DataFrame({"suite": "s", "gold": gold, "predicted": 0.5}) for gold in ([0.2, 4.8], [2.2, 2.4]))
+    figure = cosine_by_gold({"wide": wide, "narrow": narrow}, "s")
+    assert [list(violin.x) for violin in figure.data] == [["0 to 1", "4 to 5"], ["2 to 3", "2 to 3"]]
 
 
 def test_an_unknown_suite_is_refused_with_what_there_is():
@@ -56,9 +73,12 @@ def test_an_unknown_suite_is_refused_with_what_there_is():
 
 def test_a_sweep_draws_each_column_over_its_setting_in_order():
     table = pd.DataFrame({"scale": [40.0, 1.0], "dev": [0.5, 0.25], "test": [0.4, 0.2]})
-    dev, test = setting_sweep(table, "scale", label="lambda").data
-    assert (list(dev.x), list(dev.y)) == (["40.0", "1.0"], [50.0, 25.0])
+    figure = setting_sweep(table, "scale", label="lambda", paper=1)
+    dev, test = figure.data
+    assert (list(dev.x), list(dev.y)) == (["40", "1"], [50.0, 25.0])
     assert list(test.y) == [40.0, 20.0]
+    assert [line.x0 for line in figure.layout.shapes] == [1], "the paper's value is marked at its place"
+    assert not setting_sweep(table, "scale", paper=20).layout.shapes
     with pytest.raises(ValueError, match="no column 'tau'; its columns are scale, dev, test"):
         setting_sweep(table, "tau")
 
@@ -66,3 +86,11 @@ def test_a_sweep_draws_each_column_over_its_setting_in_order():
 def test_observations_are_not_drawn_as_loss_terms(history: pd.DataFrame):
     names = {trace.name for trace in training_curve({"m": history.assign(observed_share=0.5)}, terms=True).data}
     assert names == {"m: dev", "m: kept", "m: info_nce"}
+
+
+def test_maps_share_one_scale_that_holds_every_cosine():
+    maps = {"a": np.array([[1.0, 0.5], [0.5, 1.0]]), "b": np.array([[1.0, -0.25], [-0.25, 1.0]])}
+    figure = cosine_maps(maps, ["anchor", "phrase"])
+    assert [panel.z.tolist() for panel in figure.data] == [values.tolist() for values in maps.values()]
+    assert list(figure.data[0].y) == ["A: anchor", "B: phrase"]
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (-0.25, 1)

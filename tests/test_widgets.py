@@ -66,7 +66,7 @@ def test_the_number_goes_through_the_list_and_follows_it(explorer: RankingExplor
 def test_search_keeps_the_queries_with_these_words_whatever_their_case(explorer: RankingExplorer):
     explorer.search.value = " CAT"
     assert sorted(value for _, value in explorer.query.options) == ["q0", "q3"]
-    assert "2 of 4 queries" in explorer.status.value
+    assert "2 of 4 queries; before each: 1 - tau-b" in explorer.status.value
     assert explorer.query.value in ("q0", "q3")
 
 
@@ -98,11 +98,22 @@ def test_order_and_labels_reorder_the_list(explorer: RankingExplorer):
     assert [text.split()[0] for text, _ in explorer.query.options] != by_one
 
 
+def test_of_many_labels_two_can_be_shown_alone(tmp_path: Path):
+    explorer = RankingExplorer({name: table(seed) for seed, name in enumerate(["one", "two", "three"])})
+    assert all(f">{name}</th>" in explorer.table.value for name in ("one", "two", "three"))
+    explorer.show.value = "a and b"
+    explorer.second.value = "two"
+    assert ">two</th>" in explorer.table.value
+    assert ">three</th>" not in explorer.table.value
+    assert "three" not in explorer.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(drawn(explorer)["layout"]["xaxis"]["tickvals"]) == 3, "gold, one and two"
+
+
 def test_the_second_label_of_one_model_is_not_offered():
     one = RankingExplorer({"one": table(1)})
     assert [value for _, value in one.order.options] == ["data", "worst"]
-    suite, _, _, second = one.widget.children[:4]
-    assert [row.layout.display for row in (suite, second)] == ["none", "none"]
+    suite, _, _, second, show = one.widget.children[:5]
+    assert [row.layout.display for row in (suite, second, show)] == ["none"] * 3
     assert "target 0" in one.table.value
 
 

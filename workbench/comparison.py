@@ -53,7 +53,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
             rows.append(facts | {name: found.get(name) for name in _VALUES})
     if others and not rows:
         raise ValueError(f"no finished run was scored on {suite!r}; they were scored on {', '.join(sorted(others))}")
-    table = pd.DataFrame(rows, columns=["digest", *_FACTS[1:], *_VALUES])
+    table = pd.DataFrame(rows, columns=["digest", "profile", "changed", *_FACTS[1:], *_VALUES])
     table = table.astype(dict.fromkeys(_VALUES, float))
     table.insert(0, "label", _labels(table))
     return table.sort_values(["label", "seed"], ignore_index=True).loc[:, [*_FACTS, *_VALUES]]
@@ -103,7 +103,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     Args:
         runs: As `finished_runs` gives them.
         suite: On which pairs.
-        baseline: A label; "": the first.
+        baseline: A label; "": the first SimCSE, from which every method here starts, else the first of all.
         samples: Of the bootstrap and of the permutations.
 
     Returns:
@@ -117,7 +117,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     if runs.empty:
         return pd.DataFrame(columns=columns)
     known = list(dict.fromkeys(runs["label"]))
-    name = baseline or known[0]
+    name = baseline or next((label for label in known if label.startswith("simcse")), known[0])
     if name not in known:
         raise ValueError(f"no runs {name!r}; there are {', '.join(known)}")
     base = runs.loc[runs["label"] == name].set_index("seed")["path"].to_dict()
@@ -221,11 +221,12 @@ def rankings_of_runs(
 
 def _labels(table: pd.DataFrame) -> list[str]:
     """The method where it was run with one setting; else with what differs, and the digest where that says nothing."""
-    settings = table.drop_duplicates("digest")
-    several = settings["method"].duplicated(keep=False)
-    names = dict(zip(settings["digest"], settings["method"], strict=True))
-    for row in settings.loc[several].to_dict("records"):
-        names[row["digest"]] = f"{row['method']} ({row['settings']})"
+    names = {}
+    for method, runs in table.drop_duplicates("digest").groupby("method"):
+        shown = "changed" if len(set(runs["profile"])) == 1 else "settings"
+        differs = dict(zip(runs["digest"], runs[shown], strict=True))
+        named = {digest: f"{method} ({text})" if text else str(method) for digest, text in differs.items()}
+        names |= named if len(runs) > 1 else dict.fromkeys(named, str(method))
     values = list(names.values())
     unique = {digest: name if values.count(name) == 1 else f"{name} {digest}" for digest, name in names.items()}
     return [unique[digest] for digest in table["digest"]]

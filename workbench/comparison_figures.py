@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from workbench.figures import COLOURS
 from workbench.query_view import QueryView, line_colours
 
-_MARGIN = {"l": 60, "r": 40, "t": 60, "b": 50}
+_MARGIN = {"l": 60, "r": 40, "t": 80, "b": 50}
 
 
 def rank_slopes(view: QueryView) -> go.Figure:
@@ -40,11 +40,17 @@ def rank_slopes(view: QueryView) -> go.Figure:
         "template": "simple_white",
         "title": "Rank by gold and by each model",
         "showlegend": False,
-        "width": max(480, 170 * len(columns)),
+        "width": max(480, min(170 * len(columns), 960)),  # as wide as a notebook is
         "height": 140 + 34 * count,
         "margin": _MARGIN,
         "annotations": letters,
-        "xaxis": {"side": "top", "type": "category", "range": [-0.3, len(columns) - 0.7]},
+        "xaxis": {
+            "side": "top",
+            "type": "category",
+            "range": [-0.3, len(columns) - 0.7],
+            "tickvals": list(columns),
+            "ticktext": ["<br>".join(map(escape, textwrap.wrap(name, 16))) for name in columns],
+        },
         "yaxis": {"title": "rank", "range": [count + 0.5, 0.5], "dtick": 1 if count < 25 else 5},
     }
     return go.Figure(traces, layout)
@@ -78,7 +84,7 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
         )
     figure.update_layout(
         template="simple_white",
-        title=f"Spearman on {suite}, a dot a seed, interval over pairs",
+        title=f"Spearman on {suite}: a dot a seed, its 95% interval over pairs",
         showlegend=False,
         width=760,
         height=150 + 60 * len(labels),
@@ -120,8 +126,8 @@ def part_scores(parts: pd.DataFrame) -> go.Figure:
     figure.update_layout(
         template="simple_white",
         title="Spearman by suite and subset, mean over seeds ± one standard deviation",
-        width=760,
-        height=170 + 50 * len(names),
+        width=860,
+        height=max(170 + 50 * len(names), 140 + 22 * len(labels)),  # room for the rows, and for the legend beside them
         margin={**_MARGIN, "l": 40},
         xaxis={"title": "Spearman x 100"},
         yaxis={
@@ -130,7 +136,6 @@ def part_scores(parts: pd.DataFrame) -> go.Figure:
             "range": [len(names) - 0.5, -0.5],
             "automargin": True,
         },
-        legend={"orientation": "h", "y": -0.2 if len(names) > 3 else -0.4},
     )
     return figure
 

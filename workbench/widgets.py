@@ -26,8 +26,9 @@ _PAGE = """<!DOCTYPE html>
 class RankingExplorer:
     """Chooses a query and shows its targets with gold and the rank under each label: table, slope chart, KCC, NDCG.
 
-    Queries can be searched by their text and ordered by `ORDERS`. All of it works by keyboard: the buttons by the space
-    bar, the number of the query by the arrow keys. (JupyterLab takes the arrow keys from lists, for its own cells.)
+    Queries can be searched by their text and ordered by `ORDERS`; of many labels, two can be shown alone. All of it
+    works by keyboard: the buttons by the space bar, the number of the query by the arrow keys. (JupyterLab takes the
+    arrow keys from lists, for its own cells.)
     Where no kernel runs, or the notebook is not trusted, the first queries of the list stand as plain HTML.
     """
 
@@ -42,23 +43,23 @@ class RankingExplorer:
         first = suites[0] if suite is None else suite
         self._tables = of_suite(self._all, first)
         self._queries = pd.DataFrame()
-        self._shown: tuple[Any, Any] | None = None
+        self._shown: tuple[Any, ...] | None = None
         self._offering = False
-        self.suite, self.order, self.first, self.second = (_buttons() for _ in range(4))
+        self.suite, self.order, self.first, self.second, self.show = (_buttons() for _ in range(5))
         _offer(self.suite, suites, suites, first)
         self.search = ipywidgets.Text(placeholder="words of the query", description="search")
         self.number = ipywidgets.BoundedIntText(description="number", min=1, layout={"width": "11em"})
         self.query = ipywidgets.Select(description="query", rows=6, layout={"width": "98%"})
         self.status, self.table, self.chart = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
-        names = {"suite": self.suite, "order": self.order, "a": self.first, "b": self.second}
+        names = {"suite": self.suite, "order": self.order, "a": self.first, "b": self.second, "show": self.show}
         choice = [ipywidgets.HBox([_name(text), control]) for text, control in names.items()]
         choice[0].layout.display = None if len(suites) > 1 else "none"
-        self._second_row = choice[3]
+        self._second_row, self._show_row = choice[3:]
         walk = ipywidgets.HBox([self.search, self.number, self.status])
         self.widget = ipywidgets.VBox([*choice, walk, self.query, self.table, self.chart])
         self._suite_chosen(None)
         self.suite.observe(self._suite_chosen, "value")
-        for control in (self.search, self.order, self.first, self.second):
+        for control in (self.search, self.order, self.first, self.second, self.show):
             control.observe(lambda _: self._list_queries(), "value")
         self.number.observe(lambda change: setattr(self.query, "index", change["new"] - 1), "value")
         self.query.observe(lambda _: self._show(), "value")
@@ -80,7 +81,9 @@ class RankingExplorer:
         _offer(self.order, [(ORDERS[name][0], name) for name in names], names, "disagreement" if several else "worst")
         _offer(self.first, labels, labels, labels[0])
         _offer(self.second, labels, labels, labels[-1])
+        _offer(self.show, ["all", "a and b"], ["all", "a and b"], "all")
         self._second_row.layout.display = None if several else "none"
+        self._show_row.layout.display = None if len(labels) > 2 else "none"
 
     def _list_queries(self) -> None:
         """Fills the list of queries by order and search, and shows its first."""
@@ -98,26 +101,33 @@ class RankingExplorer:
         absent = [label for label in self._all if label not in self._tables]
         without = f"; not ranked here: {', '.join(absent)}" if absent else ""
         none = "" if rows else f"; no query has the words {self.search.value!r}"
-        text = escape(f"{len(rows)} of {len(found)} queries{without}{none}")
+        number = "" if order == "data" else f"; before each: {ORDERS[order][1].split(',')[0]}"
+        text = escape(f"{len(rows)} of {len(found)} queries{number}{without}{none}")
         self.status.value = f'<span role="status" aria-live="polite">{text}</span>'
 
     def _show(self) -> None:
         """Draws the chosen query, unless it is the one that is drawn."""
         if self.query.index is not None:
             self.number.value = self.query.index + 1
-        chosen = (self.suite.value, self.query.value) if self.query.value is not None else None
+        shown = self._shown_tables()
+        chosen = (self.suite.value, self.query.value, *shown) if self.query.value is not None else None
         if chosen == self._shown:
             return
         self._shown = chosen
         if chosen is None:
             self.table.value, self.chart.outputs = "", ()
             return
-        view = query_view(self._tables, chosen[1], suite=chosen[0])
+        view = query_view(shown, str(self.query.value), suite=str(self.suite.value))
         self.table.value = view_html(view, chart=False)
         # The whole output at once: clearing and displaying are two messages, which flicker and may come in between.
         figure = {"application/vnd.plotly.v1+json": rank_slopes(view).to_plotly_json()}
         data = figure | {"text/html": slope_image(view), "text/plain": "slope chart"}
         self.chart.outputs = ({"output_type": "display_data", "data": data, "metadata": {}},)
+
+    def _shown_tables(self) -> dict[str, pd.DataFrame]:
+        """Every label, or only a and b."""
+        chosen = {str(self.first.value), str(self.second.value)} if self.show.value == "a and b" else set(self._tables)
+        return {label: table for label, table in self._tables.items() if label in chosen}
 
     def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
         """Writes the queries of the list, as it is ordered and searched now, with their charts as one page.
@@ -133,14 +143,15 @@ class RankingExplorer:
         if self._queries.empty:
             raise ValueError(f"no query to write: none has the words {self.search.value!r}; clear the search")
         target = Path(path).expanduser()
-        title = escape(f"Rankings of {self.suite.value}: {', '.join(self._tables)}")
+        title = escape(f"Rankings of {self.suite.value}: {', '.join(self._shown_tables())}")
         page = _PAGE.format(title=title, body=self._static(list(self._queries["query_id"])[:limit]))
         with explained(target.parent), replacing(target) as file:
             file.write(page)
         return target
 
     def _static(self, query_ids: list[str]) -> str:
-        views = (query_view(self._tables, query_id, suite=self.suite.value) for query_id in query_ids)
+        shown = self._shown_tables()
+        views = (query_view(shown, query_id, suite=self.suite.value) for query_id in query_ids)
         return "\n<hr>\n".join(view_html(view, chart=True) for view in views)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
