@@ -1,5 +1,6 @@
 """Documents keep their word: commands resolve, named functions and files exist."""
 
+import csv
 import importlib
 import re
 import shlex
@@ -46,6 +47,24 @@ def test_every_command_of_the_documents_resolves(command: str):
     known = set(dataset_names())
     for name in (config.train, config.dev, *config.suites):
         assert name in known, f"{command}: no data set {name!r}"
+
+
+@pytest.mark.parametrize(
+    ("paper", "tables", "tasks"),
+    [("rankcse", ("2", "4", "5"), {"average"}), ("compcse", ("1", "2", "3", "4", "5", "6"), {"average", "STS-B dev"})],
+)
+def test_every_published_value_of_a_method_has_its_command(paper: str, tables: tuple[str, ...], tasks: set[str]):
+    name = {"rankcse": "RankCSE", "compcse": "CompCSE"}[paper]
+    with (PROJECT / "data" / "published" / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] in [f"{name} table {number}" for number in tables]]
+    own = [row for row in rows if row["task"] in tasks and (row["method"].startswith(name) or row["task"] != "average")]
+    lines = (PROJECT / "docs" / "reproducing.md").read_text(encoding="utf-8").splitlines()
+    expected = {line.split(" | ")[3] for line in lines if f"| `workbench run {paper} " in line}
+    # A command a value: at most the dev value stands beside a test value.
+    alone = {value for cell in expected if (value := re.fullmatch(r"([\d.]+)?(?:, )?(?:dev ([\d.]+))?", cell))}
+    missing = [row for row in own if row["value"] not in {text for value in alone for text in value.groups()}]
+    assert len(own) > 20
+    assert not missing
 
 
 @pytest.mark.parametrize(
