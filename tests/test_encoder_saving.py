@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from sentence_transformers import SentenceTransformer
 from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences
 from torch.nn import functional
@@ -52,6 +52,14 @@ def test_three_readers_give_one_embedding(checkpoint: Path, tmp_path: Path, pool
         mask = tokens["attention_mask"].unsqueeze(-1)
         expected = states[:, 0] if pooling == "cls" else (states * mask).sum(1) / mask.sum(1)
         assert_close(theirs, expected, **TOLERANCE)
+
+
+def test_no_reader_finds_weights_missing(checkpoint: Path, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    _, folder = saved(checkpoint, tmp_path / "encoder")
+    _, report = AutoModel.from_pretrained(folder, output_loading_info=True)
+    assert not any(report.values())
+    SentenceTransformer(str(folder), device="cpu")
+    assert "MISSING" not in "".join(capfd.readouterr())
 
 
 def test_a_pooling_that_sentence_transformers_lacks_is_refused_by_it_not_replaced(
@@ -154,13 +162,15 @@ def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
     before = {path.name: path.read_bytes() for path in folder.glob("*.json")}
     encoder = Encoder.from_pretrained(checkpoint, "cls")
 
-    def full_disk(*_: object) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    for full in (OSError(errno.ENOSPC, "No space left on device"), SafetensorError("No space left on device")):
 
-    with monkeypatch.context() as patch:
-        patch.setattr(saving, "model_card", full_disk)
-        with pytest.raises(EncoderError, match="No space left on device; free space"):
-            encoder.save(folder)
+        def full_disk(*_: object, full: Exception = full) -> str:
+            raise full
+
+        with monkeypatch.context() as patch:
+            patch.setattr(saving, "model_card", full_disk)
+            with pytest.raises(EncoderError, match="No space left on device; free space"):
+                encoder.save(folder)
     assert {path.name: path.read_bytes() for path in folder.glob("*.json")} == before
     assert [path.name for path in tmp_path.iterdir()] == ["encoder"]  # nothing half-written stays
     encoder.save(folder)

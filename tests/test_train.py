@@ -108,7 +108,7 @@ def test_a_finished_run_is_not_trained_again(tiny_encoder: Path, sentences: Sent
     fit(method, sentences, dev, run=run)
     assert (run.path / "history.csv").stat().st_mtime_ns == stamp
     kept = load_file(run.path / "encoder" / "model.safetensors")
-    assert all(torch.equal(method.encoder.backbone.state_dict()[name], value) for name, value in kept.items())
+    assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
 
 
 def test_a_run_killed_after_its_last_step_takes_no_further_step(
@@ -309,7 +309,7 @@ def test_a_run_in_two_processes_trains_and_can_be_loaded(tmp_path: Path):
     history = fit(method, load_training(settings), load_dev(settings), run=run)
     assert history["step"].iloc[-1] == 3
     kept = load_file(run.path / "encoder" / "model.safetensors")
-    assert all(torch.equal(method.encoder.backbone.state_dict()[name], value) for name, value in kept.items())
+    assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
 
 
 def test_training_where_nothing_can_be_written_says_so(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import yaml
+from safetensors import SafetensorError
+from torch import Tensor, nn
 
 from workbench.encoder.checkpoint import SETTINGS_FILE, EncoderError, quiet
 from workbench.encoder.pooling import FIRST_LAYER
@@ -36,13 +38,26 @@ def save_encoder(encoder: "Encoder", folder: Path, card: dict[str, Any] | None, 
 def write_checkpoint(encoder: "Encoder", folder: Path, dtype: torch.dtype) -> None:
     """Backbone and tokenizer as transformers keeps them."""
     with quiet():
-        state = {name: tensor.to(dtype) for name, tensor in encoder.backbone.state_dict().items()}
+        state = encoder.backbone.state_dict()
+        state = {name: tensor.to(dtype) for name, tensor in (state | _unused_pooler(encoder.backbone)).items()}
         encoder.backbone.save_pretrained(folder, state_dict=state, max_shard_size="50GB")
         tokenizer_limit, encoder.tokenizer.model_max_length = encoder.tokenizer.model_max_length, encoder.limit
         try:
             encoder.tokenizer.save_pretrained(folder)
         finally:
             encoder.tokenizer.model_max_length = tokenizer_limit
+
+
+def _unused_pooler(backbone: nn.Module) -> dict[str, Tensor]:
+    """The pooler that AutoModel will build and no pooling here reads: the identity under its tanh.
+
+    Without it, transformers would say at each load that weights are missing, and draw them at random.
+    """
+    config: Any = backbone.config
+    with torch.device("meta"):
+        whole = type(backbone)(config).state_dict()
+    missing = {name: tensor.shape for name, tensor in whole.items() if name not in backbone.state_dict()}
+    return {name: torch.eye(*shape) if len(shape) == 2 else torch.zeros(shape) for name, shape in missing.items()}
 
 
 def _write_sentence_transformer(encoder: "Encoder", folder: Path) -> None:
@@ -164,7 +179,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         fresh.chmod(0o755)  # mkdtemp gives 0700; an encoder is read by others too
         yield fresh
         _swap(fresh, target)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise EncoderError(
             f"the encoder cannot be written to {target}: {error}; free space or give another folder"
         ) from error
