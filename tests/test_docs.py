@@ -9,13 +9,24 @@ from pathlib import Path
 import pytest
 
 from workbench.cli import overrides_of
-from workbench.config import CONFIGS
+from workbench.comparison import TASKS
+from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, TrainingConfig
 from workbench.data import dataset_names
 
 PROJECT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*PROJECT.glob("docs/*.md"), PROJECT / "README.md", PROJECT / "data" / "README.md"])
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
-COMMANDS = sorted({" ".join(found.split()) for found in re.findall(r"workbench run [a-z][^`\n|#]*", TEXT)})
+LOOP = re.compile(r"for (\w+) in ([^;`]+); do (workbench run [^;`]+); done")
+
+
+def commands(text: str) -> list[str]:
+    """The commands that stand in a text; of a shell loop each turn, in order."""
+    turns = [c.replace(f"${name}", value) for name, values, c in LOOP.findall(text) for value in values.split()]
+    found = [*turns, *re.findall(r"workbench run [a-z][^`\n|#]*", LOOP.sub("", text))]
+    return [" ".join(command.split()) for command in found]
+
+
+COMMANDS = sorted(set(commands(TEXT)))
 
 
 def parse(command: str) -> dict:
@@ -38,12 +49,15 @@ def test_there_are_commands_for_every_method():
     assert {parse(command)["method"] for command in COMMANDS} == set(CONFIGS)
 
 
+def resolved(command: str) -> TrainingConfig:
+    parsed = parse(command)
+    seed = 0 if "N" in parsed["seed"] else int(parsed["seed"])
+    return CONFIGS[parsed["method"]].from_parameters(parsed["profile"], seed, overrides_of(parsed["set"]))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_documents_resolves(command: str):
-    parsed = parse(command)
-    config = CONFIGS[parsed["method"]].from_parameters(
-        parsed["profile"], 0 if "N" in parsed["seed"] else int(parsed["seed"]), overrides_of(parsed["set"])
-    )
+    config = resolved(command)
     known = set(dataset_names())
     for name in (config.train, config.dev, *config.suites):
         assert name in known, f"{command}: no data set {name!r}"
@@ -65,6 +79,52 @@ def test_every_published_value_of_a_method_has_its_command(paper: str, tables: t
     missing = [row for row in own if row["value"] not in {text for value in alone for text in value.groups()}]
     assert len(own) > 20
     assert not missing
+
+
+BACKBONES = {"bert-base-uncased": "BERT-base", "bert-large-uncased": "BERT-large", "bert-base-chinese": "BERT-base"}
+BACKBONES |= {"roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large"}
+BACKBONES |= {"hfl/chinese-roberta-wwm-ext": "RoBERTa-base"}
+
+
+def published_name(config: CoSENTConfig, table: str) -> str:
+    """What the published tables call a run of these settings."""
+    if config.model == "interaction":
+        return {"cosent": "interaction CoSENT", "cross_entropy": "interaction CE"}[config.objective]
+    transfer = "nli" in config.train and config.suites != ["allnli-test"]
+    pooling = {"mean": "Mean", "cls": "CLS", "max": "Max", "first_last": "first-last"}[config.pooling]
+    if table in ("VIII", "IX"):
+        return f"CoSENT{'-NLI' if transfer else ''} {pooling}"
+    if transfer:
+        return {"cosent": "CoSENT-NLI", "softmax": "SBERT-NLI"}[config.objective]
+    contrastive = f"SBERT contrastive epsilon={config.epsilon:g}"
+    names = {"cosent": "CoSENT", "mse": "SBERT MSE", "softmax": "SBERT softmax", "contrastive": contrastive}
+    return names[config.objective]
+
+
+def test_every_command_of_cosent_means_the_published_value_beside_it():
+    with (PROJECT / "data" / "published" / "cosent.csv").open(encoding="utf-8", newline="") as file:
+        rows = [(r["table"].split()[-1], r["model"], r["method"], r["task"], r["value"]) for r in csv.DictReader(file)]
+    published = {row[:4]: row[4] for row in rows}
+    named = set()
+    for line in (PROJECT / "docs" / "reproducing.md").read_text(encoding="utf-8").splitlines():
+        found = re.search(r"\(table ([IVX]+).*workbench run cosent", line)
+        if found is None:
+            continue
+        _, command, _, expected, *_ = line.split(" | ")
+        runs = [config for turn in commands(command) if isinstance(config := resolved(turn), CoSENTConfig)]
+        keys = [
+            (found[1], BACKBONES[config.encoder], published_name(config, found[1]), task)
+            for config in runs
+            for task in (["average"] if config.suites == SEVEN_STS else [TASKS[suite] for suite in config.suites])
+        ]
+        assert [published[key] for key in keys] == expected.split(" / "), line
+        named |= set(keys)
+    # Of table III the averages; of others the values, not their averages; table V is of tasks that are not built, and
+    # mean pooling in VIII is IV again. What the paper quotes has no command.
+    trained = {key for key in published if key[2].startswith(("CoSENT", "SBERT", "interaction")) and key[0] != "V"}
+    trained = {key for key in trained if (key[3] == "average") == (key[0] == "III") and key[2] != "CoSENT Mean"}
+    assert len(trained) > 200
+    assert trained <= named
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ TASKS = {
     **{f"sts{year}-test": f"STS{year}" for year in range(12, 17)},
     **{"stsb-test": "STS-B", "sick-test": "SICK-R", "paws-test": "PAWS", "mrpc-test": "MRPC"},
     **{"zh-lcqmc-test": "LCQMC", "zh-bq-test": "BQ", "zh-atec-test": "ATEC", "zh-pawsx-test": "PAWSX"},
-    "zh-stsb-test": "Chinese STS-B",
+    **{"zh-stsb-test": "Chinese STS-B", "allnli-test": "NLI"},
 }
 AVERAGE = "average"
 
