@@ -1,5 +1,6 @@
 """CompCSE: the loss from its equation, every ablation of the paper, and what cannot be composed."""
 
+import hashlib
 import math
 from pathlib import Path
 
@@ -260,6 +261,7 @@ def test_spans_of_the_user_are_trained_on(wide_encoder: Path, tmp_path: Path, mo
     monkeypatch.undo()  # the notebook of a headless run is executed elsewhere
     method.prepare(named(CLAUSES))
     assert method.examples(named(CLAUSES)) == 5
+    assert method.inputs() == {"spans": (f"file {path}", hashlib.sha256(path.read_bytes()).hexdigest())}
     path.write_text("row\tleft\tright\n7\tthe cat\ta bird\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: row is '7'"):
         method.prepare(named(CLAUSES))

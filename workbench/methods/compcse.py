@@ -1,7 +1,9 @@
 """CompCSE (Chanchani and Huang 2023): a sentence's positive is composed of the vectors of its own parts."""
 
+import hashlib
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +66,12 @@ class CompCSE(Method):
             raise ValueError(f"{data.name}: {self.counts}; CompCSE needs at least 2 texts, for there to be negatives")
         _LOG.info("CompCSE trains on %s", ", ".join(f"{count} {name}" for name, count in self.counts.items()))
         self.rows = TokenRows.gather(self._token_chunks(sentences, subsampled))
+
+    def inputs(self) -> dict[str, tuple[str, str]]:
+        spans = self.config.spans
+        return (
+            {} if spans is None else {"spans": (f"file {spans}", hashlib.sha256(Path(spans).read_bytes()).hexdigest())}
+        )
 
     def examples(self, data: Sentences) -> int:
         return len(self.rows.lengths) // (1 + self.config.parts)

@@ -61,6 +61,10 @@ class Method(nn.Module):
         """How many examples the prepared set makes; an epoch passes each once, and `collate` gets their numbers."""
         return len(data)
 
+    def inputs(self) -> dict[str, tuple[str, str]]:
+        """What `prepare` read besides the training set: role -> source and sha256; a resumed run refuses others."""
+        return {}
+
     def collate(self, rows: Sequence[int]) -> Batch:
         """The batch of these rows of the prepared training set, on the CPU."""
         raise NotImplementedError

@@ -26,6 +26,7 @@ from workbench.methods.protocol import (
     TokenizedSentences,
     require_plain_sentences,
     stack_views,
+    weights_checksum,
 )
 from workbench.teachers import Teacher, load_teacher
 
@@ -46,6 +47,7 @@ class RankCSE(Method):
         read = config.info_nce or config.lists_after_mlp
         self.head = MLPHead(self.encoder.width) if config.mlp and read else None
         self.teachers: list[np.ndarray] = []
+        self._read: dict[str, tuple[str, str]] = {}
 
     def prepare(self, data: Any) -> None:
         """Tokenises the sentences and embeds them with every teacher, each once, from the cache where it can.
@@ -55,10 +57,16 @@ class RankCSE(Method):
         require_plain_sentences(self, data)
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; RankCSE needs at least 2, for there to be a list")
-        names = self.config.teachers if self.config.gamma else []
-        # A teacher is let go once the sentences are embedded: that is all that training needs of it.
-        self.teachers = [self.load_teacher(name).embeddings(data.sentences, folder=self.config.cache) for name in names]
+        self.teachers, self._read = [], {}
+        for name in self.config.teachers if self.config.gamma else []:
+            # A teacher is let go once the sentences are embedded: that is all that training needs of it.
+            teacher = self.load_teacher(name)
+            self._read[f"teacher {name}"] = (teacher.encoder.source, weights_checksum(teacher.encoder))
+            self.teachers.append(teacher.embeddings(data.sentences, folder=self.config.cache))
         self.tokens = TokenizedSentences(self.encoder, data.sentences)
+
+    def inputs(self) -> dict[str, tuple[str, str]]:
+        return self._read
 
     def load_teacher(self, name: str) -> Teacher:
         """The teacher called `name` as the settings want it read."""
