@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from workbench.data import (
@@ -250,6 +251,15 @@ def test_check_says_what_is_here_and_what_only_the_hub_has(monkeypatch: pytest.M
     table = check(["world-dev", "sts12-test", "nli-triples"]).set_index("name")
     assert table["found"].to_dict() == {"world-dev": "bundled", "sts12-test": "hub", "nli-triples": "missing"}
     assert "WORKBENCH_DATA" in table.loc["nli-triples", "problem"]
+
+
+def test_the_list_and_the_check_are_of_the_same_sets_with_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    table = check()
+    listed = pd.DataFrame([describe(name) for name in dataset_names()])
+    assert table["name"].tolist() == listed["name"].tolist()
+    assert table["kind"].tolist() == listed["kind"].tolist()
+    assert table["rows"].astype(object).fillna("").astype(str).tolist() == listed["rows"].tolist()
 
 
 def test_loading_brings_in_neither_torch_nor_the_hubs_library() -> None:

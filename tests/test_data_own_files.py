@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.data import DataError, load_pairs, load_sentences, load_suites, load_training
+from workbench.data import DataError, check, load_pairs, load_sentences, load_suites, load_training
+from workbench.data.inventory import unusable
 
 
 def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:
@@ -23,6 +24,21 @@ def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:
     assert type(load_training(SimpleNamespace(train=str(pairs)))).__name__ == "Pairs"
     assert type(load_training(SimpleNamespace(train=str(text)))).__name__ == "Sentences"
     assert list(load_suites(SimpleNamespace(suites=[str(pairs)]))) == ["mine"]
+
+
+def test_files_of_the_users_own_are_checked_like_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.txt").write_text("one\ntwo\nthree\n")
+    Path("t.tsv").write_text("sent0\tsent1\thard_neg\na\tb\tc\n")
+    Path("bad.tsv").write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
+    table = check(["s.txt", "t.tsv", "bad.tsv", "world-dev"]).set_index("name")
+    assert table["kind"].tolist() == ["sentences", "triples", "pairs", "pairs"]
+    assert table["found"].tolist() == ["own file"] * 3 + ["bundled"]
+    assert table.loc[["s.txt", "t.tsv"], "rows"].tolist() == [3, 1]
+    assert list(unusable(table.reset_index())) == ["bad.tsv"]
+    assert "bad.tsv, line 2: score is 'much'" in table.loc["bad.tsv", "problem"]
+    with pytest.raises(DataError, match="no such file"):
+        check(["absent.tsv"])
 
 
 @pytest.mark.parametrize(

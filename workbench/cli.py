@@ -102,16 +102,14 @@ def list_data(
 
 @data_app.command("check")
 def check_data(
-    names: Annotated[list[str] | None, typer.Argument(help="Sets to check; all when none is given.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Sets, or files of your own; none: every set.")] = None,
 ) -> None:
     """Read sets whole and say what is wrong with them. Exit code 1 when a named set cannot be used."""
-    from workbench.data import check
+    from workbench.data.inventory import check, unusable
 
     table = check(names)
-    print(table.to_string(index=False, na_rep="", justify="left"))
-    # A set that only the hub has is not asked for; one with rows was read whole, whatever there is to say about it.
-    unusable = (table["problem"] != "") & (table["rows"] == 0)
-    if names and unusable.any():
+    print(table.astype({"rows": object}).fillna("").to_string(index=False, justify="left"))
+    if names and len(unusable(table)):
         raise typer.Exit(1)
 
 

@@ -8,11 +8,11 @@ import pandas as pd
 from workbench.data.catalogue import CATALOGUE, find
 from workbench.data.entry import DataSet
 from workbench.data.format import DataError, describe_file, read_manifest, write_manifest, write_table
-from workbench.data.loading import load_labelled, load_pairs, load_sentences, load_triples
-from workbench.data.sources import located, read_hub, rows_note
+from workbench.data.loading import kind_of, load_labelled, load_pairs, load_sentences, load_triples, own_file
+from workbench.data.sources import local_root, located, read_hub, rows_note
 
 LOADERS = {"sentences": load_sentences, "pairs": load_pairs, "triples": load_triples, "labelled": load_labelled}
-CHECK_COLUMNS = ["name", "found", "file", "rows", "sha256", "problem"]
+CHECK_COLUMNS = ["name", "kind", "found", "file", "rows", "sha256", "problem"]
 
 
 def describe(name: str) -> dict[str, str]:
@@ -23,7 +23,7 @@ def describe(name: str) -> dict[str, str]:
         "name": entry.name,
         "kind": entry.kind,
         "title": entry.title,
-        "rows": str(entry.rows or ""),
+        "rows": str(_published_rows(entry) or ""),
         "scale": "{:g} to {:g}".format(*entry.scale) if entry.scale else "",
         "columns": ", ".join(entry.roles.values()),
         "source": "bundled" if entry.bundled else "local or hub" if hub else "local",
@@ -37,36 +37,60 @@ def describe(name: str) -> dict[str, str]:
 def check(names: Iterable[str] | None = None) -> pd.DataFrame:
     """One row a set: where it is, its rows, whether its sha256 is the manifest's, and what is wrong with it.
 
-    found: "bundled", "local", "hub" (not on this machine; not asked, so nothing is downloaded) or "missing".
+    names: of the catalogue, or paths of files of the user's own; None: the whole catalogue.
+    found: "bundled", "local", "own file", "hub" (not on this machine; nothing is downloaded) or "missing".
+    rows: those that were read; of a set that is not here those that `describe` gives.
     sha256: "ok", "differs", or "" where no manifest lists the file.  problem: "" when it loads.
     """
-    rows = [_checked(find(name)) for name in (CATALOGUE if names is None else names)]
-    return pd.DataFrame(rows, columns=CHECK_COLUMNS)
+    rows = [_checked(name) for name in (CATALOGUE if names is None else names)]
+    return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype({"rows": "Int64"})
 
 
-def _checked(entry: DataSet) -> dict[str, object]:
-    row: dict[str, object] = {"name": entry.name, "found": "", "file": ", ".join(entry.files), "rows": 0}
+def unusable(table: pd.DataFrame) -> dict[str, str]:
+    """name -> problem of the sets in a table of `check` that cannot be loaded."""
+    broken = (table["problem"] != "") & (table["rows"].isna() | (table["found"] == "missing"))
+    return dict(zip(table["name"][broken], table["problem"][broken], strict=True))
+
+
+def _checked(name: str) -> dict[str, object]:
+    path = own_file(name)
+    entry = find(name) if path is None else None
+    row: dict[str, object] = {"name": name, "kind": "", "found": "", "file": name, "rows": None}
     row |= {"sha256": "", "problem": ""}
     try:
-        found = located(entry)
-        if found is None:
-            row["found"] = "hub" if entry.hub else "missing"
-            row["rows"] = (entry.hub.rows if entry.hub else None) or 0
-            row["file"] = entry.hub.repo if entry.hub else row["file"]
-            if not entry.hub:
-                row["problem"] = "only a local data root has it: set WORKBENCH_DATA"
-            return row
-        row["found"], root, files = found
-        listed = read_manifest(root)
-        loaded = LOADERS[entry.kind](entry.name)
-        row["rows"] = len(loaded)
-        row["sha256"] = "ok" if all("sha256_uncompressed" in listed.get(file, {}) for file in files) else ""
-        row["problem"] = rows_note(entry, len(loaded)).strip(" ()")
+        if entry is None:
+            row["found"] = "own file"
+        else:
+            row |= {"kind": entry.kind, "file": ", ".join(entry.files)}
+            found = located(entry)
+            if found is None:
+                return row | _elsewhere(entry)
+            row["found"], root, files = found
+            listed = read_manifest(root)
+            row["sha256"] = "ok" if all("sha256_uncompressed" in listed.get(file, {}) for file in files) else ""
+        row["kind"] = kind = kind_of(name)
+        row["rows"] = rows = len(LOADERS[kind](name))
+        row["problem"] = rows_note(entry, rows).strip(" ()") if entry else ""
     except DataError as error:
-        row["found"] = row["found"] or "damaged"
+        row |= {"found": row["found"] or "damaged", "problem": str(error)}
         row["sha256"] = "differs" if "sha256" in str(error) else ""
-        row["problem"] = str(error)
     return row
+
+
+def _elsewhere(entry: DataSet) -> dict[str, object]:
+    """What is known of a set that is not on this machine."""
+    known: dict[str, object] = {"rows": _published_rows(entry)}
+    if entry.hub:
+        return known | {"found": "hub", "file": entry.hub.repo}
+    return known | {"found": "missing", "problem": "only a local data root has it: set WORKBENCH_DATA"}
+
+
+def _published_rows(entry: DataSet) -> int | None:
+    """Of what serves the set here: the hub may cut it otherwise, or keep rows without gold in it."""
+    root = None if entry.bundled else local_root()
+    here = entry.bundled or (root is not None and (root / entry.files[0]).is_file())
+    on_hub = entry.hub.rows if entry.hub else None
+    return (entry.rows or on_hub) if here else (on_hub or entry.rows)
 
 
 def fetch(name: str, root: str | Path, *, revisions: Mapping[str, str] | None = None) -> Path:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from workbench.data import sets
 from workbench.data.catalogue import CATALOGUE, find
-from workbench.data.entry import DataSet
+from workbench.data.entry import DataSet, Kind
 from workbench.data.format import DataError, Table, parse_table, read_content, read_lines
 from workbench.data.sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.data.sources import check_revisions, read
@@ -88,9 +88,8 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
     The sample is drawn with a fixed seed, not the run's: runs of several seeds train on the same rows.
     """
     revisions = _of_data(config)
-    path = own_file(config.train)
-    kind = _own_kind(path) if path else find(config.train, "sentences", "pairs", "triples").kind
     loaders = {"sentences": load_sentences, "pairs": load_pairs, "triples": load_triples}
+    kind = kind_of(config.train, *loaders)
     return sets.sample(
         loaders[kind](config.train, revisions=revisions), getattr(config, "train_limit", None), SAMPLE_SEED
     )
@@ -160,7 +159,11 @@ def _own(
     return DataSet(stem, kind, "your own", (str(path),), "your own", roles, scale=scale), table, f"file {path}"
 
 
-def _own_kind(path: Path) -> Literal["sentences", "pairs", "triples"]:
+def kind_of(name: str, *kinds: str) -> Kind:
+    """What a set of the catalogue (one of `kinds` where given) or a file of the user's own holds; DataError."""
+    path = own_file(name)
+    if path is None:
+        return find(name, *kinds).kind
     if path.name.endswith(LINES):
         return "sentences"
     header = read_content(path).partition(b"\n")[0].decode(errors="replace").rstrip("\r").split("\t")

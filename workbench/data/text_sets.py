@@ -32,6 +32,7 @@ def bundled_sets() -> Iterator[DataSet]:
         ("ladders/ladders.all.tsv.gz",),
         "MIT",
         PAIR,
+        756,
         scale=(0.0, 5.0),
         ids=("query_id",),
         bundled=True,
