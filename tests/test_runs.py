@@ -115,11 +115,69 @@ def test_a_run_that_another_process_works_on_is_refused(tmp_path: Path):
     assert str(run.path) in other.stderr
 
 
+def test_a_run_that_lets_go_can_be_taken_unless_its_training_processes_live_on(tmp_path: Path):
+    run = Run.create(config(), tmp_path)
+    run.release()
+    code = "import sys\nfrom pathlib import Path\nfrom workbench.files import lock_run\n"
+    code += "lock = lock_run(Path(sys.argv[1]), sys.argv[2])\nprint('held', flush=True)\nsys.stdin.read()"
+    for name in (".lock", ".processes.lock"):
+        command = [sys.executable, "-c", code, str(run.path), name]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "held\n"
+            with pytest.raises(RunError, match="another process is working on"):
+                Run.create(config(), tmp_path)
+    Run.create(config(), tmp_path)
+
+
 def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
     Run.create(config(), tmp_path)
     again = Run.create(config(device="cpu"), tmp_path)
     assert again.config.device == "cpu"
-    assert [start["settings"]["device"] for start in again.facts()["earlier_starts"]] == ["auto"]
+    assert "earlier_starts" not in again.facts(), "nothing was computed before"
+    again.record_input("train", "a folder", "0" * 64)
+    third = Run.create(config(), tmp_path)
+    assert [start["settings"]["device"] for start in third.facts()["earlier_starts"]] == ["cpu"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from workbench.encoder import saving
+from workbench.files import replacing
+run, when = Path(sys.argv[1]), sys.argv[2]
+def kill(*_): os.kill(os.getpid(), signal.SIGKILL)
+if when == "table":
+    with replacing(run / "before" / "scores.csv") as file:
+        file.write("half")
+        kill()
+rename = Path.rename
+if when == "swap":
+    Path.rename = lambda self, target: (rename(self, target), kill())
+with saving.replacing(run / "encoder") as fresh:
+    (fresh / "config.json").write_text("new")
+    if when == "encoder":
+        kill()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["table", "encoder", "swap"])
+def test_what_a_kill_left_half_written_is_gone_when_the_run_goes_on(tmp_path: Path, when: str):
+    run = Run.create(config(), tmp_path)
+    for name in ("before", "encoder"):
+        (run.path / name).mkdir()
+    (run.path / "encoder" / "config.json").write_text("old")
+    (run.path / "before" / ".not.ours").touch()
+    run.release()
+    kept = sorted(run.path.rglob("*"))
+    done = subprocess.run([sys.executable, "-c", KILLED, str(run.path), when], check=False)
+    assert done.returncode == -9
+    assert sorted(run.path.rglob("*")) != kept
+    Run.create(config(), tmp_path)
+    locks = {run.path / ".lock", run.path / ".processes.lock"}
+    assert set(run.path.rglob("*")) - locks == set(kept) - locks
+    assert (run.path / "encoder" / "config.json").read_text() == "old"
 
 
 def test_a_finished_run_opens_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -217,3 +275,9 @@ def test_the_shown_table_is_times_hundred():
     table = metrics_table({"a": {"spearman": 0.5, "n": 3}, "b": {"spearman": None, "n": 2}})
     assert table.loc[0, "Spearman"] == 50
     assert pd.isna(table.loc[1, "Spearman"])
+
+
+def test_a_spearman_that_is_undefined_everywhere_is_still_shown(tmp_path: Path):
+    assert metrics_table({"b": {"spearman": None, "n": 2}}).columns.tolist() == ["suite", "pairs", "Spearman"]
+    finish(Run.create(config(), tmp_path), float("nan"))
+    assert list_runs(tmp_path)["s"].dtype == float

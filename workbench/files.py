@@ -3,13 +3,20 @@
 import csv
 import json
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import filelock
 import pandas as pd
+
+# What is being written stands beside its target as .<target>.<eight characters>; a folder that it replaces, as that
+# with .old behind it (tempfile's names, here and in encoder/saving.py).
+_BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
 
 
 class RunError(RuntimeError):
@@ -64,6 +71,31 @@ def replacing(path: Path) -> Iterator[Any]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def sweep(folder: Path) -> None:
+    """Removes what a killed process left half written in `folder`; a folder that it was replacing is put back."""
+    for left in sorted(folder.glob(".*")):
+        found = _BESIDE.fullmatch(left.name)
+        if found is None:
+            continue
+        target = folder / found["target"]
+        if found["old"] and not target.exists():
+            left.rename(target)
+        elif left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def lock_run(path: Path, name: str = ".lock") -> filelock.BaseFileLock:
+    """The lock called `name` of the run in `path`, held; RunError when another process holds it."""
+    lock = filelock.FileLock(path / name, is_singleton=True)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
+    return lock
 
 
 def _umask() -> int:

@@ -1,6 +1,7 @@
 """The directory of one run: what was asked, what happened, what came out."""
 
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ import filelock
 import pandas as pd
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.files import RunError, explained, read_csv, replacing, write_json
+from workbench.files import RunError, explained, lock_run, read_csv, replacing, sweep, write_json
 from workbench.provenance import provenance
 
 
@@ -39,16 +40,20 @@ class Run:
             return cls(path)  # only read from now on, so it may lie where nothing can be written
         with explained(path):
             path.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(path / ".lock", is_singleton=True)
-            try:
-                lock.acquire(timeout=0)
-            except filelock.Timeout:
-                raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
+            lock = lock_run(path)
+            lock_run(path, ".processes.lock").release()  # training processes may outlive the one that started them
+            sweep(path)
+            sweep(path / "before")
             facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
             _begin(path / "config.json", facts | provenance())
         run = cls(path)
         run._lock = lock
         return run
+
+    def release(self) -> None:
+        """Lets another process go on with this run."""
+        if self._lock is not None:
+            self._lock.release()
 
     @property
     def finished(self) -> bool:
@@ -134,10 +139,10 @@ def _begin(file: Path, facts: dict[str, Any]) -> None:
 
     Device, processes and versions may differ from the first start; what they were stays on record.
     """
-    if not file.is_file():
+    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if "inputs" not in known:  # new, or an earlier start that computed nothing
         write_json(file, facts)
         return
-    known = json.loads(file.read_text(encoding="utf-8"))
     before = {name: known.get(name) for name in facts}
     if before != json.loads(json.dumps(facts)):
         write_json(file, known | facts | {"earlier_starts": [*known.get("earlier_starts", []), before]})
@@ -160,7 +165,8 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
             row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], changed["value"], strict=True))
             row["status"] = "finished" if run.finished else "unfinished"
             scored = run.metrics() if run.finished else {}
-            row |= {suite: values.get("spearman") for suite, values in scored.items()}
+            found = {suite: values.get("spearman") for suite, values in scored.items()}
+            row |= {suite: math.nan if value is None else value for suite, value in found.items()}
         except (ValueError, KeyError, TypeError, OSError) as problem:
             # One broken directory must not hide the others.
             row["status"] = f"unreadable: {problem}"
@@ -177,8 +183,10 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     names = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     rows = []
     for suite, values in metrics.items():
-        shown = {label: 100 * value for key, label in names.items() if (value := values.get(key)) is not None}
+        shown = {label: math.nan if (v := values.get(key)) is None else 100 * v for key, label in names.items()}
         rows.append({"suite": suite, "pairs": values.get("n"), **shown, "queries": values.get("queries")})
-    table = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    table = pd.DataFrame(rows)
+    # An undefined Spearman is shown, as nan; what no suite has is left out.
+    table = table.drop(columns=table.columns[table.isna().all()].difference(["Spearman"]))
     whole = [name for name in ("pairs", "queries") if name in table]
     return table.astype(dict.fromkeys(whole, "Int64"))

@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import filelock
 import pandas as pd
 import torch
 import transformers
@@ -27,7 +26,7 @@ from workbench.config import TrainingConfig
 from workbench.data import Pairs, load_dev, load_training
 from workbench.distributed import process_count, process_rank
 from workbench.evaluation import dev_values
-from workbench.files import History, RunError
+from workbench.files import History, RunError, lock_run
 from workbench.methods import METHODS
 from workbench.methods.protocol import Method, seeded_process, weights_checksum
 from workbench.progress import Progress
@@ -49,11 +48,9 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
     an unfinished run goes on from its newest checkpoint, a finished one is not trained again. None: nothing is kept.
     Raises TrainingError when the loss is not finite, ValueError on data that the method cannot train on.
     """
-    if run is not None and process_rank() == 0:
-        run.record_input("train", data.source, data.checksum)
-        if dev is not None:
-            run.record_input("dev", dev.source, dev.checksum)
-        run.record_input("encoder", method.encoder.source, method.starting_weights)
+    sets = {"train": data} if dev is None else {"train": data, "dev": dev}
+    _note(run, {role: (found.source, found.checksum) for role, found in sets.items()})
+    _note(run, {"encoder": (method.encoder.source, method.starting_weights)})
     if run is not None and run.finished:
         _LOG.info("%s is finished: its encoder is used as it is", run.path)
         method.restore(run.path / "encoder")
@@ -62,6 +59,7 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
     if config.processes > 1 and process_count() == 1:
         return _fit_in_processes(method, data, dev, run)
     method.prepare(data)
+    _note(run, method.inputs())
     if process_count() > 1 and method.examples(data) < config.batch_size:
         raise TrainingError(
             f"{method.examples(data)} examples do not fill one batch of {config.batch_size}, and several processes "
@@ -91,6 +89,13 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
             record.keep_encoder({})
         method.eval()
         return record.history.table() if record.history is not None else pd.DataFrame()
+
+
+def _note(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:
+    """Holds what is read (role -> source and checksum) against what the run began with; one process speaks for all."""
+    if run is not None and process_rank() == 0:
+        for role, (source, checksum) in inputs.items():
+            run.record_input(role, source, checksum)
 
 
 class _Wrapped(nn.Module):
@@ -334,13 +339,12 @@ def main(path: str) -> None:
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-    lock = filelock.FileLock(run.path / ".processes.lock")
-    if process_rank() == 0:
-        # The process that started these holds the run; should it die, these go on, and nobody else may join them.
-        lock.acquire(timeout=0)
+    # The process that started these holds the run; should it die, these go on, and nobody else may join them.
+    lock = lock_run(run.path, ".processes.lock") if process_rank() == 0 else None
     method = METHODS[config.method](config)
     fit(method, load_training(config), load_dev(config), run=run)
-    lock.release()
+    if lock is not None:
+        lock.release()
     torch.distributed.destroy_process_group()
 
 
