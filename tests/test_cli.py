@@ -1,6 +1,7 @@
 """The command line: refusals are one clear text, exit codes can be relied on."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
         (["run", "simcse", "--set", "temperature"], "give KEY=VALUE"),
         (["run", "simcse", "--set", "mlp=true", "--set", "mlp=false"], "given twice"),
         (["run", "simcse", "--set", "train=wrld"], "world"),
+        (["run", "simcse", "--set", "encoder=no-such-encoder"], "'no-such-encoder' is no local folder"),
         (["run", "simcse", "--profile", "papr"], "did you mean 'paper'"),
         (["settings", "simsce"], "did you mean"),
         (["data", "check", "world-dve"], "world-dev"),
@@ -69,6 +71,8 @@ def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
+    assert re.search(r"^step +0/2  dev Spearman [\d.]+ \(step 0\)  \d+ s$", done.stdout, re.MULTILINE)
+    assert re.search(r"^step +2/2  loss [\d.]+  dev Spearman [\d.]+ \(step 2\)  \d+ s$", done.stdout, re.MULTILINE)
     (run,) = (root / "simcse").iterdir()
     assert run.name.endswith("-s5")
     names = {path.name for path in run.iterdir() if not path.name.startswith(".")}
@@ -84,7 +88,7 @@ def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
 @pytest.mark.slow
 def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path):
     command = [sys.executable, "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set"]
-    done = subprocess.run([*command, "encoder=no-such-encoder"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "max_tokens=5000"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "no-such-encoder" in done.stderr
+    assert "max_tokens is 5000" in done.stderr
     assert "Traceback" not in done.stderr.split("error:")[-1]

@@ -1,16 +1,20 @@
 """Headless runs refuse early, finish with metrics.json, and are reused."""
 
+import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from workbench.config import CONFIGS, SettingError
+from workbench.config import CONFIGS, RankCSEConfig, SettingError, SimCSEConfig
 from workbench.data import DataError
-from workbench.files import RunError
+from workbench.files import RunError, write_json
 from workbench.headless import execute, export_html, notebook_of, run_method
+from workbench.runs import Run, list_runs
 
 
 def notebook(folder: Path, *cells: str) -> Path:
@@ -58,10 +62,82 @@ def test_what_does_not_exist_is_refused_before_anything_is_made(tmp_path: Path, 
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_unknown_data_set_is_refused_before_anything_is_made(tmp_path: Path):
-    with pytest.raises(DataError, match="world-dev"):
-        run_method("simcse", overrides={"dev": "world-dve"}, runs_root=tmp_path / "runs")
+@pytest.mark.parametrize(
+    ("method", "overrides", "words"),
+    [
+        ("simcse", {"dev": "world-dve"}, "world-dev"),
+        ("simcse", {"train": "world-train"}, "train: world-train holds pairs; simcse takes sentences there"),
+        ("cosent", {"train": "world"}, "train: world holds sentences; cosent takes pairs there"),
+        ("cosent", {"train": "nli.tsv"}, "train: .*nli.tsv holds triples; cosent takes pairs there"),
+        ("rankcse", {"dev": "world"}, "dev: world holds sentences; rankcse takes pairs there"),
+        ("compcse", {"suites": ["world-test", "world"]}, "suites: world holds sentences; compcse takes pairs there"),
+        ("simcse", {"train": "cut.txt.gz"}, "cut short"),
+    ],
+)
+def test_data_of_no_use_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, overrides: dict, words: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("nli.tsv").write_text("sent0\tsent1\thard_neg\na\tb\tc\n")
+    Path("cut.txt.gz").write_bytes(gzip.compress(b"one sentence\n" * 9)[:-9])
+    with pytest.raises(DataError, match=words):
+        run_method(method, overrides=overrides, runs_root=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_triples_are_for_the_triplet_loss(tmp_path: Path):
+    file = tmp_path / "nli.tsv"
+    file.write_text("sent0\tsent1\thard_neg\na\tb\tc\n")
+    settings = {"train": str(file), "objective": "triplet", "encoder": str(tmp_path / "none" / "such")}
+    with pytest.raises(SettingError, match=r"there is no folder .*none/such"):
+        run_method("cosent", overrides=settings, runs_root=tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("method", "overrides"),
+    [
+        ("simcse", {"encoder": "no-such-encoder"}),
+        ("rankcse", {"teachers": ["world-teacher", "no-such-encoder"]}),
+        ("rankencoder", {"base": "no-such-encoder"}),
+    ],
+)
+def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torch(
+    tmp_path: Path, method: str, overrides: dict
+):
+    code = (
+        "import sys\nfrom workbench.config import SettingError\nfrom workbench.headless import run_method\n"
+        f"try:\n    run_method({method!r}, overrides={overrides!r}, runs_root={str(tmp_path / 'runs')!r})\n"
+        "except SettingError as refusal:\n    print(refusal, 'torch' in sys.modules, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    refusal, torch_loaded = done.stdout.splitlines()
+    assert refusal.startswith("'no-such-encoder' is no local folder")
+    assert torch_loaded == "False"
+    assert done.stderr == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_teachers_that_no_loss_reads_are_not_asked_for():
+    names = RankCSEConfig.from_parameters("demo", overrides={"teachers": ["no-such"], "gamma": 0}).checkpoints
+    assert names == ["world-encoder"]
+
+
+def test_a_run_is_on_record_and_taken_before_its_kernel_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen = []
+
+    def kernel(notebook: Path, output: Path, parameters: dict) -> None:
+        seen.append(list_runs(tmp_path)[["seed", "status"]].to_numpy().tolist())
+        code = "import sys\nfrom workbench.headless import run_method\nrun_method('simcse', runs_root=sys.argv[1])"
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        seen.append("another process is working on" in second.stderr)
+        Run.create(SimCSEConfig.from_parameters("demo"), tmp_path).release()  # as the notebook does
+        write_json(output.parent / "metrics.json", {})
+
+    monkeypatch.setattr("workbench.headless.execute", kernel)
+    run = run_method("simcse", runs_root=tmp_path)
+    assert seen == [[[0, "unfinished"]], True]
+    assert "earlier_starts" not in run.facts()
 
 
 def test_an_undeclared_parameter_is_refused_before_a_kernel_starts(tmp_path: Path):

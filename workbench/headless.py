@@ -5,17 +5,17 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from workbench.config import CONFIGS, SettingError, TrainingConfig
 from workbench.config.machinery import unknown_name
-from workbench.data import DataError, check, describe, load_pairs, load_training
-from workbench.data.loading import own_file
-from workbench.files import RunError, explained
+from workbench.data import DataError, check, load_pairs, load_training
+from workbench.data.inventory import unusable
+from workbench.data.loading import kind_of, own_file
+from workbench.files import RunError, explained, lock_run
 from workbench.paths import project_path
 from workbench.runs import Run
 
@@ -53,19 +53,20 @@ def run_method(
             _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
             return run
         # Finished in a live notebook: what it found is shown again, nothing is trained.
-    with explained(path):
-        path.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(path / ".lock")
-        try:
-            lock.acquire(timeout=0)  # before the notebook of a run in progress would be written over
-        except filelock.Timeout:
-            raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
-        lock.release()
+    _check_models(config)
     # As the settings understood them: a folder named from here is found from the notebook's own directory too.
     read = {name: value for name, value in config.model_dump(mode="json").items() if name in (overrides or {})}
     parameters = {"profile": profile, "seed": config.seed, "overrides": read, "runs_root": str(root)}
-    execute(notebook_of(method), path / "notebook.ipynb", parameters)
-    run = Run(path)
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+        lock = lock_run(path, ".headless.lock")  # before the notebook of a run in progress would be written over
+    try:
+        run = Run.create(config, root)  # it is listed from now on; the kernel, which takes a while to start, takes it
+        run.release()
+        _LOG.info("running %s; log, scores and executed notebook: %s", notebook_of(method).name, path)
+        execute(notebook_of(method), path / "notebook.ipynb", parameters)
+    finally:
+        lock.release()
     if not run.finished:
         raise RunError(f"the notebook ended, but {path} has no metrics.json; look at {path / 'notebook.ipynb'}")
     return run
@@ -81,20 +82,29 @@ def notebook_of(method: str) -> Path:
 
 def _check_data(config: TrainingConfig) -> None:
     """Raises DataError when a set that the run needs cannot be used; what only the hub has is not asked for."""
-    problems = []
-    for name in dict.fromkeys([config.dev, *config.suites]):
-        if own_file(name) is not None:
-            load_pairs(name)
-        elif (kind := describe(name)["kind"]) != "pairs":
-            problems.append(f"{name}: it holds {kind}; dev and suites are scored pairs")
-    for name in dict.fromkeys([config.train, config.dev, *config.suites]):
-        if own_file(name) is not None:
-            continue
-        row = check([name]).iloc[0]
-        if row["problem"] and not row["rows"]:
-            problems.append(f"{name}: {row['problem']}")
+    wanted = {"train": ([config.train], config.train_kinds), "dev": ([config.dev], ("pairs",))}
+    wanted |= {"suites": (config.suites, ("pairs",))}
+    problems = [
+        f"{setting}: {name} holds {kind}; {config.method} takes {' or '.join(kinds)} there"
+        for setting, (names, kinds) in wanted.items()
+        for name in names
+        if (kind := kind_of(name)) not in kinds
+    ]
+    found = unusable(check(dict.fromkeys([config.train, config.dev, *config.suites])))
+    problems += [f"{name}: {problem}" for name, problem in found.items()]
     if problems:
         raise DataError("\n".join(problems))
+
+
+def _check_models(config: TrainingConfig) -> None:
+    """Raises SettingError when an encoder that the run loads is not there; those of the hub are fetched now."""
+    from workbench.encoder.checkpoint import EncoderError, find_checkpoint
+
+    for name in config.checkpoints:
+        try:
+            find_checkpoint(name, config.revisions.get(name))
+        except EncoderError as problem:
+            raise SettingError(str(problem)) from None
 
 
 def _same_own_files(config: TrainingConfig, run: Run) -> None:
@@ -134,7 +144,8 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
                 parameters=plain,
                 kernel_name="python3",
                 progress_bar=False,
-                log_output=True,
+                log_output=True,  # warnings
+                stdout_file=sys.stdout,  # how far training is
                 start_timeout=_START_TIMEOUT,
                 # The kernel talks over loopback; its warning that this is not encrypted would open every run's log.
                 extra_arguments=["--IPKernelApp.log_level=40"],

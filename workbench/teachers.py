@@ -1,6 +1,5 @@
 """Frozen encoders by name: a finished run, a folder, a bundled name or a hub id, each with its own pooling."""
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,14 +78,13 @@ def load_teacher(
     Raises:
         TeacherError: It is missing, broken, an unfinished run, or says nothing of its pooling.
     """
-    where = _run_encoder(name)
     try:
-        checkpoint = find_checkpoint(where, revision)
+        checkpoint = find_checkpoint(name, revision)
         reading = reading_of(name)
         chosen = pooling or _pooling_of(name, checkpoint, reading)
         prompt = template or checkpoint.template or (reading.template if reading else None)
         encoder = Encoder.from_pretrained(
-            where,
+            name,
             pooling=chosen,
             template=prompt if (chosen or checkpoint.pooling) == "mask" else None,
             revision=revision,
@@ -98,23 +96,6 @@ def load_teacher(
     if max_tokens is not None:
         encoder.limit = min(encoder.limit, max_tokens + _template_tokens(encoder))
     return Teacher(name, encoder.requires_grad_(False), reading)
-
-
-def _run_encoder(name: str) -> str:
-    """The encoder's folder when `name` is the folder of a finished run; any other name as it is."""
-    folder = Path(name).expanduser()
-    try:
-        is_run = "settings" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return name  # no run; what it is instead, and whether it is whole, find_checkpoint says
-    if not is_run:
-        return name
-    if not (folder / "metrics.json").is_file():
-        raise TeacherError(
-            f"teacher {name!r} is a run that is not finished, so its encoder may still change: run it to its end, or "
-            f"name {folder / 'encoder'} to take the best checkpoint so far"
-        )
-    return str(folder / "encoder")
 
 
 def _pooling_of(name: str, checkpoint: Checkpoint, reading: Reading | None) -> str | None:

@@ -129,6 +129,11 @@ class CoSENTConfig(TrainingConfig):
     )
 
     @property
+    def train_kinds(self) -> tuple[str, ...]:
+        """Scored pairs, or what makes triples."""
+        return ("pairs", "triples") if self.objective == "triplet" else ("pairs",)
+
+    @property
     def effective_scale(self) -> float:
         """The lambda that is used."""
         return 1.0 if self.model == "interaction" and self.interaction_scale == "code" else self.scale

@@ -75,6 +75,7 @@ class Checkpoint:
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     """The checkpoint called `name`: a bundled one, else an existing folder, else a repository of the Hugging Face hub.
 
+    The folder of a finished run stands for its encoder.
     Raises EncoderError when there is none or when a file of it is missing or broken.
     """
     if name in BUNDLED:
@@ -82,7 +83,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         if not root.is_dir():
             raise EncoderError(f"the bundled encoder {name!r} is not at {root}; `python -m data.build` rebuilds it")
     elif Path(name).expanduser().is_dir():
-        root = Path(name).expanduser().resolve()
+        root = _of_run(Path(name).expanduser().resolve())
         source = f"folder:{root}"
     elif Path(name).expanduser().is_file():
         raise EncoderError(f"{name} is a file; give the folder that holds config.json, the weights and the tokenizer")
@@ -95,6 +96,20 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     checkpoint = Checkpoint(name=name, source=source, **stored)
     _check_files(checkpoint)
     return checkpoint
+
+
+def _of_run(folder: Path) -> Path:
+    """The encoder's folder when `folder` is that of a finished run; any other as it is."""
+    try:
+        is_run = "settings" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return folder  # no run; what it is instead, and whether it is whole, is checked later
+    if is_run and not (folder / "metrics.json").is_file():
+        raise EncoderError(
+            f"{folder} is a run that is not finished, so its encoder may still change: run it to its end, or name "
+            f"{folder / 'encoder'} to take the best checkpoint so far"
+        )
+    return folder / "encoder" if is_run else folder
 
 
 def _known() -> str:
@@ -124,9 +139,11 @@ def _download(name: str, revision: str | None) -> Path:
         raise EncoderError(f"{name!r} is no folder and no valid hub id; {_known()}") from error
     # LocalEntryNotFoundError, OfflineModeIsEnabled, timeouts, refused connections: all come down to "not reachable".
     except (OSError, httpx.HTTPError, RuntimeError) as error:
+        at = f" --revision {revision}" if revision else ""
         raise EncoderError(
-            f"{name!r} is no local folder and not in the hub cache, and the hub cannot be reached ({error}). "
-            f"Give a local folder, or fetch it once where there is a network (`hf download {name}`) and set "
+            f"{name!r} is no local folder and not in the hub cache, and the hub cannot be reached "
+            f"({next(iter(str(error).splitlines()), type(error).__name__)}). "
+            f"Give a local folder, or fetch it once where there is a network (`hf download {name}{at}`) and set "
             f"HF_HUB_OFFLINE=1 and HF_HOME to that cache here; {_known()}"
         ) from error
 
@@ -195,7 +212,7 @@ def _check_weights(path: Path) -> None:
     if not path.is_file():
         raise EncoderError(f"the index names {path}, which is missing; download or copy the checkpoint again")
     try:
-        with safe_open(path, framework="pt"):
+        with safe_open(path, framework="numpy"):
             pass
     except (SafetensorError, OSError) as error:
         raise EncoderError(
