@@ -358,6 +358,15 @@ def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
     assert config.digest() == config_of(spread, base="simcse").digest()
 
 
+def test_what_is_named_from_the_working_folder_is_found_from_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.txt").write_text("the cat sees\nthe dog sees\n")
+    given = {"corpus": "own.txt", "cache": "kept", "base_root": "runs"}
+    config = RankEncoderConfig.from_parameters("demo", 0, given)
+    assert {name: getattr(config, name) for name in given} == {k: str(tmp_path / v) for k, v in given.items()}
+    assert RankEncoderConfig.from_parameters("demo", 0, {"corpus": "world"}).corpus == "world"  # of the catalogue
+
+
 def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(sentences: Sentences, caplog: pytest.LogCaptureFixture):
     doubled = Sentences("doubled", sentences.sentences * 3, "here", "0")
     drawn = draw_corpus(doubled, 30, 0)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import pydantic
 
 from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig
+from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig, whole_path
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 # PromptBERT cuts the sentence at 32 tokens and wraps it then: ten more with the template.
@@ -145,12 +145,27 @@ class RankEncoderConfig(TrainingConfig):
     )
     cache: str | None = setting(None, "folder of E1's cached embeddings; none: WORKBENCH_CACHE, else the user's cache")
 
+    @property
+    def checkpoints(self) -> list[str]:
+        """The encoder and E1; a run of a method is looked for, and made, by the notebook."""
+        return [self.encoder] if names_method(self.base) else [self.encoder, self.base]
+
     @pydantic.field_validator("base")
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:
         # The notebook of a headless run is executed in the run's own directory.
         folder = Path(base).expanduser()
         return str(folder.resolve()) if folder.is_dir() and not names_method(base) else base
+
+    @pydantic.field_validator("corpus")
+    @classmethod
+    def _whole_corpus(cls, corpus: str | None) -> str | None:
+        return None if corpus is None else whole_path(corpus)
+
+    @pydantic.field_validator("cache", "base_root")
+    @classmethod
+    def _whole_folders(cls, folder: str | None) -> str | None:
+        return None if folder is None else str(Path(folder).expanduser().resolve())
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankEncoderConfig":
