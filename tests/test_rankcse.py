@@ -16,6 +16,7 @@ from workbench.config import CONFIGS, RankCSEConfig, SettingError
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder
 from workbench.evaluation import evaluate
+from workbench.files import RunError
 from workbench.losses import (
     cosent_lists,
     cosine_matrix,
@@ -387,6 +388,18 @@ def test_a_run_goes_end_to_end_and_its_encoder_teaches_the_next(
     pupil = prepared(spread, sentences, teachers=[str(first.path)])
     rows = pupil.collate(ROWS)["teachers"][0].float()
     torch.testing.assert_close(rows, vectors[ROWS], rtol=2**-11, atol=2**-24)
+
+
+def test_a_run_does_not_go_on_with_another_teacher(spread: Path, sentences: Sentences, tmp_path: Path):
+    teacher = enlarged(spread, tmp_path / "simcse-teacher", 1.1)
+    config = config_of(spread, teachers=[str(teacher)])
+    run = Run.create(config, tmp_path / "runs")
+    fit(RankCSE(config), sentences, run=run)
+    assert run.facts()["inputs"][f"teacher {teacher}"]["source"] == f"folder:{teacher}"
+    shutil.rmtree(teacher)
+    enlarged(spread, teacher, 1.2)
+    with pytest.raises(RunError, match=r"teacher .*simcse-teacher.* is not what .* began with"):
+        fit(RankCSE(config), sentences, run=run)
 
 
 SHARED = """

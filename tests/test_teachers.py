@@ -111,6 +111,8 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
 
     def snapshot(name: str, *, revision: str | None, **_: object) -> str:
         asked[name] = revision
+        if revision == "refs/pr/0":
+            raise OSError("no network")
         if revision is None:  # as on the hub: the main branch has pickles, which are not fetched
             (folder / "model.safetensors").unlink()
         return str(folder)
@@ -120,6 +122,8 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
     for name in sorted(named - {"world-teacher"}):
         assert load_teacher(name, device="cpu").encoder.pooling == "cls"
         assert re.fullmatch(r"refs/pr/\d+", asked[name] or ""), name
+    with pytest.raises(TeacherError, match=f"hf download {name} --revision refs/pr/0`"):
+        load_teacher(name, device="cpu", revision="refs/pr/0")
     load_teacher(name, device="cpu", revision="main")
     assert asked[name] == "main"
     with pytest.raises(
