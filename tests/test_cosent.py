@@ -23,6 +23,7 @@ from workbench.methods import METHODS
 from workbench.methods.cosent import CoSENT
 from workbench.methods.cosent.labels import class_numbers, shares, sides, triple_rows
 from workbench.runs import Run
+from workbench.teachers import TeacherError, load_teacher
 from workbench.train import fit
 
 SCALES = {"sts": (0.0, 5.0), "sick": (1.0, 5.0), "binary": (0.0, 1.0), "nli": (0.0, 2.0)}
@@ -276,9 +277,12 @@ def test_the_saved_interaction_model_is_a_cross_encoder_for_others(tiny_encoder:
     theirs = loaded.predict(list(zip(graded.sentence1, graded.sentence2, strict=True)), show_progress_bar=False)
     np.testing.assert_allclose(theirs, scores, rtol=1e-5, atol=1e-6)
     assert np.ptp(scores) > 0.01
-    with pytest.raises(EncoderError, match=r"BertForSequenceClassification: it scores .* no sentence vector"):
+    with pytest.raises(EncoderError, match=r"BertForSequenceClassification.* a cross-encoder scores pairs"):
         Encoder.from_pretrained(tmp_path / "saved")
-    assert "text-ranking" in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
+    named = (tmp_path / "saved").rename(tmp_path / "simcse")  # a name does not make it an embedding
+    with pytest.raises(TeacherError, match="a cross-encoder scores pairs"):
+        load_teacher(str(named))
+    assert "text-ranking" in (named / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_cross_encoder_scores_in_the_order_given_whatever_the_batch(tiny_encoder: Path, graded: Pairs):

@@ -45,7 +45,8 @@ class Checkpoint:
 
     name: as asked for. source: what it turned out to be, for the record. folder: config, weights and tokenizer.
     pooling, template: what the checkpoint says of itself, None where it says nothing.
-    foreign: modules of a SentenceTransformer that stand behind the pooling and that an Encoder does not have.
+    foreign: what stands behind the backbone or the pooling and an Encoder does not have: modules of a
+        SentenceTransformer, a classifier's head.
     """
 
     name: str
@@ -166,6 +167,10 @@ def _read_layout(root: Path) -> dict[str, Any]:
                 foreign.append(f"Pooling ({root / module['path'] / 'config.json'})")
         elif kind != "Normalize":  # encode gives unit rows anyway
             foreign.append(kind)
+    config = layout["folder"] / "config.json"
+    kinds = (read_json(config).get("architectures") or []) if config.is_file() and not modules else []
+    # A classifier's head, such as a cross-encoder's: the backbone under it was trained for no pooling.
+    foreign += [kind for kind in kinds if "ForSequenceClassification" in kind]
     return layout | {"foreign": tuple(foreign)}
 
 

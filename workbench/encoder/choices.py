@@ -10,7 +10,7 @@ import torch
 # cuBLAS reads this once, at its first product, which may come long before training asks for a fixed order of sums.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
-from workbench.encoder.checkpoint import Checkpoint, EncoderError, read_json
+from workbench.encoder.checkpoint import Checkpoint, EncoderError
 from workbench.encoder.pooling import POOLINGS, Pooling
 from workbench.published import reading_of
 
@@ -70,8 +70,8 @@ def choose_pooling(checkpoint: Checkpoint, asked: str | None) -> Pooling:
         return cast(Pooling, asked)
     if checkpoint.foreign:
         raise EncoderError(
-            f"{checkpoint.source} is a SentenceTransformer with {', '.join(checkpoint.foreign)}, which an Encoder does "
-            f"not have; give pooling= one of {', '.join(POOLINGS)} to use its backbone alone"
+            f"{checkpoint.source} was saved with {', '.join(checkpoint.foreign)}, which an Encoder does not have (a "
+            f"cross-encoder scores pairs alone); give pooling= one of {', '.join(POOLINGS)} to use its backbone alone"
         )
     if checkpoint.pooling not in (None, *POOLINGS):
         raise EncoderError(
@@ -83,13 +83,7 @@ def choose_pooling(checkpoint: Checkpoint, asked: str | None) -> Pooling:
 
 
 def _require_cls(checkpoint: Checkpoint) -> None:
-    """Refuses to read at [CLS], for want of a pooling, what is known to be read otherwise."""
-    kind = "".join(read_json(checkpoint.folder / "config.json").get("architectures") or [])
-    if "ForSequenceClassification" in kind:
-        raise EncoderError(
-            f"{checkpoint.source} is a {kind}: it scores or classifies and has no sentence vector. A cross-encoder "
-            "compares pairs by `CrossEncoder.score`; to use the backbone alone give pooling="
-        )
+    """Refuses to read at [CLS], for want of a pooling, what is published with another."""
     reading = reading_of(checkpoint.name)
     if reading is not None and reading.pooling != "cls":
         raise EncoderError(
