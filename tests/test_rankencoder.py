@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from workbench.config import RankEncoderConfig, SettingError, SimCSEConfig
-from workbench.data import Pairs, Sentences, load_pairs
+from workbench.data import DataError, Pairs, Sentences, load_pairs
 from workbench.encoder import Encoder
 from workbench.evaluation import evaluate
 from workbench.losses import info_nce
@@ -396,6 +396,11 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sent
         RankMixture(encoder.encode, ["one", "two"], weight=1.5)
     with pytest.raises(TeacherError, match="no folder"):
         prepared(spread, sentences, base=str(tmp_path / "missing"))
+    unnamed = shutil.copytree(spread, tmp_path / "unnamed")
+    with pytest.raises(TeacherError, match='base_pooling="cls" of RankEncoder'):
+        prepared(spread, sentences, base=str(unnamed))
+    with pytest.raises(DataError, match="no dataset 'nope'"):
+        prepared(spread, sentences, corpus="nope")
     with pytest.raises(ValueError, match="at least 2"):
         prepared(spread, Sentences("one", ["alone"], "here", "0"))
 

@@ -105,7 +105,8 @@ def _pooling_of(name: str, checkpoint: Checkpoint, reading: Reading | None) -> s
     if reading is None:
         raise TeacherError(
             f"teacher {name!r} does not say how its tokens become one vector (no modules.json, no name known here); "
-            f'set its pooling: teacher_pooling={{"{name}": "cls"}}, or one of {", ".join(POOLINGS)}'
+            f'set its pooling: teacher_pooling={{"{name}": "cls"}} of RankCSE, base_pooling="cls" of RankEncoder, or '
+            f"another of {', '.join(POOLINGS)}"
         )
     if reading.caution:
         _LOG.warning("teacher %s: %s", name, reading.caution)
