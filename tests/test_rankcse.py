@@ -426,9 +426,9 @@ dist.destroy_process_group()
 def test_two_processes_give_the_gradient_of_one(spread: Path, wide_teacher: Path, sentences: Sentences, tmp_path: Path):
     import json
 
-    overrides = config_of(spread, teachers=[str(spread), str(wide_teacher)], lists_after_mlp=False).model_dump(
-        mode="json"
-    )
+    # Other processes choose their own precision, and teachers read in bf16 are others than those read in fp32.
+    teachers = {"teachers": [str(spread), str(wide_teacher)], "precision": "fp32"}
+    overrides = config_of(spread, **teachers, lists_after_mlp=False).model_dump(mode="json")
     overrides = {name: value for name, value in overrides.items() if name not in ("profile", "seed")}
     method = prepared(spread, sentences, **overrides).double()
     torch.stack(list(terms_of(method).values())).sum().backward()
