@@ -39,7 +39,9 @@ class TrainingConfig(Settings):
     outside_digest: ClassVar[frozenset[str]] = Settings.outside_digest | {"log_steps", "save_steps"}
 
     encoder: str = setting(
-        "bert-base-uncased", "the starting encoder: bundled name, local folder or hub id", source="SimCSE sec. 6"
+        "bert-base-uncased",
+        "the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id",
+        source="SimCSE sec. 6",
     )
     pooling: Pooling = setting("cls", "how token states become one sentence vector", source="SimCSE sec. 6.3")
     max_tokens: int = setting(32, "training sentences are cut here, specials included", unit="tokens", ge=3)
