@@ -97,7 +97,7 @@ def list_data(
     if kind and kind not in kinds:
         raise SettingError(unknown_name("kind", kind, kinds, "of data set"))
     table = pd.DataFrame([describe(name) for name in dataset_names(kind or None)])
-    print(table[["name", "kind", "title", "rows", "scale", "source", "licence"]].to_string(index=False, justify="left"))
+    print(table[["name", "kind", "title", "rows", "scale", "source", "licence"]].to_string(index=False, justify="left"))  # type: ignore[call-overload]
 
 
 @data_app.command("check")
@@ -108,7 +108,7 @@ def check_data(
     from workbench.data.inventory import check, unusable
 
     table = check(names)
-    print(table.astype({"rows": object}).fillna("").to_string(index=False, justify="left"))
+    print(table.astype({"rows": object}).fillna("").to_string(index=False, justify="left"))  # type: ignore[call-overload]
     if names and len(unusable(table)):
         raise typer.Exit(1)
 

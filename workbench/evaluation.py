@@ -164,6 +164,7 @@ def _measure(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple
     if len(ranked):
         queries = per_query_metrics(ranked)
         # A query whose gold or scores are all equal has no tau; it is left out of the mean, and the count says so.
-        values |= {"kcc": float(queries["kcc"].mean()), "ndcg": float(queries["ndcg"].mean()), "queries": len(queries)}
-        values["queries_with_kcc"] = int(queries["kcc"].count())
+        kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
+        known = int(queries["kcc"].notna().to_numpy().sum())
+        values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": known}
     return values, ranked

@@ -112,12 +112,12 @@ class Settings(pydantic.BaseModel):
     def _repr_html_(self) -> str:
         """The table as a notebook shows it: changed settings in bold."""
         cells = []
-        for row in self.table().itertuples():
-            name = f"<b>{row.setting}</b>" if row.changed else str(row.setting)
-            value = f"{html.escape(str(row.value))} {html.escape(str(row.unit))}".strip()
-            value = f"<b>{value}</b>" if row.changed else value
+        for row in self.table().to_dict("records"):
+            name = f"<b>{row['setting']}</b>" if row["changed"] else str(row["setting"])
+            value = f"{html.escape(str(row['value']))} {html.escape(str(row['unit']))}".strip()
+            value = f"<b>{value}</b>" if row["changed"] else value
             texts = "".join(
-                f"<td style='text-align:left'>{html.escape(str(t))}</td>" for t in (row.meaning, row.source)
+                f"<td style='text-align:left'>{html.escape(str(row[t]))}</td>" for t in ("meaning", "source")
             )
             cells.append(
                 f"<tr><td style='text-align:left'>{name}</td><td style='text-align:left'>{value}</td>{texts}</tr>"
