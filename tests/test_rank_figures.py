@@ -5,7 +5,14 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from workbench.rank_figures import neighbours_and_gain, principal_plane, two_losses, vector_spaces
+from workbench.rank_figures import (
+    closed_against_exact,
+    neighbour_bins,
+    neighbours_and_gain,
+    principal_plane,
+    two_losses,
+    vector_spaces,
+)
 
 
 def test_both_losses_are_drawn_where_they_are_positive():
@@ -13,17 +20,19 @@ def test_both_losses_are_drawn_where_they_are_positive():
     history = pd.DataFrame(
         {"step": [0, 10, 20], "observed_info_nce": [nan, 0.5, 0.1], "observed_rank_mse": [nan, 0, 0.2]}
     )
-    contrastive, distilled = two_losses(history).data
+    contrastive, distilled, papers = two_losses(history, weight=0.5).data
     assert (list(contrastive.x), list(contrastive.y)) == ([10, 20], [0.5, 0.1])
     assert (list(distilled.x), list(distilled.y)) == ([20], [0.2])
+    assert (list(papers.x), list(papers.y)) == ([20], [pytest.approx(0.02)])
+    assert len(two_losses(history, weight=0.05).data) == 2, "the run has the paper's weight"
     with pytest.raises(ValueError, match="observed_info_nce"):
-        two_losses(history[["step"]])
+        two_losses(history[["step"]], weight=0.5)
 
 
 def test_each_bin_holds_the_mean_overlap_and_the_difference_of_two_correlations():
     draw = np.random.default_rng(0)
     pairs = pd.DataFrame(draw.random((90, 3)), columns=["cosine", "ranked", "gold"]).assign(shared=range(90))
-    bars, line = neighbours_and_gain(pairs, bins=3).data
+    bars, line = neighbours_and_gain(neighbour_bins(pairs, bins=3)).data
     order = pairs.sort_values("cosine")
     for place in range(3):
         part = order.iloc[30 * place : 30 * place + 30]
@@ -49,3 +58,12 @@ def test_a_sentence_has_one_colour_in_every_space():
     left, right = vector_spaces(spaces, [str(row) for row in range(20)]).data
     np.testing.assert_array_equal(left.marker.color, right.marker.color)
     assert left.text == right.text
+
+
+def test_every_pair_stands_at_its_two_similarities():
+    draw = np.random.default_rng(0)
+    found = {name: (draw.random((3, 2)), draw.random((3, 2))) for name in ("one", "two")}
+    dots, line, other, _ = closed_against_exact(found).data
+    assert (list(dots.x), list(dots.y)) == tuple(values.ravel().tolist() for values in found["one"])
+    assert list(other.x) == found["two"][0].ravel().tolist()
+    assert list(line.x) == list(line.y)

@@ -1,4 +1,4 @@
-"""RankEncoder's figures: the two losses (fig. 8), neighbours shared (fig. 6), vector spaces side by side (fig. 7)."""
+"""RankEncoder's figures: its losses (fig. 8), neighbours shared (fig. 6), vector spaces (fig. 7), the closed form."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,32 +11,46 @@ from plotly.subplots import make_subplots
 from workbench.figures import COLOURS
 from workbench.metrics import spearman
 
-_LAYOUT: dict[str, Any] = {"template": "simple_white", "colorway": COLOURS, "height": 400, "width": 760}
+_BELOW = {"orientation": "h", "y": -0.25}
+_LAYOUT: dict[str, Any] = {
+    "template": "simple_white",
+    "colorway": COLOURS,
+    "height": 400,
+    "width": 720,
+    "margin": {"l": 60, "r": 60, "t": 80, "b": 50},
+}
 
 
-def two_losses(history: pd.DataFrame) -> go.Figure:
+def two_losses(history: pd.DataFrame, weight: float) -> go.Figure:
     """l_cl and lambda l_r against the step, on a log scale: under the max only the upper one is minimised.
 
-    history: history.csv of a RankEncoder run.
+    history: history.csv of a RankEncoder run. weight: its lambda; where it is not the paper's 0.05, the curve that 0.05
+    would give stands beside.
     """
-    names = {"observed_info_nce": "l_cl, contrastive", "observed_rank_mse": "lambda l_r, rank distillation"}
+    names = {"observed_info_nce": "contrastive loss", "observed_rank_mse": f"{weight:g} x rank loss"}
     missing = [name for name in names if name not in history]
     if missing:
         raise ValueError(f"the history has no column {missing[0]}; give that of a RankEncoder run")
     figure = go.Figure()
-    for column, name in names.items():
-        rows = history.dropna(subset=[column])
-        rows = rows[rows[column] > 0]  # a log scale has no 0: no pair was kept
-        figure.add_scatter(x=rows["step"], y=rows[column], name=name, mode="lines")
-    figure.update_layout(**_LAYOUT, title="The two losses", xaxis_title="step", yaxis_title="loss", yaxis_type="log")
+    curves = [(name, history[column], "solid") for column, name in names.items()]
+    if weight not in (0, 0.05):
+        papers = history["observed_rank_mse"] * 0.05 / weight
+        curves.append(("0.05 x rank loss, the paper's weight", papers, "dash"))
+    for name, values, dash in curves:
+        drawn = values > 0  # a log scale has no 0: no pair was kept
+        figure.add_scatter(x=history["step"][drawn], y=values[drawn], name=name, mode="lines", line={"dash": dash})
+    figure.update_layout(**_LAYOUT, title="The two losses apart", xaxis_title="training step", legend=_BELOW)
+    ticks = [digit * 10.0**power for power in range(-8, 4) for digit in (1, 2, 5)]
+    figure.update_yaxes(type="log", title="loss (log scale)", tickvals=ticks, tickformat="~g")
     return figure
 
 
-def neighbours_and_gain(pairs: pd.DataFrame, *, bins: int = 6) -> go.Figure:
-    """Bars: mean neighbours shared; line: Spearman of ranks less that of the cosine, x 100; by bins of cosine.
+def neighbour_bins(pairs: pd.DataFrame, *, bins: int = 6) -> pd.DataFrame:
+    """bin, shared, gain, pairs: by bins of cosine that hold equally many pairs, the mean of neighbours shared, and the
+    Spearman of ranks less that of the cosine, x 100.
 
-    pairs: a row a pair with cosine, ranked (the rank similarity), shared and gold. Bins hold equally many pairs. A bin
-    in which gold or a score is the same throughout has no correlation and no point.
+    pairs: a row a pair with cosine, ranked (the rank similarity), shared and gold. A bin in which gold or a score is
+    the same throughout has no correlation: its gain is nan.
     """
     edges = np.unique(np.quantile(pairs["cosine"], np.linspace(0, 1, bins + 1)))
     place = np.clip(np.searchsorted(edges, pairs["cosine"], side="left") - 1, 0, len(edges) - 2)
@@ -45,16 +59,22 @@ def neighbours_and_gain(pairs: pd.DataFrame, *, bins: int = 6) -> go.Figure:
         part = pairs[place == number]
         gain = 100 * (spearman(part["gold"], part["ranked"]) - spearman(part["gold"], part["cosine"]))
         rows.append((f"{edges[number]:.2f} to {edges[number + 1]:.2f}", part["shared"].mean(), gain, len(part)))
-    found = pd.DataFrame(rows, columns=["bin", "shared", "gain", "pairs"])
+    return pd.DataFrame(rows, columns=["bin", "shared", "gain", "pairs"])
+
+
+def neighbours_and_gain(found: pd.DataFrame) -> go.Figure:
+    """Bars: mean neighbours shared; line: what ranks gain over the cosine; of a table of `neighbour_bins`."""
     figure = make_subplots(specs=[[{"secondary_y": True}]])
-    figure.add_bar(x=found["bin"], y=found["shared"], name="neighbours shared", customdata=found["pairs"], opacity=0.5)
-    line = {"x": found["bin"], "y": found["gain"], "name": "rank vectors - cosine", "mode": "lines+markers"}
+    bars = {"x": found["bin"], "y": found["shared"], "customdata": found["pairs"], "opacity": 0.5}
+    figure.add_bar(**bars, name="neighbours shared (left)", hovertemplate="%{y:.1f}, of %{customdata} pairs")
+    line = {"x": found["bin"], "y": found["gain"], "mode": "lines+markers", "name": "rank vectors less cosine (right)"}
     figure.add_scatter(**line, secondary_y=True)
-    figure.update_layout(
-        **_LAYOUT, title="Neighbours shared, and what rank vectors add", xaxis_title="cosine of the pair"
-    )
+    title = "Neighbours shared, and what rank vectors add"
+    figure.update_layout(**_LAYOUT, title=title, xaxis_title="cosine of the pair", legend=_BELOW)
     figure.update_yaxes(title_text="neighbours shared", secondary_y=False)
-    figure.update_yaxes(title_text="gain in Spearman x 100", zeroline=True, secondary_y=True)
+    # Ticks of its own: plotly would put them beside those of the left axis, at crooked numbers.
+    right = {"zeroline": True, "zerolinecolor": COLOURS[1], "zerolinewidth": 1, "tickmode": "auto"}
+    figure.update_yaxes(title_text="gain in Spearman x 100", secondary_y=True, **right)
     return figure
 
 
@@ -65,13 +85,33 @@ def vector_spaces(spaces: Mapping[str, np.ndarray], texts: list[str]) -> go.Figu
     """
     planes = {name: principal_plane(rows) for name, rows in spaces.items()}
     titles = [f"{name}: {100 * share:.0f}% of the variance" for name, (_, share) in planes.items()]
-    figure = make_subplots(cols=len(planes), subplot_titles=titles)
+    figure = make_subplots(cols=len(planes), subplot_titles=titles, shared_yaxes=True)
     colour = next(iter(planes.values()))[0][:, 0]
+    reach = 1.05 * max(float(np.abs(points).max()) for points, _ in planes.values())
     for column, (points, _) in enumerate(planes.values(), start=1):
         marker = {"size": 4, "color": colour, "colorscale": "Viridis", "opacity": 0.7}
         dots = {"x": points[:, 0], "y": points[:, 1], "mode": "markers", "marker": marker, "text": texts}
         figure.add_scatter(**dots, hoverinfo="text", showlegend=False, row=1, col=column)
-    figure.update_layout(**{**_LAYOUT, "width": 420 * len(planes)}, title="The same sentences in each space")
+    figure.update_layout(**{**_LAYOUT, "width": 380 * len(planes), "height": 430})
+    figure.update_layout(title="The same sentences in each space, on one scale")
+    figure.update_xaxes(title="first component", range=[-reach, reach])
+    figure.update_yaxes(range=[-reach, reach])
+    figure.update_yaxes(title="second component", col=1)
+    return figure
+
+
+def closed_against_exact(found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> go.Figure:
+    """A dot a pair: its rank similarity exact (across) and in closed form (up), a panel a corpus; the line: equal."""
+    figure = make_subplots(cols=len(found), subplot_titles=list(found), shared_yaxes=True)
+    for column, (exact, closed) in enumerate(found.values(), start=1):
+        dots = {"x": np.ravel(exact), "y": np.ravel(closed), "mode": "markers", "showlegend": False}
+        figure.add_scatter(**dots, marker={"size": 4, "opacity": 0.4, "color": COLOURS[0]}, row=1, col=column)
+        line = {"x": [-1, 1], "y": [-1, 1], "mode": "lines", "line": {"color": "black", "width": 1}}
+        figure.add_scatter(**line, showlegend=False, hoverinfo="skip", row=1, col=column)
+    figure.update_layout(**{**_LAYOUT, "width": 340 * len(found), "height": 400}, title="The closed form against ranks")
+    figure.update_xaxes(title="exact", range=[-1.05, 1.05])
+    figure.update_yaxes(range=[-1.05, 1.05])
+    figure.update_yaxes(title="closed form", col=1)
     return figure
 
 
