@@ -64,9 +64,11 @@ def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     squares = torch.full((rows,), corpus * (corpus**2 - 1) / 12, dtype=_widest(scores), device=scores.device)
     # Ties are few (two float32 cosines now and then, duplicates): only their runs are visited. Place p of the flattened
     # order is listed when it ties with p + 1; a run of such places is a tie of one item more.
-    tied = torch.zeros_like(scores, dtype=torch.bool)
-    torch.eq(ordered[:, 1:], ordered[:, :-1], out=tied[:, :-1])
-    tied = tied.view(-1).nonzero().squeeze(1)
+    if ordered.device.type == "cpu":  # numpy finds them in an eighth of torch's time
+        tied = torch.from_numpy(np.flatnonzero(ordered.numpy()[:, 1:] == ordered.numpy()[:, :-1]))
+    else:
+        tied = (ordered[:, 1:] == ordered[:, :-1]).view(-1).nonzero().squeeze(1)
+    tied += tied // (corpus - 1)  # from a row's corpus - 1 neighbours to its corpus places
     if len(tied):
         begins = torch.cat([tied.new_ones(1, dtype=torch.bool), tied[1:] != tied[:-1] + 1])
         first = tied[begins]
@@ -100,7 +102,7 @@ def rank_vectors(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; give a matrix [sentences, corpus]")
     _require_corpus(scores.shape[1])
     with torch.no_grad():
-        blocks = scores.detach().split(max(1, _BLOCK // scores.shape[1]))
+        blocks = scores.detach().contiguous().split(max(1, _BLOCK // scores.shape[1]))
         return torch.cat([_rank_block(block) for block in blocks])
 
 
