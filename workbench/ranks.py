@@ -76,7 +76,7 @@ def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
         inside = torch.arange(int(size.sum()), device=scores.device) - (size.cumsum(0) - size).repeat_interleave(size)
         average = (first % corpus + (size - 1) / 2 - middle).to(scores.dtype)
         place = first.repeat_interleave(size) + inside
-        ranks[place // corpus, order.view(-1)[place]] = average.repeat_interleave(size)
+        ranks[place // corpus, order.reshape(-1)[place]] = average.repeat_interleave(size)
         squares.index_add_(0, first // corpus, -(size**3 - size).to(squares.dtype) / 12)
     norm = squares.sqrt().to(scores.dtype)[:, None]
     return ranks.div_(torch.where(norm > 0, norm, 1.0))
