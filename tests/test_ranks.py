@@ -51,6 +51,14 @@ def test_float32_neighbours_zeros_and_extremes_keep_their_order_at_any_column(in
     np.testing.assert_allclose(found, expected, rtol=2e-7, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_how_scores_lie_in_memory_does_not_matter(dtype: torch.dtype) -> None:
+    scores = torch.from_numpy(np.random.default_rng(0).integers(0, 9, (5, 7))).to(dtype)  # with ties
+    expected = ranks.rank_vectors(scores)
+    assert torch.equal(ranks.rank_vectors(scores.T.contiguous().T), expected)
+    assert torch.equal(ranks.rank_vectors(scores[:1].expand(5, 7)), expected[:1].expand(5, 7))
+
+
 def test_rank_vector_by_hand() -> None:
     # Ranks 3, 1.5, 1.5 around their mean 2: (1, -1/2, -1/2), of length sqrt(3/2).
     vector = ranks.rank_vectors(torch.tensor([[0.9, 0.1, 0.1]], dtype=torch.float64))
