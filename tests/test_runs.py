@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import filelock
 import pandas as pd
 import pytest
 
@@ -67,6 +68,9 @@ def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
     with pytest.raises(RunError, match="dev: a folder is not what"):
         run.record_input("dev", "a folder", "1" * 64)
     assert run.facts()["inputs"]["dev"]["sha256"] == "0" * 64
+    run.record_suite("dev", "a file dev.tsv", "1" * 64)  # another set than the one that chooses the checkpoint
+    with pytest.raises(RunError, match="suite dev: a file dev"):
+        run.record_suite("dev", "a file dev.tsv", "2" * 64)
 
 
 def test_a_run_is_finished_when_its_metrics_exist(tmp_path: Path):
@@ -125,8 +129,9 @@ def test_a_run_that_lets_go_can_be_taken_unless_its_training_processes_live_on(t
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "held\n"
-            with pytest.raises(RunError, match="another process is working on"):
+            with pytest.raises(RunError, match="another process is working on") as kept:  # as a notebook keeps it
                 Run.create(config(), tmp_path)
+            assert not filelock.FileLock(run.path / ".lock", is_singleton=True).is_locked, kept
     Run.create(config(), tmp_path)
 
 

@@ -81,7 +81,7 @@ def evaluate(
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
         for name, pairs in suites.items():
-            run.record_input(name, pairs.source, pairs.checksum)
+            run.record_suite(name, pairs.source, pairs.checksum)
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
 
@@ -98,7 +98,7 @@ def _stored(run: Run, stage: str, suites: Mapping[str, Pairs], how: str) -> Repo
             "evaluate without run=, or in a run with these suites in its settings"
         )
     for name, pairs in suites.items():
-        run.record_input(name, pairs.source, pairs.checksum)
+        run.record_suite(name, pairs.source, pairs.checksum)
     return Report(metrics, run.scores(stage), run.rankings(stage))
 
 

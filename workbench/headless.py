@@ -115,7 +115,8 @@ def _same_own_files(config: TrainingConfig, run: Run) -> None:
     for role, name in (("dev", config.dev), *((None, suite) for suite in config.suites)):
         if own_file(name) is not None:
             pairs = load_pairs(name)
-            run.record_input(role or pairs.name, pairs.source, pairs.checksum)
+            record = run.record_suite if role is None else run.record_input
+            record(role or pairs.name, pairs.source, pairs.checksum)
 
 
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:

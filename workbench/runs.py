@@ -14,6 +14,8 @@ from workbench.config import CONFIGS, TrainingConfig
 from workbench.files import RunError, explained, lock_run, read_csv, replacing, sweep, write_json
 from workbench.provenance import provenance
 
+_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite
+
 
 class Run:
     """One run on disk: `<root>/<method>/<digest>-s<seed>/`.
@@ -41,11 +43,15 @@ class Run:
         with explained(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
-            lock_run(path, ".processes.lock").release()  # training processes may outlive the one that started them
-            sweep(path)
-            sweep(path / "before")
-            facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
-            _begin(path / "config.json", facts | provenance())
+            try:
+                lock_run(path, ".processes.lock").release()  # training processes may outlive the one that started them
+                sweep(path)
+                sweep(path / "before")
+                facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
+                _begin(path / "config.json", facts | provenance())
+            except BaseException:
+                lock.release()  # a notebook keeps its last error, and with it the lock
+                raise
         run = cls(path)
         run._lock = lock
         return run
@@ -79,7 +85,7 @@ class Run:
             write_json(self.path / "config.json", merged)
 
     def record_input(self, role: str, source: str, checksum: str) -> None:
-        """Notes what the run used as `role`: "encoder", "train", "dev" or a suite's name.
+        """Notes what the run used as `role`: "encoder", "train", "dev", a suite's name, or what a method names.
 
         Raises RunError when the run began with other content there: its numbers would mix two inputs.
         """
@@ -91,6 +97,10 @@ class Run:
                 f"{role}: {source} is not what {self.path} began with ({known['source']}, sha256 "
                 f"{known['sha256'][:12]}, now {checksum[:12]}); restore it, or move the run's folder away and run again"
             )
+
+    def record_suite(self, suite: str, source: str, checksum: str) -> None:
+        """The same of an evaluated set, which as a file of the user's own may be called "dev" without being dev."""
+        self.record_input(f"suite {suite}" if suite in _ROLES else suite, source, checksum)
 
     def metrics(self, stage: str = "") -> dict[str, Any]:
         """metrics.json: suite -> {"spearman", "n", ...}; `stage` "before" is the encoder as it came."""
