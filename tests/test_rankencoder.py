@@ -16,6 +16,7 @@ from workbench.config import RankEncoderConfig, SettingError, SimCSEConfig
 from workbench.data import DataError, Pairs, Sentences, load_pairs
 from workbench.encoder import Encoder
 from workbench.evaluation import evaluate
+from workbench.files import RunError
 from workbench.losses import info_nce
 from workbench.methods import METHODS
 from workbench.methods.rankencoder import (
@@ -336,6 +337,25 @@ def test_e2_starts_from_the_backbone_or_from_e1(spread: Path, tiny_encoder: Path
     for start, folder in expected.items():
         loaded = Encoder.from_pretrained(folder, pooling="cls", device="cpu")
         assert torch.equal(weights[start], next(loaded.parameters()))
+    # What E2 does not start from need not be there.
+    assert config_of(spread, encoder="nobody/no-such", start="base").checkpoints == [str(spread)]
+
+
+def test_a_run_does_not_go_on_with_another_e1_or_corpus(spread: Path, sentences: Sentences, tmp_path: Path):
+    base, corpus = Path(shutil.copytree(spread, tmp_path / "simcse")), tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(sentences.sentences))
+    config = config_of(spread, base=str(base), corpus=str(corpus))
+    run = Run.create(config, tmp_path / "runs")
+    fit(RankEncoder(config), sentences, run=run)
+    fit(RankEncoder(config), sentences, run=run)
+    shuffled = corpus.read_text().splitlines()[::-1]
+    corpus.write_text("\n".join(shuffled))
+    with pytest.raises(RunError, match=r"corpus: .* is not what .* began with"):
+        fit(RankEncoder(config), sentences, run=run)
+    weights = load_file(base / "model.safetensors")
+    save_file({name: value * 1.1 for name, value in weights.items()}, base / "model.safetensors", {"format": "pt"})
+    with pytest.raises(RunError, match=r"base: .* is not what .* began with"):
+        fit(RankEncoder(config), sentences, run=run)
 
 
 def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(

@@ -147,8 +147,9 @@ class RankEncoderConfig(TrainingConfig):
 
     @property
     def checkpoints(self) -> list[str]:
-        """The encoder and E1; a run of a method is looked for, and made, by the notebook."""
-        return [self.encoder] if names_method(self.base) else [self.encoder, self.base]
+        """What E2 starts from and E1; a run of a method is looked for, and made, by the notebook."""
+        start = [self.encoder] if self.start == "backbone" else []
+        return start if names_method(self.base) else [*start, self.base]
 
     @pydantic.field_validator("base")
     @classmethod

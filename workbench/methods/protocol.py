@@ -110,7 +110,7 @@ def weights_checksum(module: nn.Module) -> str:
     found = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
         found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
 
 

@@ -17,7 +17,7 @@ from workbench.encoder import Encoder
 from workbench.encoder.saving import replacing
 from workbench.encoder.template import Template
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
-from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views
+from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views, weights_checksum
 from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpus, write_corpus
 from workbench.methods.rankencoder.mixture import RankMixture, shared_neighbours
 from workbench.methods.rankencoder.targets import RankTargets
@@ -42,6 +42,7 @@ class RankEncoder(Method):
         super().__init__(config)
         self.head = MLPHead(self.encoder.width) if config.mlp else None
         self.corpus: list[str] = []
+        self._inputs: dict[str, tuple[str, str]] = {}
         self._observed: dict[str, Tensor] = {}
         self._steps = 0
         self._mixture: RankMixture | None = None
@@ -68,12 +69,18 @@ class RankEncoder(Method):
         drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=of_data)
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_base(config)
+        self._inputs = {"base": (base.encoder.source, weights_checksum(base.encoder))}
+        if config.corpus is not None:
+            self._inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
         seen = Corpus(base.embeddings(self.corpus, folder=config.cache), self.encoder.device)
         trained_on = base.embeddings(data.sentences, folder=config.cache)
         stored = config.ranks == "stored"
         self.targets = RankTargets(trained_on, seen, similarity=config.similarity, stored=stored)
         self.tokens = self._tokenized(data.sentences)
         self.train()  # until training ends `encode` gives the plain cosine
+
+    def inputs(self) -> dict[str, tuple[str, str]]:
+        return self._inputs
 
     def _tokenized(self, sentences: Sequence[str]) -> list[TokenizedSentences]:
         """The tokens of each view: one for both, or with two templates one each."""
