@@ -20,6 +20,7 @@ from workbench import METHODS, evaluate, fit, load_dev, load_suites, load_traini
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
 from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
+from workbench.files import replacing
 from workbench.methods.protocol import Method
 from workbench.runs import Run
 
@@ -97,7 +98,9 @@ def real(options: argparse.Namespace) -> Iterator[tuple[str, list[Run]]]:
         dev: dict[float, float] = {}
         for rate in () if isinstance(grid, str) else grid:
             first = real_run(method, settings | {"learning_rate": rate}, 0, options, simcse)
-            dev[rate] = float(first.history()["dev_spearman"].max())  # type: ignore[arg-type]
+            history = first.history()
+            # Step 0 is the start, which no run keeps: counted in, rates that all fall below it would tie.
+            dev[rate] = float(history.loc[history["step"] > 0, "dev_spearman"].max())  # type: ignore[arg-type]
         rates[label] = rates[grid] if isinstance(grid, str) else max(dev, key=lambda rate: dev[rate])
         shown = ", ".join(f"{rate:g}: dev {100 * value:.2f}" for rate, value in dev.items())
         print(f"{label}: learning rate {rates[label]:g} ({shown or f'as {grid}'})", flush=True)
@@ -120,7 +123,8 @@ def sample(size: int, folder: Path) -> Path:
     file = folder / f"wiki-{size}.txt"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join(load_sentences("wiki", limit=size, seed=0).sentences) + "\n", encoding="utf-8")
+        with replacing(file) as fresh:
+            fresh.write("\n".join(load_sentences("wiki", limit=size, seed=0).sentences) + "\n")
     return file.resolve()
 
 
