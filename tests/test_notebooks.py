@@ -64,6 +64,7 @@ def test_a_sentence_stands_before_code(notebook: NotebookNode):
     kinds = [cell.cell_type for cell in notebook.cells]
     assert kinds[0] == "markdown"
     assert kinds[-1] == "markdown"
+    assert ("code", "code") not in zip(kinds, kinds[1:], strict=False)
     for place, cell in enumerate(notebook.cells[:-1]):
         if cell.cell_type == "markdown" and notebook.cells[place + 1].cell_type == "code":
             last = cell.source.strip().splitlines()[-1]
