@@ -49,11 +49,6 @@ REAL: dict[str, tuple[str, dict[str, Any], tuple[float, ...] | str]] = {
     "RankCSE, ListNet, own SimCSE": ("rankcse", {"teachers": ["<SimCSE>"]}, "SimCSE"),
     "RankCSE, ListNet, teacher": ("rankcse", {"teachers": ["<teacher>"]}, TAUGHT),
     "CoSENT, NLI": ("cosent", {"train": "snli-dev", "dev": "stsb-dev"}, TAUGHT),
-    "CoSENT's baseline softmax, NLI": (
-        "cosent",
-        {"train": "snli-dev", "dev": "stsb-dev", "objective": "softmax"},
-        TAUGHT,
-    ),
 }
 
 
