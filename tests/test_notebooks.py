@@ -1,6 +1,7 @@
 """Every notebook has the agreed form, and runs from top to bottom without a browser."""
 
 import ast
+import itertools
 import json
 import re
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_a_sentence_stands_before_code(notebook: NotebookNode):
     kinds = [cell.cell_type for cell in notebook.cells]
     assert kinds[0] == "markdown"
     assert kinds[-1] == "markdown"
-    assert ("code", "code") not in zip(kinds, kinds[1:], strict=False)
+    assert ("code", "code") not in itertools.pairwise(kinds)
     for place, cell in enumerate(notebook.cells[:-1]):
         if cell.cell_type == "markdown" and notebook.cells[place + 1].cell_type == "code":
             last = cell.source.strip().splitlines()[-1]
