@@ -170,7 +170,8 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
         try:
             config = run.config
             table = config.table()
-            changed = table[table["changed"]]
+            # What is outside the digest says where or how, not what was computed.
+            changed = table[table["changed"] & ~table["setting"].isin(list(config.outside_digest))]
             row |= {"profile": config.profile, "seed": config.seed, "digest": config.digest()}
             row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], changed["value"], strict=True))
             row["status"] = "finished" if run.finished else "unfinished"
