@@ -381,6 +381,7 @@ def test_an_objective_of_the_other_model_is_refused():
 
 GRADIENTS = """
 import sys, torch, torch.distributed as dist
+from workbench.distributed import end_process
 from workbench.config import CoSENTConfig
 from workbench.methods.cosent import CoSENT
 folder = sys.argv[1]
@@ -396,6 +397,7 @@ for settings in jobs:
 if rank == 0:
     torch.save(found, folder + "/found.pt")
 dist.destroy_process_group()
+end_process()
 """
 
 

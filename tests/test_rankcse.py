@@ -404,6 +404,7 @@ def test_a_run_does_not_go_on_with_another_teacher(spread: Path, sentences: Sent
 
 SHARED = """
 import sys, torch, torch.distributed as dist
+from workbench.distributed import end_process
 from workbench.config import RankCSEConfig
 from workbench.data import Sentences
 from workbench.methods.rankcse import RankCSE
@@ -419,6 +420,7 @@ torch.stack(list(terms.values())).sum().backward()
 if rank == 0:
     torch.save({name: p.grad for name, p in method.named_parameters()}, sys.argv[2])
 dist.destroy_process_group()
+end_process()
 """
 
 

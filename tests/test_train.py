@@ -221,6 +221,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tiny_encoder: Path, sentences:
 
 GRADIENT = """
 import json, sys, torch, torch.distributed as dist
+from workbench.distributed import end_process
 from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.methods.simcse import SimCSE
@@ -235,6 +236,7 @@ sum(model(method.collate(rows)).values()).backward()
 if rank == 0:
     torch.save({n: p.grad for n, p in method.named_parameters()}, job["out"])
 dist.destroy_process_group()
+end_process()
 """
 
 
@@ -267,6 +269,7 @@ def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, sentences: S
 
 TRAINED = """
 import json, sys, torch, torch.distributed as dist
+from workbench.distributed import end_process
 from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.methods.simcse import SimCSE
@@ -281,6 +284,7 @@ history = fit(epoch, data)
 if dist.get_rank() == 0:
     torch.save(few.state_dict() | {"steps": torch.tensor(history["step"].iloc[-1])}, job["out"])
 dist.destroy_process_group()
+end_process()
 """
 
 

@@ -1,5 +1,9 @@
 """Several processes as one: rows gathered with their gradient."""
 
+import os
+import sys
+from typing import NoReturn
+
 import torch
 import torch.distributed
 from jaxtyping import Float
@@ -29,3 +33,13 @@ def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
     import torch.distributed.nn.functional as differentiable
 
     return torch.cat(list(differentiable.all_gather(rows.contiguous())))
+
+
+def end_process() -> NoReturn:
+    """Ends one of several processes with success, at once: in an orderly exit gloo's threads abort it now and then.
+
+    About one exit in thirty, all work done, is then counted as a failure ("terminate called without an active exception").
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

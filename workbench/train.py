@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from workbench.config import TrainingConfig
 from workbench.data import Pairs, load_dev, load_training
-from workbench.distributed import process_count, process_rank
+from workbench.distributed import end_process, process_count, process_rank
 from workbench.evaluation import dev_values
 from workbench.files import History, RunError, lock_run
 from workbench.methods import METHODS
@@ -351,3 +351,4 @@ def main(path: str) -> None:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
     main(sys.argv[1])
+    end_process()
