@@ -169,3 +169,33 @@ def test_figures_are_small_in_the_notebook_and_whole_in_the_page(tmp_path: Path)
     scripts = [line for line in page.splitlines() if "plotly.js v" in line]
     assert len(scripts) == 1, "the drawing script stands in the page once"
     assert json.loads((tmp_path / "out.ipynb").read_text())["cells"]
+
+
+@pytest.mark.slow
+def test_a_finished_run_whose_notebook_failed_is_shown_again_and_then_reused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    metrics, mended = tmp_path / "metrics", tmp_path / "mended"
+    body = [
+        "import pathlib, shutil\nfrom workbench.config import SimCSEConfig",
+        "config = SimCSEConfig.from_parameters(profile, seed, overrides)",
+        "path = pathlib.Path(runs_root) / 'simcse' / f'{config.digest()}-s{config.seed}'",
+        f"shutil.copy({str(metrics)!r}, path / 'metrics.json')",
+        f"assert pathlib.Path({str(mended)!r}).exists(), 'a cell behind the evaluation'",
+    ]
+    metrics.write_text("{}")
+    cells = [
+        new_code_cell("profile = 'demo'\nseed = 0\noverrides = {}\nruns_root = '.'", metadata={"tags": ["parameters"]}),
+        new_code_cell("\n".join(body)),
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
+    nbformat.write(new_notebook(cells=cells, metadata=kernel), tmp_path / "small.ipynb")
+    monkeypatch.setattr("workbench.headless.notebook_of", lambda method: tmp_path / "small.ipynb")
+    with pytest.raises(RunError, match="a cell behind the evaluation"):
+        run_method("simcse", runs_root=tmp_path / "runs")
+    mended.touch()
+    caplog.set_level("INFO", "workbench")
+    assert run_method("simcse", runs_root=tmp_path / "runs").finished
+    assert "used as it is" not in caplog.text
+    run_method("simcse", runs_root=tmp_path / "runs")
+    assert "used as it is" in caplog.text

@@ -38,7 +38,7 @@ def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
 def end_process() -> NoReturn:
     """Ends one of several processes with success, at once: in an orderly exit gloo's threads abort it now and then.
 
-    About one exit in thirty, all work done, is then counted as a failure ("terminate called without an active exception").
+    About one exit in thirty, all work done, is else counted as a failure ("terminate called without an active ...").
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -49,10 +49,10 @@ def run_method(
     if (path / "metrics.json").is_file():
         run = Run(path)
         _same_own_files(config, run)
-        if (path / "notebook.ipynb").is_file():
+        if _ran_through(path / "notebook.ipynb"):
             _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
             return run
-        # Finished in a live notebook: what it found is shown again, nothing is trained.
+        # Finished in a live notebook, or a cell after the evaluation failed: it is shown again, nothing is trained.
     _check_models(config)
     # As the settings understood them: a folder named from here is found from the notebook's own directory too.
     read = {name: value for name, value in config.model_dump(mode="json").items() if name in (overrides or {})}
@@ -78,6 +78,15 @@ def notebook_of(method: str) -> Path:
     if len(found) != 1:
         raise RunError(f"notebooks/ should hold one notebook NN_{method}.ipynb; it holds {len(found)}")
     return found[0]
+
+
+def _ran_through(notebook: Path) -> bool:
+    """Whether papermill executed all of this notebook without an error."""
+    try:
+        facts = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]["papermill"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return bool(facts.get("end_time")) and not facts.get("exception")
 
 
 def _check_data(config: TrainingConfig) -> None:

@@ -101,7 +101,7 @@ def parse_table(content: bytes, where: str) -> Table:
     if len(set(names)) != len(names):
         raise DataError(f"{where}, line 1: a column name stands twice in the header ({', '.join(names)})")
     if len(lines) == 1:
-        raise DataError(f"{where}: a header ({', '.join(names)}) and no row; fetch it again")
+        raise DataError(f"{where}: a header ({', '.join(names)}) and no row; line 1 names the columns, rows follow")
     width = len(names)
     for number, line in enumerate(lines[1:], start=2):
         if line.count("\t") + 1 != width:
