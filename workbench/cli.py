@@ -104,7 +104,10 @@ def list_data(
 def check_data(
     names: Annotated[list[str] | None, typer.Argument(help="Sets, or files of your own; none: every set.")] = None,
 ) -> None:
-    """Read sets whole and say what is wrong with them. Exit code 1 when a named set cannot be used."""
+    """Read the sets on this machine whole and say what is wrong with them; "hub": not here, see `data fetch`.
+
+    Exit code 1 when a named set cannot be used.
+    """
     from workbench.data.inventory import check, unusable
 
     table = check(names)

@@ -5,7 +5,7 @@
 
 It fills in hidden words first; then it learns from graded pairs: their order (CoSENT), and on request their level, so
 that its cosines spread over the whole scale. The bundled teacher learned the order alone. The pairs are those of
-world-train and many more that the generator makes of other meanings. No meaning of world-dev or world-test is among them.
+world-train and many more that the generator makes of other meanings; no meaning of world-dev or world-test is in them.
 """
 
 from __future__ import annotations
