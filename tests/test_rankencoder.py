@@ -135,6 +135,19 @@ def test_every_trainable_parameter_has_a_finite_gradient(spread: Path, sentences
         assert bool(parameter.grad.isfinite().all()), name
 
 
+@pytest.mark.parametrize("ranks", ["step", "stored"])
+def test_a_sentence_with_itself_is_never_above_one(spread: Path, sentences: Sentences, ranks: str):
+    method = prepared(spread, sentences, ranks=ranks)
+    found = method.targets.similarities(method.collate(list(range(len(sentences))))["base"])
+    assert found.max() <= 1
+    assert found.diagonal().min() > 0.999  # half precision: 2^-11 of each of two unit vectors
+
+
+def test_scored_pairs_are_refused_in_words(spread: Path, dev: Pairs):
+    with pytest.raises(TypeError, match="RankEncoder trains on plain sentences, not on pairs"):
+        RankEncoder(config_of(spread)).prepare(dev)
+
+
 def test_stored_rank_vectors_give_the_targets_of_those_ranked_in_the_step(spread: Path, sentences: Sentences):
     found = {how: prepared(spread, sentences, ranks=how) for how in ("step", "stored")}
     step, stored = (method.targets.similarities(method.collate(ROWS)["base"]) for method in found.values())

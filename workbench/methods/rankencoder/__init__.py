@@ -57,12 +57,15 @@ class RankEncoder(Method):
             return super().load_encoder(str(base.checkpoint.folder), **options)
         return super().load_encoder(name, template=self.config.template, **options)
 
-    def prepare(self, data: Sentences) -> None:
+    def prepare(self, data: Any) -> None:
         """Draws the corpus, embeds it and the training sentences with E1 (from the cache where it can), tokenises.
 
-        Raises ValueError with fewer than two training or corpus sentences, TeacherError for an E1 that is missing.
+        Raises TypeError for anything but plain sentences, ValueError with fewer than two training or corpus sentences,
+        TeacherError for an E1 that is missing.
         """
         config = self.config
+        if not isinstance(data, Sentences):
+            raise TypeError(f"{data.name}: RankEncoder trains on plain sentences, not on {type(data).__name__.lower()}")
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; RankEncoder needs at least 2, for there to be pairs")
         of_data = {name: at for name, at in config.revisions.items() if name not in (config.encoder, config.base)}

@@ -74,4 +74,4 @@ class RankTargets:
 
 @full_precision
 def _gram(vectors: Float[Tensor, "n c"]) -> Float[Tensor, "n n"]:
-    return vectors @ vectors.T
+    return (vectors @ vectors.T).clamp(-1, 1)  # rounding: a sentence with itself is kept by upper = 1
