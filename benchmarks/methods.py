@@ -9,7 +9,6 @@ of methods; the seven STS sets are reported once. Runs are kept under --runs and
 """
 
 import argparse
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.files import replacing
 from workbench.methods.protocol import Method
+from workbench.metrics import seed_spread
 from workbench.runs import Run
 
 WORLD: dict[str, tuple[str, dict[str, Any]]] = {
@@ -176,14 +176,8 @@ def print_line(label: str, found: list[tuple[dict[str, Any], dict[str, Any]]]) -
             for key in ("spearman", "kcc", "ndcg"):
                 if values.get(key) is not None and (key == "spearman" or name == "dev" or name.startswith("world")):
                     figures.setdefault(f"{name} {key}", []).append(100 * values[key])
-    shown = " | ".join(f"{name} {spread(values)}" for name, values in figures.items())
+    shown = " | ".join(f"{name} {seed_spread(values)}" for name, values in figures.items())
     print(f"{label} ({len(found)}) | {shown}", flush=True)
-
-
-def spread(values: list[float]) -> str:
-    """Mean ± standard deviation."""
-    mean = statistics.fmean(values)
-    return f"{mean:.2f}" if len(values) == 1 else f"{mean:.2f} ± {statistics.stdev(values):.2f}"
 
 
 if __name__ == "__main__":

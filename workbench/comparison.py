@@ -250,6 +250,4 @@ def _on_same_pairs(path: Path, base: Path, suite: str) -> pd.DataFrame:
 
 def _spread(values: np.ndarray) -> str:
     found = seed_spread(100 * values)
-    if pd.isna(found.mean):
-        return ""
-    return f"{found.mean:.2f}" if found.n == 1 else f"{found.mean:.2f} ± {found.std:.2f}"
+    return "" if pd.isna(found.mean) else str(found)

@@ -1,10 +1,10 @@
 """`make demo`: what a newcomer sees first."""
 
-import statistics
 import time
 from pathlib import Path
 
 from workbench.headless import export_html, run_method
+from workbench.metrics import seed_spread
 from workbench.runs import Run
 
 _SHOWN = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
@@ -37,10 +37,5 @@ def before_after(runs: list[Run]) -> str:
                 continue
             pairs = [(100 * run.metrics("before")[suite][key], 100 * run.metrics()[suite][key]) for run in runs]
             columns = [[b for b, _ in pairs], [a for _, a in pairs], [a - b for b, a in pairs]]
-            lines.append(f"{suite:<12} {label:<9} " + " ".join(f"{_spread(values):>15}" for values in columns))
+            lines.append(f"{suite:<12} {label:<9} " + " ".join(f"{seed_spread(values)!s:>15}" for values in columns))
     return "\n".join(lines)
-
-
-def _spread(values: list[float]) -> str:
-    mean = statistics.fmean(values)
-    return f"{mean:.2f}" if len(values) == 1 else f"{mean:.2f} ± {statistics.stdev(values):.2f}"

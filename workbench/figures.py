@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 # Okabe and Ito's colours: told apart by readers of every colour vision.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-_LAYOUT: dict[str, Any] = {
+LAYOUT: dict[str, Any] = {
     "template": "simple_white",
     "colorway": COLOURS,
     "margin": {"l": 60, "r": 60, "t": 50, "b": 50},
@@ -50,7 +50,7 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
                 x=losses["step"], y=losses[column], name=f"{label}: {column}", mode="lines", line=line, yaxis="y2"
             )
     figure.update_layout(
-        **_LAYOUT,
+        **LAYOUT,
         title="Dev Spearman and training loss",
         xaxis_title="training step",
         yaxis_title="Spearman on dev x 100",
@@ -101,7 +101,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
                 bgcolor="rgba(255,255,255,0.8)",
             )
     figure.update_layout(
-        **_LAYOUT,
+        **LAYOUT,
         title="Alignment and uniformity on dev (left and down is better)",
         xaxis_title="uniformity (log of a mean; smaller: more spread out)",
         yaxis_title="alignment (mean squared distance)",
@@ -147,7 +147,7 @@ def cosine_by_gold(
     figure.update_xaxes(categoryorder="array", categoryarray=names)
     title = f"{score.capitalize()} by band of gold, {suite}"
     figure.update_layout(
-        **_LAYOUT, title=title, xaxis_title="gold score", yaxis_title=f"{score} of the pair", violinmode="group"
+        **LAYOUT, title=title, xaxis_title="gold score", yaxis_title=f"{score} of the pair", violinmode="group"
     )
     return figure
 
@@ -166,7 +166,7 @@ def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figu
     lowest = min(0.0, *(float(np.min(values)) for values in maps.values()))
     scale = {"colorscale": "Viridis", "cmin": lowest, "cmax": 1, "colorbar": {"title": "cosine"}}
     size = {"width": 150 + 240 * len(maps), "height": 380, "margin": {"l": 60, "r": 60, "t": 80, "b": 50}}
-    figure.update_layout(**{**_LAYOUT, **size}, coloraxis=scale, title="Cosine of each text with each other")
+    figure.update_layout(**{**LAYOUT, **size}, coloraxis=scale, title="Cosine of each text with each other")
     figure.update_yaxes(autorange="reversed")
     return figure
 
@@ -191,7 +191,7 @@ def setting_sweep(
         figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
     title = f"Spearman on dev by {label or setting}"
     figure.update_layout(
-        **_LAYOUT, title=title, xaxis_title=label or setting, yaxis_title="Spearman on dev x 100", xaxis_type="category"
+        **LAYOUT, title=title, xaxis_title=label or setting, yaxis_title="Spearman on dev x 100", xaxis_type="category"
     )
     return figure
 

@@ -8,17 +8,11 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.figures import COLOURS
+from workbench.figures import COLOURS, LAYOUT
 from workbench.metrics import spearman
 
 _BELOW = {"orientation": "h", "y": -0.25}
-_LAYOUT: dict[str, Any] = {
-    "template": "simple_white",
-    "colorway": COLOURS,
-    "height": 400,
-    "width": 720,
-    "margin": {"l": 60, "r": 60, "t": 80, "b": 50},
-}
+_LAYOUT: dict[str, Any] = {**LAYOUT, "height": 400, "margin": {**LAYOUT["margin"], "t": 80}}
 
 
 def two_losses(history: pd.DataFrame, weight: float) -> go.Figure:

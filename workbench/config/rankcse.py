@@ -1,12 +1,11 @@
 """Settings of RankCSE."""
 
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pydantic
 
 from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig, whole_path
+from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig, whole_folder, whole_path
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
@@ -181,7 +180,7 @@ class RankCSEConfig(TrainingConfig):
     @pydantic.field_validator("cache")
     @classmethod
     def _from_the_root(cls, cache: str | None) -> str | None:
-        return None if cache is None else str(Path(cache).expanduser().resolve())
+        return whole_folder(cache)
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankCSEConfig":

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import pydantic
 
 from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig, whole_path
+from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig, whole_folder, whole_path
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 # PromptBERT cuts the sentence at 32 tokens and wraps it then: ten more with the template.
@@ -166,7 +166,7 @@ class RankEncoderConfig(TrainingConfig):
     @pydantic.field_validator("cache", "base_root")
     @classmethod
     def _whole_folders(cls, folder: str | None) -> str | None:
-        return None if folder is None else str(Path(folder).expanduser().resolve())
+        return whole_folder(folder)
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankEncoderConfig":

@@ -22,6 +22,11 @@ DEMO_DATA: dict[str, Any] = {
 }
 
 
+def whole_folder(name: str | None) -> str | None:
+    """A folder, which need not exist yet, by its whole path."""
+    return None if name is None else str(Path(name).expanduser().resolve())
+
+
 def whole_path(name: str) -> str:
     """A folder or table of the user's own by its whole path: a headless run's notebook has another working folder."""
     path = Path(name).expanduser()

@@ -96,11 +96,17 @@ class Method(nn.Module):
         self.encoder.backbone.load_state_dict(saved.backbone.state_dict())
 
 
+def require_sentences(method: Method, data: Any) -> None:
+    """Raises unless `data` are sentences alone."""
+    if not isinstance(data, Sentences):
+        name, kind = type(method).__name__, type(data).__name__.lower()
+        raise TypeError(f"{data.name}: {name} trains on plain sentences, not on {kind}")
+
+
 def require_plain_sentences(method: Method, data: Any) -> None:
     """Raises unless `data` are sentences that the method's encoder reads without a template around them."""
+    require_sentences(method, data)
     name = type(method).__name__
-    if not isinstance(data, Sentences):
-        raise TypeError(f"{data.name}: {name} trains on plain sentences, not on {type(data).__name__.lower()}")
     if method.encoder.template is not None:
         raise ValueError(f"pooling 'mask': {name} trains on plain sentences, not on a template; choose another pooling")
 

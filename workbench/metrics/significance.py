@@ -33,6 +33,10 @@ class Spread(NamedTuple):
     std: float
     n: int
 
+    def __str__(self) -> str:
+        """As tables show it: the mean, and where there are several seeds ± the deviation."""
+        return f"{self.mean:.2f}" if self.n == 1 else f"{self.mean:.2f} ± {self.std:.2f}"
+
 
 def _interval(value: float, samples: list[float], level: float) -> Interval:
     """Percentiles of the samples; nan unless the value itself and most of the samples are defined."""

@@ -11,13 +11,21 @@ from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
 from workbench.config.rankencoder import names_method
-from workbench.data import Sentences, load_sentences
+from workbench.data import load_sentences
 from workbench.distributed import gather_rows
 from workbench.encoder import Encoder
 from workbench.encoder.saving import replacing
 from workbench.encoder.template import Template
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
-from workbench.methods.protocol import Batch, Method, MLPHead, TokenizedSentences, stack_views, weights_checksum
+from workbench.methods.protocol import (
+    Batch,
+    Method,
+    MLPHead,
+    TokenizedSentences,
+    require_sentences,
+    stack_views,
+    weights_checksum,
+)
 from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpus, write_corpus
 from workbench.methods.rankencoder.mixture import RankMixture, shared_neighbours
 from workbench.methods.rankencoder.targets import RankTargets
@@ -64,8 +72,7 @@ class RankEncoder(Method):
         TeacherError for an E1 that is missing.
         """
         config = self.config
-        if not isinstance(data, Sentences):
-            raise TypeError(f"{data.name}: RankEncoder trains on plain sentences, not on {type(data).__name__.lower()}")
+        require_sentences(self, data)
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; RankEncoder needs at least 2, for there to be pairs")
         of_data = {name: at for name, at in config.revisions.items() if name not in (config.encoder, config.base)}
