@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from minilm import minilm
 
-from workbench.data import DataError, load_pairs, load_sentences
+from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
+from workbench.errors import DataError
 from workbench.methods.rankencoder import RankMixture
 from workbench.metrics import spearman
 

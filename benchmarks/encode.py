@@ -17,8 +17,9 @@ import torch
 import transformers
 from minilm import minilm
 
-from workbench.data import DataError, load_pairs, load_sentences
+from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
+from workbench.errors import DataError
 
 
 def corpora(limit: int) -> dict[str, list[str]]:

@@ -11,8 +11,9 @@ import numpy as np
 import sentence_transformers
 from minilm import minilm
 
-from workbench.data import DataError, load_pairs
+from workbench.data import load_pairs
 from workbench.encoder import Encoder
+from workbench.errors import DataError
 from workbench.metrics import spearman
 
 SETS = [*(f"sts{year}-test" for year in range(12, 17)), "stsb-test", "sick-test"]

@@ -17,8 +17,9 @@ import transformers
 from minilm import find_minilm
 from transformers import BertConfig, BertModel
 
-from workbench.data import DataError, load_sentences
+from workbench.data import load_sentences
 from workbench.encoder import Encoder, fast_dropout
+from workbench.errors import DataError
 
 SHAPES = {"2 x 128": (2, 128, 2), "4 x 256": (4, 256, 4)}
 ROWS, TOKENS, ROUNDS = 128, 32, 12

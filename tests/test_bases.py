@@ -10,10 +10,10 @@ import torch
 from torch.testing import assert_close
 
 from workbench.bases import Base, Pooled, StaticWords, TfIdf, Whitened, Whitening, load_base, raw_vectors
-from workbench.config import SettingError
 from workbench.config.bases import BaseConfig
-from workbench.data import DataError, Pairs, load_sentences
-from workbench.encoder import Encoder, EncoderError
+from workbench.data import Pairs, load_sentences
+from workbench.encoder import Encoder
+from workbench.errors import DataError, EncoderError, SettingError
 from workbench.evaluation import evaluate
 from workbench.published import READINGS, reading_of
 

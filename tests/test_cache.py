@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from workbench import cache
-from workbench.cache import CacheError, cache_folder, cached_embeddings, fingerprint
+from workbench.cache import cache_folder, cached_embeddings, fingerprint
 from workbench.encoder import Encoder
+from workbench.errors import RunError
 
 
 @pytest.fixture
@@ -219,7 +220,7 @@ def test_the_place_is_the_argument_else_the_environment_else_the_users_cache(
 
 def test_a_place_that_cannot_be_written_is_refused_with_what_to_do(encoder: Encoder, tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CacheError, match="WORKBENCH_CACHE"):
+    with pytest.raises(RunError, match="WORKBENCH_CACHE"):
         cached_embeddings(encoder, ["a cat"], folder=tmp_path / "file")
 
 

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import workbench.methods.compcse as module
-from workbench.config import CompCSEConfig, SettingError, SimCSEConfig
-from workbench.data import DataError, Pairs, Sentences, dataset_names
+from workbench.config import CompCSEConfig, SimCSEConfig
+from workbench.data import Pairs, Sentences, dataset_names
 from workbench.encoder import Encoder
+from workbench.errors import DataError, SettingError
 from workbench.methods import METHODS
 from workbench.methods.compcse import CompCSE
 from workbench.methods.simcse import SimCSE

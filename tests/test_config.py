@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from workbench.config import CONFIGS, SettingError, SimCSEConfig, TrainingConfig
+from workbench.config import CONFIGS, SimCSEConfig, TrainingConfig
+from workbench.errors import SettingError
 
 EVERY_PROFILE = [(name, profile) for name, config in CONFIGS.items() for profile in config.profiles]
 

@@ -14,16 +14,17 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer
 
-from workbench.config import CoSENTConfig, SettingError
+from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Sentences, Triples, dataset_names, load_pairs, load_training
-from workbench.encoder import CrossEncoder, Encoder, EncoderError
+from workbench.encoder import CrossEncoder, Encoder
+from workbench.errors import EncoderError, SettingError
 from workbench.evaluation import dev_values, evaluate
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods import METHODS
 from workbench.methods.cosent import CoSENT
 from workbench.methods.cosent.labels import class_numbers, shares, sides, triple_rows
 from workbench.runs import Run
-from workbench.teachers import TeacherError, load_teacher
+from workbench.teachers import load_teacher
 from workbench.train import fit
 
 SCALES = {"sts": (0.0, 5.0), "sick": (1.0, 5.0), "binary": (0.0, 1.0), "nli": (0.0, 2.0)}
@@ -280,7 +281,7 @@ def test_the_saved_interaction_model_is_a_cross_encoder_for_others(tiny_encoder:
     with pytest.raises(EncoderError, match=r"BertForSequenceClassification.*a cross-encoder scores pairs"):
         Encoder.from_pretrained(tmp_path / "saved")
     named = (tmp_path / "saved").rename(tmp_path / "simcse")  # a name does not make it an embedding
-    with pytest.raises(TeacherError, match="a cross-encoder scores pairs"):
+    with pytest.raises(EncoderError, match="a cross-encoder scores pairs"):
         load_teacher(str(named))
     assert "text-ranking" in (named / "README.md").read_text(encoding="utf-8")
 

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from workbench.data import (
-    DataError,
     check,
     dataset_names,
     describe,
@@ -24,6 +23,7 @@ from workbench.data import (
     load_triples,
 )
 from workbench.data.format import describe_file, write_manifest, write_table
+from workbench.errors import DataError
 
 PROJECT = Path(__file__).resolve().parent.parent
 STSB = {

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from workbench.data.format import (
-    DataError,
     describe_file,
     parse_table,
     read_content,
@@ -16,6 +15,7 @@ from workbench.data.format import (
     write_manifest,
     write_table,
 )
+from workbench.errors import DataError
 
 COLUMNS = {"score": ["5", "0.5"], "sentence1": ['a "quoted" word', "b\x08\x12"], "sentence2": ["NA", "二つ目"]}
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.data import DataError, check, fetch, load_labelled, load_pairs, load_sentences, load_triples
+from workbench.data import check, fetch, load_labelled, load_pairs, load_sentences, load_triples
 from workbench.data.catalogue import CATALOGUE
 from workbench.data.entry import SIMCSE_REPO
+from workbench.errors import DataError
 
 SENTEVAL = {
     "STS/STS12-en-test/STS.input.MSRpar.txt": "a  cat .\tone cat .\nnever graded\tat all\nlast\tpair\n",

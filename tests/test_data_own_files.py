@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.data import DataError, check, load_pairs, load_sentences, load_suites, load_training
+from workbench.data import check, load_pairs, load_sentences, load_suites, load_training
 from workbench.data.inventory import unusable
+from workbench.errors import DataError
 
 
 def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:

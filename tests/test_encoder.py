@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
-from workbench.encoder import BUNDLED, POOLINGS, Encoder, EncoderError, model
+from workbench.encoder import BUNDLED, POOLINGS, Encoder, model
 from workbench.encoder.batches import falling_batches
 from workbench.encoder.model import choose_precision
+from workbench.errors import EncoderError
 
 TEMPLATE = 'the book "{sentence}" sees [MASK] .'
 SENTENCES = tiny_sentences(23)

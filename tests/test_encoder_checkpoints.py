@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoints import tiny_checkpoint, tiny_model, tiny_tokenizer
 from transformers import AutoModel, GPT2Config, Qwen3Config
 
-from workbench.encoder import CrossEncoder, Encoder, EncoderError
+from workbench.encoder import CrossEncoder, Encoder
+from workbench.errors import EncoderError
 
 
 def change_config(folder: Path, **changes: object) -> None:

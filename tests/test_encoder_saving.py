@@ -14,7 +14,8 @@ from torch.nn import functional
 from torch.testing import assert_close
 from transformers import AutoModel, AutoTokenizer
 
-from workbench.encoder import Encoder, EncoderError, saving
+from workbench.encoder import Encoder, saving
+from workbench.errors import EncoderError
 
 SENTENCES = [*tiny_sentences(9), " ".join(WORDS * 9)]  # the last one is past the backbone's limit
 TEMPLATE = '"{sentence}" sees [MASK] .'

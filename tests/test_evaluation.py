@@ -9,8 +9,8 @@ from scipy.stats import spearmanr
 
 from workbench.config import SEVEN_STS, SimCSEConfig
 from workbench.data import Pairs, load_pairs
+from workbench.errors import RunError
 from workbench.evaluation import embed_pairs, evaluate
-from workbench.files import RunError
 from workbench.runs import Run
 
 WORDS = ["a b", "a c", "b c", "c d", "d e", "a e"]

@@ -10,9 +10,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from workbench.config import CONFIGS, RankCSEConfig, SettingError, SimCSEConfig
-from workbench.data import DataError
-from workbench.files import RunError, write_json
+from workbench.config import CONFIGS, RankCSEConfig, SimCSEConfig
+from workbench.errors import DataError, RunError, SettingError
+from workbench.files import write_json
 from workbench.headless import execute, export_html, notebook_of, run_method
 from workbench.runs import Run, list_runs
 

@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 
 # From the ground up: a module imports from the layers under its own, or from its own package.
 LAYERS = [
+    {"errors"},
     {"paths", "files", "provenance"},
     {"config"},
     {"metrics"},
@@ -28,6 +29,7 @@ LAYERS = [
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
+    "errors",
     "paths",
     "files",
     "provenance",

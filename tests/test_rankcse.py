@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from workbench.config import CONFIGS, RankCSEConfig, SettingError
+from workbench.config import CONFIGS, RankCSEConfig
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder
+from workbench.errors import EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
-from workbench.files import RunError
 from workbench.losses import (
     cosent_lists,
     cosine_matrix,
@@ -29,7 +29,6 @@ from workbench.losses import (
 from workbench.methods import METHODS
 from workbench.methods.rankcse import RankCSE
 from workbench.runs import Run
-from workbench.teachers import TeacherError
 from workbench.train import fit
 
 ROWS = [3, 1, 4, 15, 9, 26]
@@ -274,7 +273,7 @@ def test_settings_that_cannot_be_are_refused(overrides: dict, words: str):
 
 
 def test_a_missing_teacher_stops_training_before_it_starts(spread: Path, sentences: Sentences):
-    with pytest.raises(TeacherError, match="nobody/no-simcse"):
+    with pytest.raises(EncoderError, match="nobody/no-simcse"):
         fit(RankCSE(config_of(spread, teachers=["nobody/no-simcse"])), sentences)
 
 

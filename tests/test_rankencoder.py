@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from workbench.config import RankEncoderConfig, SettingError, SimCSEConfig
-from workbench.data import DataError, Pairs, Sentences, load_pairs
+from workbench.config import RankEncoderConfig, SimCSEConfig
+from workbench.data import Pairs, Sentences, load_pairs
 from workbench.encoder import Encoder
+from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
-from workbench.files import RunError
 from workbench.losses import info_nce
 from workbench.methods import METHODS
 from workbench.methods.rankencoder import (
@@ -31,7 +31,6 @@ from workbench.methods.rankencoder import (
 from workbench.methods.simcse import SimCSE
 from workbench.ranks import rank_similarity
 from workbench.runs import Run
-from workbench.teachers import TeacherError
 from workbench.train import fit
 
 ROWS = [3, 1, 4, 15, 9, 26]
@@ -374,10 +373,10 @@ def test_a_run_does_not_go_on_with_another_e1_or_corpus(spread: Path, sentences:
 def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
     spread: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    with pytest.raises(TeacherError, match="say where runs are"):
+    with pytest.raises(EncoderError, match="say where runs are"):
         load_base(config_of(spread, base="simcse"))
     config = config_of(spread, base="simcse", base_root=str(tmp_path))
-    with pytest.raises(TeacherError, match="workbench run simcse --profile demo --seed 0"):
+    with pytest.raises(EncoderError, match="workbench run simcse --profile demo --seed 0"):
         RankEncoder(config).prepare(sentences)
     shared = {"encoder": str(spread), "batch_size": 8, "max_steps": 2, "eval_steps": 2, "device": "cpu"}
     monkeypatch.setitem(SimCSEConfig.profiles, "demo", SimCSEConfig.profiles["demo"] | shared)
@@ -427,10 +426,10 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sent
         RankMixture(encoder.encode, ["alone"], weight=0.1)
     with pytest.raises(ValueError, match="0 to 1"):
         RankMixture(encoder.encode, ["one", "two"], weight=1.5)
-    with pytest.raises(TeacherError, match="no folder"):
+    with pytest.raises(EncoderError, match="no folder"):
         prepared(spread, sentences, base=str(tmp_path / "missing"))
     unnamed = shutil.copytree(spread, tmp_path / "unnamed")
-    with pytest.raises(TeacherError, match='base_pooling="cls" of RankEncoder'):
+    with pytest.raises(EncoderError, match='base_pooling="cls" of RankEncoder'):
         prepared(spread, sentences, base=str(unnamed))
     with pytest.raises(DataError, match="no dataset 'nope'"):
         prepared(spread, sentences, corpus="nope")

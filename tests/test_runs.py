@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from workbench.config import SimCSEConfig
-from workbench.files import History, RunError, replacing, write_json
+from workbench.errors import RunError
+from workbench.files import History, replacing, write_json
 from workbench.runs import Run, list_runs, metrics_table
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.data import DataError
+from workbench.errors import DataError
 from workbench.splitting import (
     Spans,
     adjacent_spans,

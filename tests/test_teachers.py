@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from workbench.config import RankCSEConfig
 from workbench.encoder import Encoder
-from workbench.teachers import TeacherError, load_teacher
+from workbench.errors import EncoderError
+from workbench.teachers import load_teacher
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_what_the_files_say_goes_before_the_name_and_the_user_before_both(
 
 def test_an_unknown_name_without_a_pooling_is_refused(checkpoints):
     folder = checkpoints("my-own-bert")
-    with pytest.raises(TeacherError, match=re.escape('teacher_pooling={"')):
+    with pytest.raises(EncoderError, match=re.escape('teacher_pooling={"')):
         load_teacher(str(folder), device="cpu")
     assert load_teacher(str(folder), device="cpu", pooling="mean").encoder.pooling == "mean"
 
@@ -74,11 +75,11 @@ def test_a_run_teaches_with_its_encoder_once_it_is_finished(tiny_encoder: Path, 
     run = tmp_path / "simcse" / "abcd0123-s0"
     run.mkdir(parents=True)
     (run / "config.json").write_text(json.dumps({"method": "simcse", "settings": {}}))
-    with pytest.raises(TeacherError, match="not finished"):
+    with pytest.raises(EncoderError, match="not finished"):
         load_teacher(str(run), device="cpu")
     encoder = Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mean")
     encoder.save(run / "encoder")
-    with pytest.raises(TeacherError, match="not finished"):
+    with pytest.raises(EncoderError, match="not finished"):
         load_teacher(str(run), device="cpu")
     (run / "metrics.json").write_text("{}")
     sentences = ["a cat sees", "the old dog"]
@@ -97,7 +98,7 @@ def test_a_run_teaches_with_its_encoder_once_it_is_finished(tiny_encoder: Path, 
 )
 def test_a_missing_teacher_is_refused_by_its_name(name: str, words: str, tmp_path: Path):
     name = name.replace("{empty}", str(tmp_path))
-    with pytest.raises(TeacherError) as refused:
+    with pytest.raises(EncoderError) as refused:
         load_teacher(name, device="cpu")
     assert f"teacher {name!r}" in str(refused.value)
     assert words in str(refused.value)
@@ -122,12 +123,12 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
     for name in sorted(named - {"world-teacher"}):
         assert load_teacher(name, device="cpu").encoder.pooling == "cls"
         assert re.fullmatch(r"refs/pr/\d+", asked[name] or ""), name
-    with pytest.raises(TeacherError, match=f"hf download {name} --revision refs/pr/0`"):
+    with pytest.raises(EncoderError, match=f"hf download {name} --revision refs/pr/0`"):
         load_teacher(name, device="cpu", revision="refs/pr/0")
     load_teacher(name, device="cpu", revision="main")
     assert asked[name] == "main"
     with pytest.raises(
-        TeacherError, match=r"hub:owner/simcse@snapshot offers pickles only.*\"owner/simcse\": \"refs/pr/"
+        EncoderError, match=r"hub:owner/simcse@snapshot offers pickles only.*\"owner/simcse\": \"refs/pr/"
     ):
         load_teacher("owner/simcse", device="cpu")
 
@@ -139,7 +140,7 @@ def test_a_teacher_with_broken_weights_is_refused_by_its_name(checkpoints, tmp_p
         {name: torch.full_like(value, float("nan")) for name, value in weights.items()}, folder / "model.safetensors"
     )
     teacher = load_teacher(str(folder), device="cpu")
-    with pytest.raises(TeacherError, match=r"simcse-broken.*not finite"):
+    with pytest.raises(EncoderError, match=r"simcse-broken.*not finite"):
         teacher.embeddings(["a cat"], folder=tmp_path)
 
 

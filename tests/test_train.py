@@ -16,11 +16,11 @@ from safetensors.torch import load_file
 
 from workbench.config import SimCSEConfig
 from workbench.data import Pairs, Sentences
+from workbench.errors import RunError
 from workbench.evaluation import evaluate
-from workbench.files import RunError
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
-from workbench.train import TrainingError, fit, newest_checkpoint
+from workbench.train import fit, newest_checkpoint
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_run_does_not_begin_with_a_trained_method(
 ):
     method = SimCSE(config(tiny_encoder))
     fit(method, sentences, dev)
-    with pytest.raises(TrainingError, match="trained already"):
+    with pytest.raises(RunError, match="trained already"):
         fit(method, sentences, dev, run=Run.create(config(tiny_encoder), tmp_path))
 
 
@@ -334,12 +334,12 @@ def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences:
     monkeypatch.setattr(
         SimCSE, "forward", lambda self, batch: {"info_nce": self.head.linear.weight.sum() * float("nan")}
     )
-    with pytest.raises(TrainingError, match=r"not finite at step 1 .*lower the learning rate"):
+    with pytest.raises(RunError, match=r"not finite at step 1 .*lower the learning rate"):
         fit(method, sentences)
 
 
 def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
-    with pytest.raises(TrainingError, match="themselves"):
+    with pytest.raises(RunError, match="themselves"):
         fit(SimCSE(config(tiny_encoder, processes=2)), sentences, dev)
 
 

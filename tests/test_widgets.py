@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.files import RunError
+from workbench.errors import RunError
 from workbench.rankings import COLUMNS
 from workbench.widgets import RankingExplorer
 

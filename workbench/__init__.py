@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.bases import load_base
-    from workbench.cache import CacheError, cached_embeddings
+    from workbench.cache import cached_embeddings
     from workbench.config import (
         CONFIGS,
         CompCSEConfig,
         CoSENTConfig,
         RankCSEConfig,
         RankEncoderConfig,
-        SettingError,
         SimCSEConfig,
         TrainingConfig,
     )
     from workbench.config.bases import BaseConfig
-    from workbench.data import DataError, load_dev, load_pairs, load_sentences, load_suites, load_training
+    from workbench.data import load_dev, load_pairs, load_sentences, load_suites, load_training
     from workbench.encoder import Encoder
+    from workbench.errors import DataError, EncoderError, RunError, SettingError, WorkbenchError
     from workbench.evaluation import Report, evaluate
     from workbench.methods import METHODS
     from workbench.methods.compcse import CompCSE
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from workbench.methods.rankcse import RankCSE
     from workbench.methods.rankencoder import RankEncoder, RankMixture
     from workbench.methods.simcse import SimCSE
-    from workbench.runs import Run, RunError, list_runs
-    from workbench.teachers import TeacherError, load_teacher
-    from workbench.train import TrainingError, fit
+    from workbench.runs import Run, list_runs
+    from workbench.teachers import load_teacher
+    from workbench.train import fit
 
 _PLACES = {
     "workbench.bases": ["load_base"],
-    "workbench.cache": ["CacheError", "cached_embeddings"],
+    "workbench.cache": ["cached_embeddings"],
     "workbench.config": [
         "CONFIGS",
         "CompCSEConfig",
         "CoSENTConfig",
         "RankCSEConfig",
         "RankEncoderConfig",
-        "SettingError",
         "SimCSEConfig",
         "TrainingConfig",
     ],
     "workbench.config.bases": ["BaseConfig"],
-    "workbench.data": ["DataError", "load_dev", "load_pairs", "load_sentences", "load_suites", "load_training"],
+    "workbench.data": ["load_dev", "load_pairs", "load_sentences", "load_suites", "load_training"],
     "workbench.encoder": ["Encoder"],
+    "workbench.errors": ["DataError", "EncoderError", "RunError", "SettingError", "WorkbenchError"],
     "workbench.evaluation": ["Report", "evaluate"],
     "workbench.methods": ["METHODS"],
     "workbench.methods.rankcse": ["RankCSE"],
@@ -56,9 +56,9 @@ _PLACES = {
     "workbench.methods.compcse": ["CompCSE"],
     "workbench.methods.cosent": ["CoSENT"],
     "workbench.methods.simcse": ["SimCSE"],
-    "workbench.runs": ["Run", "RunError", "list_runs"],
-    "workbench.teachers": ["TeacherError", "load_teacher"],
-    "workbench.train": ["TrainingError", "fit"],
+    "workbench.runs": ["Run", "list_runs"],
+    "workbench.teachers": ["load_teacher"],
+    "workbench.train": ["fit"],
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -16,15 +16,12 @@ import numpy as np
 import torch
 
 from workbench.encoder import Encoder
+from workbench.errors import RunError
 
 _LOG = logging.getLogger("workbench")
 _VERSION = 1  # of what lies on disk; a new one leaves older entries unused
 _CHUNK = 50_000  # sentences embedded at a time: bounds the memory that float32 rows take
 _EMBEDDINGS, _FACTS = "embeddings.npy", "facts.json"
-
-
-class CacheError(RuntimeError):
-    """The cache cannot be written; the text says where and what to do."""
 
 
 def cache_folder(folder: str | Path | None = None) -> Path:
@@ -66,7 +63,7 @@ def cached_embeddings(
 
     Raises:
         ValueError: There are no sentences.
-        CacheError: The folder cannot be written.
+        RunError: The folder cannot be written.
     """
     if not len(sentences):
         raise ValueError("no sentences to embed; give at least one")
@@ -83,7 +80,7 @@ def cached_embeddings(
                 _write(entry, wanted, encoder, sentences, batch_size=batch_size, progress=progress)
                 found = np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
     except OSError as error:
-        raise CacheError(
+        raise RunError(
             f"embeddings cannot be cached under {root}: {error.strerror or error}; free some space, or name a folder "
             "that can be written (the environment variable WORKBENCH_CACHE, or the setting cache)"
         ) from error

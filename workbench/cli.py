@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from workbench.config import CONFIGS, SettingError
+from workbench.config import CONFIGS
 from workbench.config.machinery import unknown_name
-from workbench.data import DataError
-from workbench.files import RunError
+from workbench.errors import DataError, RunError, SettingError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: what there is, whether it is whole, how to get it.")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.config import SEVEN_STS
 from workbench.data import Pairs
-from workbench.files import RunError
+from workbench.errors import RunError
 from workbench.methods.protocol import Method
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import per_query_metrics, ranking_table

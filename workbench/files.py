@@ -14,13 +14,11 @@ from typing import Any
 import filelock
 import pandas as pd
 
+from workbench.errors import RunError
+
 # What is being written stands beside its target as .<target>.<eight characters>; a folder that it replaces, as that
 # with .old behind it (tempfile's names, here and in encoder/saving.py).
 _BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
-
-
-class RunError(RuntimeError):
-    """A run's directory cannot be used as asked; the text says why and what to do."""
 
 
 class History:

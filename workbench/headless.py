@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.config import CONFIGS, SettingError, TrainingConfig
+from workbench.config import CONFIGS, TrainingConfig
 from workbench.config.machinery import unknown_name
-from workbench.data import DataError, check, load_pairs, load_training
+from workbench.data import check, load_pairs, load_training
 from workbench.data.inventory import unusable
 from workbench.data.loading import kind_of, own_file
-from workbench.files import RunError, explained, lock_run
+from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.files import explained, lock_run
 from workbench.paths import project_path
 from workbench.runs import Run
 
@@ -107,7 +108,7 @@ def _check_data(config: TrainingConfig) -> None:
 
 def _check_models(config: TrainingConfig) -> None:
     """Raises SettingError when an encoder that the run loads is not there; those of the hub are fetched now."""
-    from workbench.encoder.checkpoint import EncoderError, find_checkpoint
+    from workbench.encoder.checkpoint import find_checkpoint
 
     for name in config.checkpoints:
         try:

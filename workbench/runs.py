@@ -11,7 +11,8 @@ import filelock
 import pandas as pd
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.files import RunError, explained, lock_run, read_csv, replacing, sweep, write_json
+from workbench.errors import RunError
+from workbench.files import explained, lock_run, read_csv, replacing, sweep, write_json
 from workbench.provenance import provenance
 
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite

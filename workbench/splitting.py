@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from workbench.data.format import DataError, Table, parse_table, read_content
+from workbench.data.format import Table, parse_table, read_content
+from workbench.errors import DataError
 
 T = TypeVar("T")
 

@@ -11,15 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.cache import cached_embeddings
-from workbench.encoder import POOLINGS, Encoder, EncoderError
+from workbench.encoder import POOLINGS, Encoder
 from workbench.encoder.checkpoint import Checkpoint, find_checkpoint
+from workbench.errors import EncoderError
 from workbench.published import Reading, reading_of
 
 _LOG = logging.getLogger("workbench")
-
-
-class TeacherError(ValueError):
-    """A frozen encoder that is not there or does not say how to read it; the text says what to do."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Teacher:
         try:
             return cached_embeddings(self.encoder, self._fed(sentences), folder=folder, batch_size=batch_size)
         except EncoderError as error:
-            raise TeacherError(f"teacher {self.name!r}: {error}") from error
+            raise EncoderError(f"teacher {self.name!r}: {error}") from error
 
     def _fed(self, sentences: Sequence[str]) -> Sequence[str]:
         """The sentences as a template's authors ended them; for other poolings as they are."""
@@ -76,7 +73,7 @@ def load_teacher(
         revision: Of a hub id. precision, device: as for Encoder.from_pretrained.
 
     Raises:
-        TeacherError: It is missing, broken, an unfinished run, or says nothing of its pooling.
+        EncoderError: It is missing, broken, an unfinished run, or says nothing of its pooling.
     """
     try:
         checkpoint = find_checkpoint(name, revision)
@@ -92,7 +89,7 @@ def load_teacher(
             device=device,
         )
     except EncoderError as error:
-        raise TeacherError(f"teacher {name!r}: {error}") from error
+        raise EncoderError(f"teacher {name!r}: {error}") from error
     if max_tokens is not None:
         encoder.limit = min(encoder.limit, max_tokens + _template_tokens(encoder))
     return Teacher(name, encoder.requires_grad_(False), reading)
@@ -103,7 +100,7 @@ def _pooling_of(name: str, checkpoint: Checkpoint, reading: Reading | None) -> s
     if checkpoint.pooling is not None or checkpoint.foreign:
         return None
     if reading is None:
-        raise TeacherError(
+        raise EncoderError(
             f"teacher {name!r} does not say how its tokens become one vector (no modules.json, no name known here); "
             f'set its pooling: teacher_pooling={{"{name}": "cls"}} of RankCSE, base_pooling="cls" of RankEncoder, or '
             f"another of {', '.join(POOLINGS)}"

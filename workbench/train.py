@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from workbench.config import TrainingConfig
 from workbench.data import Pairs, load_dev, load_training
 from workbench.distributed import end_process, process_count, process_rank
+from workbench.errors import RunError
 from workbench.evaluation import dev_values
-from workbench.files import History, RunError, lock_run
+from workbench.files import History, lock_run
 from workbench.methods import METHODS
 from workbench.methods.protocol import Method, seeded_process, weights_checksum
 from workbench.progress import Progress
@@ -36,17 +37,13 @@ _LOG = logging.getLogger("workbench")
 _COMPLETE = "complete"  # a checkpoint without this file was being written when the process died
 
 
-class TrainingError(RuntimeError):
-    """Training cannot go on; the text says why and what to do."""
-
-
 def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None = None) -> pd.DataFrame:
     """Trains `method` on `data` and leaves its best dev checkpoint in it. Returns the history, a row a logged step.
 
     `dev`: scored pairs whose Spearman chooses the checkpoint (strictly greater wins; the start itself is measured at
     step 0 but not chosen); None: the last step is kept. `run`: where history, checkpoints and the encoder are kept;
     an unfinished run goes on from its newest checkpoint, a finished one is not trained again. None: nothing is kept.
-    Raises TrainingError when the loss is not finite, ValueError on data that the method cannot train on.
+    Raises RunError when the loss is not finite, ValueError on data that the method cannot train on.
     """
     sets = {"train": data} if dev is None else {"train": data, "dev": dev}
     _note(run, {role: (found.source, found.checksum) for role, found in sets.items()})
@@ -61,7 +58,7 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
     method.prepare(data)
     _note(run, method.inputs())
     if process_count() > 1 and method.examples(data) < config.batch_size:
-        raise TrainingError(
+        raise RunError(
             f"{method.examples(data)} examples do not fill one batch of {config.batch_size}, and several processes "
             "take whole batches only; lower batch_size or set processes=1"
         )
@@ -71,9 +68,7 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
         step = _step_of(checkpoint) if checkpoint else 0
         fresh = run is None or checkpoint is not None or weights_checksum(method.encoder) == method.starting_weights
         if not fresh:
-            raise TrainingError(
-                "this method has been trained already: build it again, so that the run starts at its start"
-            )
+            raise RunError("this method has been trained already: build it again, so that the run starts at its start")
         record = _Record(method, dev, folder, from_step=step, run=run)
         trainer = _Trainer(method, method.examples(data), folder, record)
         if run is not None and process_rank() == 0:
@@ -233,7 +228,7 @@ class _Record(transformers.TrainerCallback):
         """Before anything is measured or saved with weights that are lost."""
         terms = {name: float(value) / self.steps_summed for name, value in self.sums.items()}
         if not all(map(math.isfinite, terms.values())):
-            raise TrainingError(
+            raise RunError(
                 f"the loss is not finite at step {step} ({terms}); lower the learning rate (now "
                 f"{self.method.config.learning_rate}), raise the temperature, or look for broken data"
             )
@@ -310,7 +305,7 @@ def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | N
     config = method.config
     named = (load_training(config).checksum, load_dev(config).checksum)
     if run is None or dev is None or (data.checksum, dev.checksum) != named:
-        raise TrainingError(
+        raise RunError(
             "several processes load their data themselves: give a run, and the training and dev sets that the settings "
             f"name ({config.train!r}, {config.dev!r}), or set processes=1"
         )
@@ -323,7 +318,7 @@ def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | N
             last_lines.append(line)
     if processes.returncode:
         what = f"training in {config.processes} processes ended with exit code {processes.returncode}"
-        raise TrainingError(f"{what}:\n{''.join(last_lines)}")
+        raise RunError(f"{what}:\n{''.join(last_lines)}")
     method.restore(run.path / "encoder")
     return run.history()
 

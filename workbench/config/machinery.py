@@ -12,12 +12,10 @@ from typing import Any, ClassVar, Literal, TypeVar
 import pandas as pd
 import pydantic
 
+from workbench.errors import SettingError
+
 # Not typing.Self: beartype, which checks annotations in the tests, takes it only where it decorates the whole class.
 SomeSettings = TypeVar("SomeSettings", bound="Settings")
-
-
-class SettingError(ValueError):
-    """A setting that does not exist or cannot have the value given; the text says what is allowed."""
 
 
 def setting(default: Any, meaning: str, *, unit: str = "", source: str = "", **limits: Any) -> Any:

@@ -1,7 +1,6 @@
 """Sentences, scored pairs, triples and transfer tasks: bundled, from a local data root, or from the hub."""
 
 from workbench.data.catalogue import dataset_names
-from workbench.data.format import DataError
 from workbench.data.inventory import check, describe, fetch
 from workbench.data.loading import (
     load_dev,
@@ -13,6 +12,7 @@ from workbench.data.loading import (
     load_triples,
 )
 from workbench.data.sets import LabelledSentences, Pairs, Sentences, Triples
+from workbench.errors import DataError
 
 __all__ = [
     "DataError",

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from workbench.data.entry import DataSet
-from workbench.data.format import DataError, did_you_mean
+from workbench.data.format import did_you_mean
 from workbench.data.pair_sets import pair_sets
 from workbench.data.text_sets import bundled_sets, training_sets, transfer_sets
+from workbench.errors import DataError
 
 CATALOGUE: Mapping[str, DataSet] = {
     entry.name: entry for group in (bundled_sets, training_sets, pair_sets, transfer_sets) for entry in group()

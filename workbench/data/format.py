@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from workbench.errors import DataError
+
 MANIFEST = "MANIFEST.json"
 MAX_BYTES = 2**31  # decompressed: the largest set known here has 0.14 GiB, so more is a damaged or hostile file
-
-
-class DataError(ValueError):
-    """Data that is missing, damaged or mislabelled; the text names the file, the line and the cure."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ import pandas as pd
 
 from workbench.data.catalogue import CATALOGUE, find
 from workbench.data.entry import DataSet
-from workbench.data.format import DataError, describe_file, read_manifest, write_manifest, write_table
+from workbench.data.format import describe_file, read_manifest, write_manifest, write_table
 from workbench.data.loading import kind_of, load_labelled, load_pairs, load_sentences, load_triples, own_file
 from workbench.data.sources import local_root, located, read_hub, rows_note
+from workbench.errors import DataError
 
 LOADERS = {"sentences": load_sentences, "pairs": load_pairs, "triples": load_triples, "labelled": load_labelled}
 CHECK_COLUMNS = ["name", "kind", "found", "file", "rows", "sha256", "problem"]

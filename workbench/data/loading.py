@@ -8,9 +8,10 @@ from typing import Any, Literal
 from workbench.data import sets
 from workbench.data.catalogue import CATALOGUE, find
 from workbench.data.entry import DataSet, Kind
-from workbench.data.format import DataError, Table, parse_table, read_content, read_lines
+from workbench.data.format import Table, parse_table, read_content, read_lines
 from workbench.data.sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.data.sources import check_revisions, read
+from workbench.errors import DataError
 
 Revisions = Mapping[str, str]
 SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on

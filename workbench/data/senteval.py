@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from workbench.data.format import DataError
+from workbench.errors import DataError
 
 SUBSETS = {  # as SentEval's evaluators list them; STS13 lacks SMT (licence)
     "sts12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),

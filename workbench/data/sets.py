@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from workbench.data.entry import DataSet
-from workbench.data.format import DataError, Table
+from workbench.data.format import Table
+from workbench.errors import DataError
 
 
 @dataclass(frozen=True)

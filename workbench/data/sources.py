@@ -14,16 +14,9 @@ from typing import Any
 
 from workbench.data.catalogue import CATALOGUE
 from workbench.data.entry import DataSet, Hub
-from workbench.data.format import (
-    DataError,
-    Table,
-    did_you_mean,
-    parse_table,
-    read_content,
-    read_manifest,
-    table_content,
-)
+from workbench.data.format import Table, did_you_mean, parse_table, read_content, read_manifest, table_content
 from workbench.data.senteval import read_senteval
+from workbench.errors import DataError
 from workbench.paths import project_path
 
 LOCAL_ROOT = "WORKBENCH_DATA"

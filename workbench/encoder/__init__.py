@@ -6,7 +6,8 @@ Names are loaded when first touched, so that looking for a checkpoint never load
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from workbench.encoder.checkpoint import BUNDLED, EncoderError
+from workbench.encoder.checkpoint import BUNDLED
+from workbench.errors import EncoderError
 
 if TYPE_CHECKING:
     from workbench.encoder.cross import CrossEncoder

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import EncoderError
 from workbench.paths import project_path
 
 BUNDLED = ("world-encoder", "world-teacher")
@@ -33,10 +34,6 @@ _SENTENCE_TRANSFORMER_POOLINGS = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
 }
-
-
-class EncoderError(ValueError):
-    """A checkpoint, a setting or a sentence that an encoder cannot work with; the text says what to do."""
 
 
 @dataclass(frozen=True)

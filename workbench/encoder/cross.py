@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 
 from workbench.encoder.batches import falling_batches
-from workbench.encoder.checkpoint import Checkpoint, EncoderError, find_checkpoint, quiet
+from workbench.encoder.checkpoint import Checkpoint, find_checkpoint, quiet
 from workbench.encoder.choices import Precision, checked_sentences, choose_device, choose_precision
 from workbench.encoder.loading import load_config, load_tokenizer, set_dropout
 from workbench.encoder.model import Encoder
 from workbench.encoder.saving import model_card, replacing, write_checkpoint
+from workbench.errors import EncoderError
 
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU, as in Encoder.encode
 # The parts of a sequence classifier that a plain checkpoint does not have: new ones are drawn for them.

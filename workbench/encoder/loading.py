@@ -15,7 +15,8 @@ from transformers import (
     AutoTokenizer,
 )
 
-from workbench.encoder.checkpoint import Checkpoint, EncoderError, quiet
+from workbench.encoder.checkpoint import Checkpoint, quiet
+from workbench.errors import EncoderError
 
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
 _BOTH_WAYS = ("bert-generation", "xlnet")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.encoder.batches import TokenRows, falling_batches
-from workbench.encoder.checkpoint import Checkpoint, EncoderError, find_checkpoint
+from workbench.encoder.checkpoint import Checkpoint, find_checkpoint
 from workbench.encoder.choices import checked_sentences, choose_device, choose_pooling, choose_precision
 from workbench.encoder.dropout import ATTENTION, fast_dropout
 from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, position_range
@@ -21,6 +21,7 @@ from workbench.encoder.packing import PACKABLE, Packing
 from workbench.encoder.pooling import FIRST_LAYER, Pooling, pool
 from workbench.encoder.saving import save_encoder
 from workbench.encoder.template import Template
+from workbench.errors import EncoderError
 
 logger = logging.getLogger(__name__)
 

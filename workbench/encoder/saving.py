@@ -14,8 +14,9 @@ import yaml
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from workbench.encoder.checkpoint import SETTINGS_FILE, EncoderError, quiet
+from workbench.encoder.checkpoint import SETTINGS_FILE, quiet
 from workbench.encoder.pooling import FIRST_LAYER
+from workbench.errors import EncoderError
 
 if TYPE_CHECKING:
     from workbench.encoder.model import Encoder

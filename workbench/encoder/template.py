@@ -5,7 +5,7 @@ from typing import Any
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from workbench.encoder.checkpoint import EncoderError
+from workbench.errors import EncoderError
 
 _SLOT = "{sentence}"
 _MASK = "[MASK]"

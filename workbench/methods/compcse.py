@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workbench.config import CompCSEConfig, SettingError, TrainingConfig
+from workbench.config import CompCSEConfig, TrainingConfig
 from workbench.data import Sentences
 from workbench.distributed import gather_rows
 from workbench.encoder import Encoder
 from workbench.encoder.batches import TokenRows
+from workbench.errors import SettingError
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
 from workbench.methods.protocol import Batch, Method, MLPHead, require_plain_sentences
 from workbench.splitting import Spans, cut, read_spans, split_words, subsample

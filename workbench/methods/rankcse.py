@@ -52,7 +52,7 @@ class RankCSE(Method):
     def prepare(self, data: Any) -> None:
         """Tokenises the sentences and embeds them with every teacher, each once, from the cache where it can.
 
-        Raises ValueError with fewer than two sentences, TeacherError for a teacher that is missing or broken.
+        Raises ValueError with fewer than two sentences, EncoderError for a teacher that is missing or broken.
         """
         require_plain_sentences(self, data)
         if len(data) < 2:

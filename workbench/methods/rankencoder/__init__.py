@@ -16,6 +16,7 @@ from workbench.distributed import gather_rows
 from workbench.encoder import Encoder
 from workbench.encoder.saving import replacing
 from workbench.encoder.template import Template
+from workbench.errors import EncoderError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import (
     Batch,
@@ -30,7 +31,7 @@ from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpu
 from workbench.methods.rankencoder.mixture import RankMixture, shared_neighbours
 from workbench.methods.rankencoder.targets import RankTargets
 from workbench.published import reading_of
-from workbench.teachers import Teacher, TeacherError, load_teacher
+from workbench.teachers import Teacher, load_teacher
 
 __all__ = ["Corpus", "RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base", "shared_neighbours"]
 
@@ -69,7 +70,7 @@ class RankEncoder(Method):
         """Draws the corpus, embeds it and the training sentences with E1 (from the cache where it can), tokenises.
 
         Raises TypeError for anything but plain sentences, ValueError with fewer than two training or corpus sentences,
-        TeacherError for an E1 that is missing.
+        EncoderError for an E1 that is missing.
         """
         config = self.config
         require_sentences(self, data)
@@ -201,17 +202,17 @@ class RankEncoder(Method):
 
 
 def load_base(config: RankEncoderConfig) -> Teacher:
-    """E1, frozen. Raises TeacherError when it is missing, unfinished, or does not say how it is read."""
+    """E1, frozen. Raises EncoderError when it is missing, unfinished, or does not say how it is read."""
     name = config.base
     if names_method(name):
         settings = CONFIGS[name].from_parameters(config.base_profile, config.seed)
         if config.base_root is None:
-            raise TeacherError(
+            raise EncoderError(
                 f"E1 is a run of {name!r}: say where runs are (base_root), or name the run's folder (base)"
             )
         folder = Path(config.base_root).expanduser() / name / f"{settings.digest()}-s{settings.seed}"
         if not (folder / "metrics.json").is_file():
-            raise TeacherError(
+            raise EncoderError(
                 f"E1 is the run {folder}, which is not there or not finished; make it first: `workbench run {name} "
                 f"--profile {config.base_profile} --seed {config.seed} --runs {config.base_root}`"
             )
