@@ -81,6 +81,16 @@ def test_the_history_has_a_row_a_logged_step_with_every_term(tiny_encoder: Path,
     assert trained["learning_rate"].is_monotonic_decreasing
 
 
+def test_quiet_training_prints_nothing_and_gives_the_same_numbers(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, capfd: pytest.CaptureFixture[str]
+):
+    said = fit(SimCSE(config(tiny_encoder)), sentences, dev).drop(columns="seconds")
+    assert "step" in capfd.readouterr().out
+    quiet = fit(SimCSE(config(tiny_encoder)), sentences, dev, quiet=True).drop(columns="seconds")
+    assert capfd.readouterr() == ("", "")
+    pd.testing.assert_frame_equal(said, quiet)
+
+
 def test_the_checkpoint_kept_is_the_best_on_dev(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path):
     settings = config(tiny_encoder, learning_rate=0.01)
     run = Run.create(settings, tmp_path)

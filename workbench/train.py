@@ -37,12 +37,15 @@ _LOG = logging.getLogger("workbench")
 _COMPLETE = "complete"  # a checkpoint without this file was being written when the process died
 
 
-def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None = None) -> pd.DataFrame:
+def fit(
+    method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None = None, quiet: bool = False
+) -> pd.DataFrame:
     """Trains `method` on `data` and leaves its best dev checkpoint in it. Returns the history, a row a logged step.
 
     `dev`: scored pairs whose Spearman chooses the checkpoint (strictly greater wins; the start itself is measured at
     step 0 but not chosen); None: the last step is kept. `run`: where history, checkpoints and the encoder are kept;
     an unfinished run goes on from its newest checkpoint, a finished one is not trained again. None: nothing is kept.
+    `quiet`: no bar and no line of progress.
     Raises RunError when the loss is not finite, ValueError on data that the method cannot train on.
     """
     sets = {"train": data} if dev is None else {"train": data, "dev": dev}
@@ -54,7 +57,7 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
         return run.history()
     config = method.config
     if config.processes > 1 and process_count() == 1:
-        return _fit_in_processes(method, data, dev, run)
+        return _fit_in_processes(method, data, dev, run, quiet)
     method.prepare(data)
     _note(run, method.inputs())
     if process_count() > 1 and method.examples(data) < config.batch_size:
@@ -69,7 +72,7 @@ def fit(method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None 
         fresh = run is None or checkpoint is not None or weights_checksum(method.encoder) == method.starting_weights
         if not fresh:
             raise RunError("this method has been trained already: build it again, so that the run starts at its start")
-        record = _Record(method, dev, folder, from_step=step, run=run)
+        record = _Record(method, dev, folder, from_step=step, run=run, quiet=quiet)
         trainer = _Trainer(method, method.examples(data), folder, record)
         if run is not None and process_rank() == 0:
             facts = {"device": _device_name(method), "precision": method.encoder.precision}
@@ -174,9 +177,11 @@ def _arguments(config: TrainingConfig, method: Method, folder: Path) -> transfor
 class _Record(transformers.TrainerCallback):
     """Measures dev, keeps the best encoder, writes the history, marks checkpoints complete."""
 
-    def __init__(self, method: Method, dev: Pairs | None, folder: Path, *, from_step: int, run: Run | None) -> None:
+    def __init__(
+        self, method: Method, dev: Pairs | None, folder: Path, *, from_step: int, run: Run | None, quiet: bool
+    ) -> None:
         self.method, self.dev, self.folder, self.run = method, dev, folder, run
-        self.first = process_rank() == 0
+        self.first, self.quiet = process_rank() == 0, quiet
         self.history = History(folder / "history.csv", from_step) if self.first else None
         before = [row for row in self.history.rows if row["step"] > 0] if self.history else []
         self.best = max((row.get("dev_spearman", -math.inf) for row in before), default=-math.inf)
@@ -193,7 +198,7 @@ class _Record(transformers.TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         seeded_process(self.method.config, process_rank())
         self.started = time.perf_counter()
-        self.progress = Progress(state.max_steps, state.global_step) if self.first else None
+        self.progress = Progress(state.max_steps, state.global_step) if self.first and not self.quiet else None
         if state.global_step == 0:
             self._measure(0)
 
@@ -273,10 +278,11 @@ class _Record(transformers.TrainerCallback):
             self.keep_encoder({self.dev.name: found})
 
     def _write(self, step: int, **values: float) -> None:
-        if self.history is not None and self.progress is not None:
+        if self.history is not None:
             seconds = self.seconds_before + time.perf_counter() - self.started
             self.history.add(step, **values, seconds=round(seconds, 3))
-            self.progress.show(self.history.rows[-1])
+            if self.progress is not None:
+                self.progress.show(self.history.rows[-1])
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
@@ -300,7 +306,7 @@ def _device_name(method: Method) -> str:
     return f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
 
 
-def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | None) -> pd.DataFrame:
+def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | None, quiet: bool) -> pd.DataFrame:
     """Trains in `config.processes` fresh processes: a notebook that has touched CUDA cannot fork."""
     config = method.config
     named = (load_training(config).checksum, load_dev(config).checksum)
@@ -314,7 +320,8 @@ def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | N
     last_lines: collections.deque[str] = collections.deque(maxlen=30)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as processes:
         for line in processes.stdout or ():
-            print(line, end="", flush=True)
+            if not quiet:
+                print(line, end="", flush=True)
             last_lines.append(line)
     if processes.returncode:
         what = f"training in {config.processes} processes ended with exit code {processes.returncode}"
