@@ -1,6 +1,9 @@
 """A checkpoint that cannot be used is refused with its cause and its cure; it is never used in part."""
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoints import tiny_checkpoint, tiny_model, tiny_tokenizer
 from transformers import AutoModel, GPT2Config, Qwen3Config
 
-from workbench.encoder import CrossEncoder, Encoder
+from workbench.encoder import CrossEncoder, Encoder, checkpoint_checksum
 from workbench.errors import EncoderError
 
 
@@ -91,6 +94,37 @@ def test_a_damaged_checkpoint_is_refused_with_its_cause(tmp_path: Path, damage: 
     damaging(folder)
     with pytest.raises(EncoderError, match=words):
         Encoder.from_pretrained(folder)
+
+
+def test_the_checksum_of_a_folder_is_of_what_an_encoder_reads_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "encoder"
+    Encoder.from_pretrained(tiny_checkpoint(tmp_path / "checkpoint"), "mean").save(folder)
+    found = [checkpoint_checksum(folder)]
+    (folder / "README.md").write_text("another card")
+    (folder / "notes.txt").write_text("of the user")
+    assert checkpoint_checksum(shutil.copytree(folder, tmp_path / "elsewhere")) == found[0]
+    for name in ("config.json", "tokenizer.json", "encoder.json", "modules.json", "1_Pooling/config.json"):
+        (folder / name).write_text((folder / name).read_text() + " ")
+        found.append(checkpoint_checksum(folder))
+    weights = {name: value + 1 for name, value in load_file(folder / "model.safetensors").items()}
+    save_file(weights, folder / "model.safetensors")
+    found.append(checkpoint_checksum(folder))
+    assert len(set(found)) == 7
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(EncoderError, match=r"holds no model\.safetensors"):
+        checkpoint_checksum(folder)
+
+
+def test_the_checksum_of_a_run_is_that_of_its_encoder_and_needs_no_torch(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "run" / "encoder")
+    (tmp_path / "run" / "config.json").write_text('{"settings": {}}')
+    (tmp_path / "run" / "metrics.json").write_text("{}")
+    code = "import sys\nfrom workbench.encoder import checkpoint_checksum\nprint(checkpoint_checksum(sys.argv[1]))\n"
+    code += "assert not {'torch', 'transformers'} & set(sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == checkpoint_checksum(folder)
 
 
 def test_a_causal_model_is_refused_and_a_kind_that_is_both_is_judged_by_its_configuration(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torch.nn import functional
 from workbench.config.bases import BaseConfig
 from workbench.data import load_sentences
 from workbench.encoder import Encoder
-from workbench.encoder.checkpoint import find_checkpoint
+from workbench.encoder._checkpoint import find_checkpoint
 from workbench.published import Reading, prompted, reading_of
 
 _LOG = logging.getLogger("workbench")

@@ -108,7 +108,7 @@ def _check_data(config: TrainingConfig) -> None:
 
 def _check_models(config: TrainingConfig) -> None:
     """Raises SettingError when an encoder that the run loads is not there; those of the hub are fetched now."""
-    from workbench.encoder.checkpoint import find_checkpoint
+    from workbench.encoder._checkpoint import find_checkpoint
 
     for name in config.checkpoints:
         try:

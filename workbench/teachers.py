@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workbench.cache import cached_embeddings
 from workbench.encoder import POOLINGS, Encoder
-from workbench.encoder.checkpoint import Checkpoint, find_checkpoint
+from workbench.encoder._checkpoint import Checkpoint, find_checkpoint
 from workbench.errors import EncoderError
 from workbench.published import Reading, reading_of
 

@@ -6,7 +6,7 @@ Names are loaded when first touched, so that looking for a checkpoint never load
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from workbench.encoder.checkpoint import BUNDLED
+from workbench.encoder._checkpoint import BUNDLED, checkpoint_checksum, find_checkpoint
 from workbench.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from workbench.encoder.model import Encoder
     from workbench.encoder.pooling import POOLINGS, Pooling
 
-__all__ = ["BUNDLED", "POOLINGS", "CrossEncoder", "Encoder", "EncoderError", "Pooling", "fast_dropout"]
+__all__ = [
+    "BUNDLED",
+    "POOLINGS",
+    "CrossEncoder",
+    "Encoder",
+    "EncoderError",
+    "Pooling",
+    "checkpoint_checksum",
+    "fast_dropout",
+    "find_checkpoint",
+]
 
 _PLACES = {
     "CrossEncoder": "cross",

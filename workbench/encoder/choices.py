@@ -10,7 +10,7 @@ import torch
 # cuBLAS reads this once, at its first product, which may come long before training asks for a fixed order of sums.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
-from workbench.encoder.checkpoint import Checkpoint
+from workbench.encoder._checkpoint import Checkpoint
 from workbench.encoder.pooling import POOLINGS, Pooling
 from workbench.errors import EncoderError
 from workbench.published import reading_of

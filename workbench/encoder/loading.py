@@ -15,7 +15,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from workbench.encoder.checkpoint import Checkpoint, quiet
+from workbench.encoder._checkpoint import Checkpoint, quiet
 from workbench.errors import EncoderError
 
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.

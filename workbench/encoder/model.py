@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.encoder._checkpoint import Checkpoint, find_checkpoint
 from workbench.encoder.batches import TokenRows, falling_batches
-from workbench.encoder.checkpoint import Checkpoint, find_checkpoint
 from workbench.encoder.choices import checked_sentences, choose_device, choose_pooling, choose_precision
 from workbench.encoder.dropout import ATTENTION, fast_dropout
 from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, position_range

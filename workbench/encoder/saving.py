@@ -14,7 +14,7 @@ import yaml
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from workbench.encoder.checkpoint import SETTINGS_FILE, quiet
+from workbench.encoder._checkpoint import SETTINGS_FILE, quiet
 from workbench.encoder.pooling import FIRST_LAYER
 from workbench.errors import EncoderError
 

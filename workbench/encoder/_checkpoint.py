@@ -18,6 +18,7 @@ SETTINGS_FILE = "encoder.json"
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies stay where they are.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt")
 # Main branches with pickled weights alone, and the pull request in which the hub's converter added safetensors of them.
 _CONVERTED = {
     "princeton-nlp/unsup-simcse-bert-base-uncased": "refs/pr/5",
@@ -61,14 +62,6 @@ class Checkpoint:
             return [self.folder / name for name in sorted(set(read_json(index)["weight_map"].values()))]
         return [self.folder / "model.safetensors"]
 
-    def checksum(self) -> str:
-        """sha256 over the weight files in order: names the very encoder that a run started from."""
-        digest = hashlib.sha256()
-        for path in self.weight_files:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        return digest.hexdigest()
-
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     """The checkpoint called `name`: a bundled one, else an existing folder, else a repository of the Hugging Face hub.
@@ -94,6 +87,28 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     checkpoint = Checkpoint(name=name, source=source, **stored)
     _check_files(checkpoint)
     return checkpoint
+
+
+def checkpoint_checksum(folder: str | Path) -> str:
+    """sha256 over the names and contents of all that an encoder reads of `folder`; torch is not loaded.
+
+    Configuration, weights, tokenizer, encoder.json, modules.json and the pooling's configuration count; a model card
+    and whatever else lies there do not. The folder of a finished run stands for its encoder.
+    Raises EncoderError when there is no whole checkpoint.
+    """
+    root = _of_run(Path(folder).expanduser().resolve())
+    checkpoint = Checkpoint(name=str(folder), source=f"folder:{root}", **_read_layout(root))
+    _check_files(checkpoint)
+    inside = checkpoint.folder
+    read = [inside / name for name in ("config.json", *_TOKENIZER_FILES, *_TOKENIZER_EXTRAS)]
+    read += [*checkpoint.weight_files, inside / "model.safetensors.index.json"]
+    read += [root / SETTINGS_FILE, root / "modules.json", *sorted(root.glob("*_Pooling/config.json"))]
+    digest = hashlib.sha256()
+    for path in sorted({path for path in read if path.is_file()}):
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
+    return digest.hexdigest()
 
 
 def _of_run(folder: Path) -> Path:
