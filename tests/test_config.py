@@ -1,10 +1,18 @@
 """Settings refuse what they do not know and say what they do."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from workbench.config import CONFIGS, SimCSEConfig, TrainingConfig
+from workbench.config import (
+    CONFIGS,
+    CompCSEConfig,
+    RankCSEConfig,
+    RankEncoderConfig,
+    SimCSEConfig,
+    TrainingConfig,
+)
 from workbench.errors import SettingError
 
 EVERY_PROFILE = [(name, profile) for name, config in CONFIGS.items() for profile in config.profiles]
@@ -103,6 +111,99 @@ def test_the_digest_names_the_computation_and_nothing_else():
     assert base.digest() != SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.06}).digest()
 
 
+def own(folder: Path, text: str = "a b\nc d\n") -> dict[str, str]:
+    """An encoder's folder, a run's folder and a file of one's own."""
+    folder.mkdir(parents=True)
+    for encoder in (folder / "encoder", folder / "run" / "encoder"):
+        encoder.mkdir(parents=True)
+        (encoder / "config.json").write_text("{}")
+        (encoder / "model.safetensors").write_text("weights")
+        (encoder / "README.md").write_text(str(folder))
+    (folder / "run" / "config.json").write_text(str(folder))
+    (folder / "mine.txt").write_text(text)
+    return {"encoder": str(folder / "encoder"), "train": str(folder / "mine.txt")}
+
+
+def test_what_is_computed_names_a_run_and_not_where_files_lie(tmp_path: Path):
+    here, there = own(tmp_path / "here"), own(tmp_path / "there")
+    base = SimCSEConfig.from_parameters("demo", 0, here)
+    assert base.digest() == SimCSEConfig.from_parameters("demo", 0, there).digest()
+    run = here | {"encoder": str(tmp_path / "here" / "run")}
+    assert base.digest() == SimCSEConfig.from_parameters("demo", 0, run).digest(), "a run stands for its encoder"
+    assert base.digest() != SimCSEConfig.from_parameters("demo").digest()
+    teachers = [
+        RankCSEConfig.from_parameters("demo", 0, {"teachers": [name], "teacher_pooling": {name: "mean"}}).digest()
+        for name in (here["encoder"], there["encoder"])
+    ]
+    assert teachers[0] == teachers[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("encoder/model.safetensors", True),
+        ("encoder/config.json", True),
+        ("encoder/tokenizer.json", True),
+        ("encoder/1_Pooling/config.json", True),
+        ("encoder/README.md", False),
+        ("encoder/training.log", False),
+        ("mine.txt", True),
+    ],
+)
+def test_other_content_at_the_same_place_is_another_run(tmp_path: Path, file: str, counts: bool):
+    config = SimCSEConfig.from_parameters("demo", 0, own(tmp_path / "here"))
+    before = config.digest()
+    changed = tmp_path / "here" / file
+    changed.parent.mkdir(exist_ok=True)
+    changed.write_text("WEIGHTS" if changed.exists() else "x")
+    assert (config.digest() != before) == counts
+
+
+@pytest.mark.parametrize("name", ["teachers", "base", "corpus", "spans", "dev", "suites"])
+def test_every_place_that_a_setting_names_counts_by_its_content(tmp_path: Path, name: str):
+    files = own(tmp_path / "here")
+    value = files["encoder"] if name in ("teachers", "base") else files["train"]
+    kinds = {"teachers": RankCSEConfig, "spans": CompCSEConfig}
+    more = {"subsampling": "spans"} if name == "spans" else {}
+    given = {name: [value] if name in ("teachers", "suites") else value, **more}
+    config = kinds.get(name, RankEncoderConfig).from_parameters("demo", 0, given)
+    before = config.digest()
+    assert config.contents().keys() == {value}
+    Path(value, "model.safetensors" if Path(value).is_dir() else "").write_text("other content")
+    assert config.digest() != before
+
+
+@pytest.mark.parametrize(
+    "overrides", [{"encoder": "/none/such"}, {"train": "nowhere.txt"}, {"suites": ["/none/a.tsv"]}]
+)
+def test_a_place_where_nothing_is_is_refused(overrides: dict):
+    config = SimCSEConfig.from_parameters("demo", 0, overrides)
+    with pytest.raises(SettingError, match=rf"{next(iter(overrides))}: there is no folder or file"):
+        config.digest()
+
+
+def test_a_big_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = SimCSEConfig.from_parameters("demo", 0, own(tmp_path / "here"))
+    digest = config.digest()
+    monkeypatch.setattr("hashlib.file_digest", None)
+    assert config.digest() == digest
+
+
+DIGESTS = Path(__file__).with_name("digests.json")
+
+
+def digests() -> dict[str, dict[str, str]]:
+    return {
+        method: {profile: config.from_parameters(profile).digest() for profile in config.profiles}
+        for method, config in CONFIGS.items()
+    }
+
+
+def test_the_runs_of_every_profile_keep_their_names():
+    """After a change of settings that is meant: `python tests/test_config.py` writes the table once more."""
+    assert digests() == json.loads(DIGESTS.read_text())
+
+
 def test_settings_do_not_change_once_made():
     with pytest.raises(ValueError, match="frozen"):
         SimCSEConfig.from_parameters("demo").temperature = 1.0  # type: ignore[misc]
@@ -112,3 +213,7 @@ def test_the_rendered_table_marks_what_was_overridden():
     page = SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.07})._repr_html_()
     assert "<b>temperature</b>" in page
     assert "<b>batch_size</b>" not in page
+
+
+if __name__ == "__main__":
+    DIGESTS.write_text(json.dumps(digests(), indent=2) + "\n")

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from workbench.config import SEVEN_STS, SimCSEConfig
 from workbench.data import Pairs, load_pairs
-from workbench.errors import RunError
+from workbench.errors import DataError, RunError
 from workbench.evaluation import embed_pairs, evaluate
 from workbench.runs import Run
 
@@ -122,6 +122,16 @@ def test_a_run_holds_what_was_found_and_is_not_evaluated_twice(tmp_path: Path):
     assert again.metrics == report.metrics
     pd.testing.assert_frame_equal(again.scores, report.scores, check_dtype=False)
     pd.testing.assert_frame_equal(again.rankings, report.rankings, check_dtype=False)
+
+
+def test_a_suite_called_as_the_average_is_a_suite(tmp_path: Path):
+    run = Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
+    made = {"sts-average": pairs([1.0, 2.0, 3.0, 4.5] * 6)}
+    report = evaluate(by_letters, made, run=run)
+    assert evaluate(by_letters, made, run=run).metrics == report.metrics
+    suites = dict.fromkeys((*SEVEN_STS, "sts-average"), made["sts-average"])
+    with pytest.raises(DataError, match="rename its file"):
+        evaluate(by_letters, suites)
 
 
 def test_an_evaluation_that_a_run_does_not_hold_is_refused(tmp_path: Path):

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from workbench.config import CONFIGS, RankCSEConfig, SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import write_json
-from workbench.headless import execute, export_html, notebook_of, run_method
+from workbench.headless import check_parameters, execute, export_html, notebook_of, run_method
 from workbench.runs import Run, list_runs
 
 
@@ -144,6 +144,38 @@ def test_an_undeclared_parameter_is_refused_before_a_kernel_starts(tmp_path: Pat
     with pytest.raises(SettingError, match=r"no parameter 'lable' in small\.ipynb; did you mean 'label'\?"):
         execute(notebook(tmp_path), tmp_path / "out.ipynb", {"lable": "b"})
     assert not (tmp_path / "out.ipynb").exists()
+
+
+def test_a_name_that_papermill_injects_and_the_notebook_does_not_declare_is_refused():
+    declared = 'profile = "demo"\nseed = 0  # every random generator derives from it'
+    check_parameters({"In": ["", declared]})
+    check_parameters({"In": ["", declared, '# Parameters\nseed = 3\nprofile = "paper"\n', "x = 1"]})
+    check_parameters({})  # no notebook
+    check_parameters({"In": ["", declared, "# Parameters\nsead = 3\n", "", "# Parameters\nseed = 3\n"]})  # mended
+    with pytest.raises(SettingError, match=r"no parameter 'sead' in this notebook; did you mean 'seed'\?"):
+        check_parameters({"In": ["", declared, "# Parameters\nseed = 1\nsead = 3\n"]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code"), [("x", 0), ("xx", 1)])
+def test_papermill_called_directly_stops_at_a_name_that_is_not_declared(tmp_path: Path, name: str, code: int):
+    check = "from workbench import check_parameters\n\ncheck_parameters(globals())"
+    file = notebook(tmp_path, check, "print('computed')")
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        "-k",
+        "python3",
+        "-p",
+        name,
+        "2",
+        str(file),
+        str(tmp_path / "out.ipynb"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert ("no parameter 'xx' in this notebook; did you mean 'x'?" in done.stderr) == bool(code)
 
 
 def test_a_parameter_that_is_not_plain_is_refused(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
-from workbench.files import History, replacing, write_json
-from workbench.runs import Run, list_runs, metrics_table
+from workbench.files import History, file_checksum, replacing, replacing_folder, write_json
+from workbench.runs import Run, list_runs, metrics_table, runs_folder
 
 
 def config(seed: int = 0, **overrides: object) -> SimCSEConfig:
@@ -149,8 +150,7 @@ def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from workbench.encoder import saving
-from workbench.files import replacing
+from workbench.files import replacing, replacing_folder
 run, when = Path(sys.argv[1]), sys.argv[2]
 def kill(*_): os.kill(os.getpid(), signal.SIGKILL)
 if when == "table":
@@ -160,7 +160,7 @@ if when == "table":
 rename = Path.rename
 if when == "swap":
     Path.rename = lambda self, target: (rename(self, target), kill())
-with saving.replacing(run / "encoder") as fresh:
+with replacing_folder(run / "encoder") as fresh:
     (fresh / "config.json").write_text("new")
     if when == "encoder":
         kill()
@@ -263,9 +263,148 @@ def test_the_list_of_runs_shows_what_was_changed_and_survives_a_broken_run(tmp_p
     (broken / "config.json").write_text("{")
     table = list_runs(tmp_path).set_index("seed")
     assert table.loc[1, "changed"] == "temperature=0.07"
-    assert table.loc[1, "s"] == 0.25
+    assert table.loc[1, "spearman s"] == 0.25
     assert table.loc[2, "status"] == "unfinished"
     assert table["status"].str.startswith("unreadable").sum() == 1
+
+
+def damaged(root: Path, name: str, content: bytes | None) -> Path:
+    """A finished run of which one file was changed, removed or cut (`content` as a number of bytes to keep)."""
+    run = Run.create(config(5), root)
+    for stage in ("before", ""):
+        finish_stage(run, stage)
+    file = run.path / name
+    file.unlink() if content is None else file.write_bytes(content)
+    return file
+
+
+def finish_stage(run: Run, stage: str) -> None:
+    scores = pd.DataFrame({"suite": "s", "subset": "", "pair_id": ["0", "1"], "gold": [1.0, 2.0], "predicted": 0.5})
+    run.write_evaluation({"s": {"spearman": 0.5, "n": 2}}, scores, scores.rename(columns={"pair_id": "query"}), stage)
+
+
+ODD = [
+    *(("metrics.json", text) for text in (b"[]", b'{"ktest": 0.5}', b'{"s": {"spearman": "a"}}', b'{"s": {', b"\xff")),
+    *(("before/metrics.json", text) for text in (b'{"s"', b'{"s": {"spearman": "high"}}', None)),
+    *(("config.json", text) for text in (b"[]", b"{}", b"[" * 100_000, b'{"method": "x", "settings": {}}', None)),
+    *((f"{stage}{name}", text) for stage in ("", "before/") for name in ("scores.csv", "rankings.csv")
+      for text in (None, b"", b"suite,subset", b"\x00\xff")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content"), ODD)
+def test_an_odd_run_is_named_with_its_reason_and_hides_no_other(tmp_path: Path, name: str, content: bytes | None):
+    finish(Run.create(config(1), tmp_path), 0.25)
+    file = damaged(tmp_path, name, content)
+    table = list_runs(tmp_path).set_index("path")
+    sound = table.index != str(file.parent.parent if file.parent.name == "before" else file.parent)
+    assert table.loc[sound, ["status", "spearman s"]].to_numpy().tolist() == [["finished", 0.25]]
+    if name != "before/metrics.json" or content is not None:  # without it, that stage was never stored
+        (status,) = table.loc[~sound, "status"]
+        assert status.startswith("unreadable: ")
+        assert "config.json" in status or file.name in status
+
+
+@pytest.mark.parametrize("stage", ["", "before"])
+@pytest.mark.parametrize("name", ["scores.csv", "rankings.csv"])
+@pytest.mark.parametrize("cut", ["at a line's end", "a digit changed"])
+def test_a_table_that_was_cut_or_changed_is_found_when_it_is_read(tmp_path: Path, stage: str, name: str, cut: str):
+    run = Run.create(config(), tmp_path)
+    finish_stage(run, "before")
+    finish_stage(run, "")
+    file = run.path / stage / name
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]) if cut == "at a line's end" else file.read_text().replace("0.5", "0.6"))
+    with pytest.raises(RunError, match=rf"{name} is not what the run wrote.*move {run.path} away"):
+        run.scores(stage) if name == "scores.csv" else run.rankings(stage)
+    assert list_runs(tmp_path)["status"].str.startswith("unreadable").tolist() == [cut == "at a line's end"]
+
+
+FIXED = ["method", "profile", "seed", "digest", "status", "changed", "path"]
+
+
+@pytest.mark.parametrize("suite", [*FIXED, "spearman", "spearman seed", "sts-average", "label", "n"])
+def test_a_suite_of_any_name_has_a_column_of_its_own(tmp_path: Path, suite: str):
+    run = Run.create(config(4), tmp_path)
+    empty = pd.DataFrame({"suite": []})
+    run.write_evaluation({suite: {"spearman": 0.5, "n": 2}}, empty, empty)
+    table = list_runs(tmp_path)
+    assert table.columns.tolist() == [*FIXED[:-1], f"spearman {suite}", "path"]
+    assert table.loc[0, ["method", "seed", "status", f"spearman {suite}"]].tolist() == ["simcse", 4, "finished", 0.5]
+
+
+def test_what_is_no_folder_of_runs_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="is a file; give the folder"):
+        list_runs(tmp_path / "file")
+    with pytest.raises(RunError, match="cannot be listed"):
+        list_runs(tmp_path / ("x" * 300))
+
+
+def test_the_runs_of_a_notebook_do_not_depend_on_where_its_kernel_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    project = Path(__file__).resolve().parent.parent
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    for start in (project, project / "notebooks", tmp_path):
+        monkeypatch.chdir(start)
+        assert runs_folder("../runs") == str(project / "runs")
+        assert runs_folder("mine") == str(start / "mine")
+    assert runs_folder(tmp_path) == str(tmp_path)
+    assert not caplog.text
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert runs_folder("../runs") == str(project / "runs")
+    assert f"{tmp_path / 'runs'} is there too" in caplog.text
+    monkeypatch.setenv("JPY_SESSION_NAME", "a copy in a folder of one's own, live")
+    assert runs_folder("../runs") == str(tmp_path / "runs")
+
+
+def test_config_json_keeps_the_places_of_files_beside_their_checksums(tmp_path: Path):
+    file = tmp_path / "mine.txt"
+    file.write_text("a b\nc d\n")
+    run = Run.create(config(train=str(file)), tmp_path / "runs")
+    assert run.facts()["contents"] == {str(file): file_checksum(file)}
+    assert run.facts()["settings"]["train"] == str(file)
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path):
+    target = tmp_path / "folder"
+    with replacing_folder(target) as fresh:
+        (fresh / "a").write_text("old")
+
+    def fail_half_way() -> None:
+        with replacing_folder(target, beside=".unfinished") as fresh:
+            (fresh / "a").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail_half_way()
+    assert (target / "a").read_text() == "old"
+    (tmp_path / ".unfinished").mkdir()
+    with replacing_folder(target, beside=".unfinished") as fresh:
+        (fresh / "b").write_text("new")
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["folder", "folder/b"]
+    assert (target / "b").read_text() == "new"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the name of an open file is read from /proc")
+def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (seen.append(Path(f"/proc/self/fd/{handle}").resolve().name), fsync(handle))
+    )
+    monkeypatch.setattr(Path, "rename", lambda self, target: (seen.append("rename"), rename(self, target))[1])
+    monkeypatch.setattr(Path, "replace", lambda self, target: (seen.append("rename"), rename(self, target))[1])
+    with replacing_folder(tmp_path / "folder") as fresh:
+        (fresh / "weights").write_text("new")
+    assert seen == ["weights", fresh.name, "rename", tmp_path.name]
+    seen.clear()
+    write_json(tmp_path / "a.json", {})
+    assert seen[1:] == ["rename", tmp_path.name]
+    assert seen[0].startswith(".a.json.")
 
 
 def test_a_folder_without_runs_gives_an_empty_list(tmp_path: Path):
@@ -286,4 +425,4 @@ def test_the_shown_table_is_times_hundred():
 def test_a_spearman_that_is_undefined_everywhere_is_still_shown(tmp_path: Path):
     assert metrics_table({"b": {"spearman": None, "n": 2}}).columns.tolist() == ["suite", "pairs", "Spearman"]
     finish(Run.create(config(), tmp_path), float("nan"))
-    assert list_runs(tmp_path)["s"].dtype == float
+    assert list_runs(tmp_path)["spearman s"].dtype == float

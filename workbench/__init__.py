@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from workbench.encoder import Encoder
     from workbench.errors import DataError, EncoderError, RunError, SettingError, WorkbenchError
     from workbench.evaluation import Report, evaluate
+    from workbench.headless import check_parameters
     from workbench.methods import METHODS
     from workbench.methods.compcse import CompCSE
     from workbench.methods.cosent import CoSENT
     from workbench.methods.rankcse import RankCSE
     from workbench.methods.rankencoder import RankEncoder, RankMixture
     from workbench.methods.simcse import SimCSE
-    from workbench.runs import Run, list_runs
+    from workbench.runs import Run, list_runs, runs_folder
     from workbench.teachers import load_teacher
     from workbench.train import fit
 
@@ -56,7 +57,8 @@ _PLACES = {
     "workbench.methods.compcse": ["CompCSE"],
     "workbench.methods.cosent": ["CoSENT"],
     "workbench.methods.simcse": ["SimCSE"],
-    "workbench.runs": ["Run", "list_runs"],
+    "workbench.headless": ["check_parameters"],
+    "workbench.runs": ["Run", "list_runs", "runs_folder"],
     "workbench.teachers": ["load_teacher"],
     "workbench.train": ["fit"],
 }

@@ -1,5 +1,8 @@
 """What the library refuses with; every text says what was given, what is allowed and what to do."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class WorkbenchError(Exception):
     """Every refusal of the library; catch this to catch them all."""
@@ -19,3 +22,15 @@ class EncoderError(WorkbenchError, ValueError):
 
 class RunError(WorkbenchError, RuntimeError):
     """A run that cannot be trained, kept, read or mixed as asked."""
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """'; did you mean 'x'?' when one of `known` is close to `given`, else nothing."""
+    near = difflib.get_close_matches(str(given), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def unknown_name(kind: str, given: object, known: Iterable[str], where: str) -> str:
+    """The refusal of an unknown name, with the nearest known one."""
+    names = sorted(known)
+    return f"no {kind} {given!r} {where}{did_you_mean(given, names)} (known: {', '.join(names)})"

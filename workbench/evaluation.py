@@ -9,12 +9,13 @@ import pandas as pd
 
 from workbench.config import SEVEN_STS
 from workbench.data import Pairs
-from workbench.errors import RunError
+from workbench.errors import DataError, RunError
 from workbench.methods.protocol import Method
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import per_query_metrics, ranking_table
 from workbench.runs import Run, metrics_table
 
+AVERAGE = "sts-average"  # in the metrics, when all seven STS sets are in
 Encode = Callable[[list[str]], Any]
 Score = Callable[[list[str], list[str]], Any]
 
@@ -77,7 +78,9 @@ def evaluate(
         }
         scores.append(pd.DataFrame(columns))
     if all(name in metrics for name in SEVEN_STS):
-        metrics["sts-average"] = {"spearman": float(np.mean([metrics[name]["spearman"] for name in SEVEN_STS]))}
+        if AVERAGE in metrics:
+            raise DataError(f"a suite is called {AVERAGE}, as the average of the seven STS sets is; rename its file")
+        metrics[AVERAGE] = {"spearman": float(np.mean([metrics[name]["spearman"] for name in SEVEN_STS]))}
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
         for name, pairs in suites.items():
@@ -89,7 +92,7 @@ def evaluate(
 def _stored(run: Run, stage: str, suites: Mapping[str, Pairs], how: str) -> Report:
     """The evaluation that the run holds; RunError when it is not the one asked for."""
     metrics = run.metrics(stage)
-    held = [name for name in metrics if name != "sts-average"]
+    held = [name for name, values in metrics.items() if "n" in values]  # the average of the seven has none
     others = {values["aggregation"] for values in metrics.values() if "aggregation" in values} - {how}
     if held != list(suites) or others:
         by = f" by {others.pop()!r}" if others else ""

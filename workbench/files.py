@@ -1,13 +1,16 @@
-"""Files that are never half written: beside, then renamed into place."""
+"""Files that are never half written (beside, then renamed into place), and the checksums that name their content."""
 
 import csv
+import errno
+import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,8 @@ import pandas as pd
 
 from workbench.errors import RunError
 
-# What is being written stands beside its target as .<target>.<eight characters>; a folder that it replaces, as that
-# with .old behind it (tempfile's names, here and in encoder/saving.py).
+# What is being written stands beside its target as .<target>.<eight characters> (tempfile's names); a folder that it
+# replaces, as that with .old behind it.
 _BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
 
 
@@ -54,11 +57,14 @@ class History:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Any]:
-    """A text file written beside `path` and renamed into place when the block ends well."""
+def replacing(path: Path, *, binary: bool = False) -> Iterator[Any]:
+    """A file (text in UTF-8, or `binary`) written beside `path` and renamed into place when the block ends well.
+
+    Both the file and the rename are on the disk when this returns: a power loss leaves the old file or the new one.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        with os.fdopen(handle, "wb") if binary else os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -66,9 +72,63 @@ def replacing(path: Path) -> Iterator[Any]:
                 # A temporary file is its owner's alone; a run is read by whoever may read the folder.
                 os.fchmod(file.fileno(), 0o666 & ~_umask())
         Path(name).replace(path)
+        _settle(path.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def replacing_folder(target: Path, *, beside: str = "") -> Iterator[Path]:
+    """A fresh folder beside `target` to write into, put in its place when the block ends well; else all is as before.
+
+    beside: the fresh folder's name, for whoever holds a lock on `target`: what a killed process left there is removed.
+    Without it the name is drawn, and `sweep` removes what is left.
+    """
+    if beside:
+        fresh = target.with_name(beside)
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+    else:
+        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        fresh.chmod(0o777 & ~_umask())
+        yield fresh
+        for path in [*fresh.rglob("*"), fresh]:
+            _settle(path)
+        _swap(fresh, target)
+        _settle(target.parent)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _swap(fresh: Path, target: Path) -> None:
+    """Renames `fresh` to `target`; what stood there stays until that is done."""
+    if not target.exists():
+        fresh.rename(target)
+        return
+    old = fresh.with_name(f"{fresh.name}.old")
+    target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+
+def _settle(path: Path) -> None:
+    """Returns when the content of a file, or the names in a folder, are on the disk itself."""
+    if path.is_dir() and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that cannot, for folders
+            raise
+    finally:
+        os.close(handle)
 
 
 def sweep(folder: Path) -> None:
@@ -105,7 +165,12 @@ def _umask() -> int:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Writes JSON beside `path` and renames it into place; nan, which JSON has not, becomes null."""
     with replacing(path) as file:
-        file.write(json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        file.write(json_text(content))
+
+
+def json_text(content: dict[str, Any]) -> str:
+    """What `write_json` writes."""
+    return json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:
@@ -136,3 +201,46 @@ def explained(path: Path) -> Iterator[None]:
             f"cannot write under {path}: {error.strerror or error}; free some space, or give a runs folder "
             "that can be written (--runs FOLDER, or runs_root in the notebook)"
         ) from error
+
+
+def text_checksum(*texts: str | bytes) -> str:
+    """sha256 of texts one after the other, in hexadecimal digits."""
+    found = hashlib.sha256()
+    for text in texts:
+        found.update(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    return found.hexdigest()
+
+
+def file_checksum(path: Path) -> str:
+    """sha256 of a file's bytes; a file that did not change since is not read again in this process."""
+    facts = path.stat()
+    return _checksum(str(path.resolve()), facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _checksum(path: str, *_facts: int) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def files_checksum(root: Path, paths: Iterable[Path]) -> str:
+    """sha256 over the names (as seen from `root`) and contents of files: the same wherever `root` lies."""
+    return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in sorted(paths)))
+
+
+# All that is read of an encoder's folder (of SentenceTransformer's layout, also one folder below), beside its weights.
+_CHECKPOINT_FILES = {
+    *("config.json", "encoder.json", "modules.json", "model.safetensors.index.json"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"),
+}
+
+
+def checkpoint_checksum(folder: Path) -> str:
+    """sha256 over the names and contents of what an encoder reads of `folder`, wherever the folder lies.
+
+    The folder of a run stands for its encoder. A model card, or a file of another library, does not count.
+    """
+    root = folder / "encoder" if (folder / "encoder").is_dir() else folder
+    files = [path for pattern in ("*", "[0-9]_*/*") for path in root.glob(pattern) if path.is_file()]
+    return files_checksum(root, [p for p in files if p.name in _CHECKPOINT_FILES or p.suffix == ".safetensors"])

@@ -1,5 +1,6 @@
 """Notebooks without a browser: papermill behind a check of every name."""
 
+import ast
 import contextlib
 import json
 import logging
@@ -11,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.config.machinery import unknown_name
-from workbench.data import check, load_pairs, load_training
+from workbench.data import check
 from workbench.data.inventory import unusable
-from workbench.data.loading import kind_of, own_file
-from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.data.loading import kind_of
+from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import explained, lock_run
 from workbench.paths import project_path
-from workbench.runs import Run
+from workbench.runs import Run, is_finished, run_path
 
 _LOG = logging.getLogger("workbench")
 
@@ -45,11 +45,10 @@ def run_method(
         raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     root = Path(runs_root).expanduser().resolve()
-    path = root / method / f"{config.digest()}-s{config.seed}"
+    path = run_path(config, root)
     _check_data(config)
-    if (path / "metrics.json").is_file():
+    if is_finished(path):
         run = Run(path)
-        _same_own_files(config, run)
         if _ran_through(path / "notebook.ipynb"):
             _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
             return run
@@ -117,18 +116,6 @@ def _check_models(config: TrainingConfig) -> None:
             raise SettingError(str(problem)) from None
 
 
-def _same_own_files(config: TrainingConfig, run: Run) -> None:
-    """Raises RunError when a file of the user's own is no longer what the finished run used."""
-    if own_file(config.train) is not None:
-        data = load_training(config)
-        run.record_input("train", data.source, data.checksum)
-    for role, name in (("dev", config.dev), *((None, suite) for suite in config.suites)):
-        if own_file(name) is not None:
-            pairs = load_pairs(name)
-            record = run.record_suite if role is None else run.record_input
-            record(role or pairs.name, pairs.source, pairs.checksum)
-
-
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     """Executes `notebook` with `parameters` into `output`.
 
@@ -166,6 +153,33 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
             raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
         except (RuntimeError, NoSuchKernel, OSError) as problem:  # a kernel that died or never started, a full disk
             raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
+
+
+def check_parameters(namespace: dict[str, Any]) -> None:
+    """Raises SettingError for a parameter that the running notebook does not declare: `check_parameters(globals())`.
+
+    papermill, called directly, only warns of a name that the notebook's cell of parameters does not assign, and
+    `-p sead 3` would train seed 0. It puts what it was given into a cell of its own behind that one, under a comment.
+    So this stands in a notebook's first cell of code after the parameters. Without papermill it does nothing.
+    """
+    cells = list(namespace.get("In", []))
+    places = [place for place, source in enumerate(cells) if source.startswith("# Parameters\n")]
+    if places:
+        known = {name for source in cells[: places[-1]] for name in _assigned(source)}
+        for name in _assigned(cells[places[-1]]):
+            if known and name not in known:
+                raise SettingError(unknown_name("parameter", name, known, "in this notebook"))
+
+
+def _assigned(source: str) -> list[str]:
+    """The names that a cell of plain assignments sets."""
+    return [
+        target.id
+        for line in ast.parse(source).body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+        if isinstance(target, ast.Name)
+    ]
 
 
 def export_html(notebook: Path) -> Path:

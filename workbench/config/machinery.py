@@ -1,18 +1,20 @@
 """What every configuration shares: documented settings, profiles, clear refusals, a table and a digest."""
 
-import difflib
-import hashlib
 import html
 import json
 import types
 import typing
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 import pandas as pd
 import pydantic
 
-from workbench.errors import SettingError
+from workbench.errors import SettingError, unknown_name
+from workbench.files import checkpoint_checksum, file_checksum, text_checksum
+
+OWN_FILES = (".tsv", ".tsv.gz", ".txt", ".txt.gz")  # how a data file of the user's own is told from a name
 
 # Not typing.Self: beartype, which checks annotations in the tests, takes it only where it decorates the whole class.
 SomeSettings = TypeVar("SomeSettings", bound="Settings")
@@ -85,9 +87,31 @@ class Settings(pydantic.BaseModel):
             raise SettingError(_explain(error, cls)) from None
 
     def digest(self) -> str:
-        """Eight hexadecimal digits that name these settings; seed, profile, device and processes do not count."""
-        content = self.model_dump(mode="json", exclude=set(self.outside_digest))
-        return hashlib.sha256(json.dumps([self.method, content], sort_keys=True).encode()).hexdigest()[:8]
+        """Eight hexadecimal digits that name what is computed; seed, profile, device and processes do not count.
+
+        A file of the user's own counts by its name and content, a folder by the content of the encoder in it: the same
+        files elsewhere give the same digest, other content at the same place gives another. Bundled names and those of
+        the hub or the catalogue count as they are. Raises SettingError when a file or folder is not there.
+        """
+        content = _by_content(self._computed(), self.contents())
+        return text_checksum(json.dumps([self.method, content], sort_keys=True))[:8]
+
+    def contents(self) -> dict[str, str]:
+        """Path -> sha256 of every file and folder of the user's own that the settings name."""
+        found: dict[str, str] = {}
+        for name, value in self._computed().items():
+            for text in filter(_is_path, _texts(value)):
+                try:
+                    path = Path(text)
+                    found[text] = checkpoint_checksum(path) if path.is_dir() else file_checksum(path)
+                except OSError as problem:
+                    raise SettingError(
+                        f"{name}: there is no folder or file {text!r} ({problem.strerror}); give one that is there"
+                    ) from None
+        return found
+
+    def _computed(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude=set(self.outside_digest))
 
     def table(self) -> pd.DataFrame:
         """One row a setting; `changed` marks what differs from its profile."""
@@ -126,12 +150,30 @@ class Settings(pydantic.BaseModel):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
 
 
-def unknown_name(kind: str, given: str, known: Iterable[str], where: str) -> str:
-    """The refusal of an unknown name, with the nearest known one."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(given), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no {kind} {given!r} {where}{hint} (known: {', '.join(names)})"
+def _texts(value: Any) -> Iterable[str]:
+    """Every text in a setting's value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for item in [*value, *(value.values() if isinstance(value, dict) else ())]:
+            yield from _texts(item)
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text is a path of the user's own: whole, as the settings keep it, or of a file that is not there."""
+    return (Path(text).is_absolute() and "{sentence}" not in text) or text.endswith(OWN_FILES)
+
+
+def _by_content(value: Any, contents: dict[str, str]) -> Any:
+    """A setting's value with each path replaced by what lies there."""
+    if isinstance(value, str) and value in contents:
+        # The name of a file is that of its set, in metrics and tables.
+        return f"{Path(value).name} {contents[value]}" if value.endswith(OWN_FILES) else contents[value]
+    if isinstance(value, list):
+        return [_by_content(item, contents) for item in value]
+    if isinstance(value, dict):
+        return {_by_content(key, contents): _by_content(item, contents) for key, item in value.items()}
+    return value
 
 
 def _read_text(name: str, value: Any, annotation: Any) -> Any:

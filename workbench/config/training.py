@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import pydantic
 
-from workbench.config.machinery import Settings, setting
+from workbench.config.machinery import OWN_FILES, Settings, setting
 
 Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 
@@ -31,11 +31,7 @@ def whole_path(name: str) -> str:
     """A folder or table of the user's own by its whole path: a headless run's notebook has another working folder."""
     path = Path(name).expanduser()
     own = path.is_dir() if name not in BUNDLED_MODELS else False
-    return (
-        str(path.resolve())
-        if own or (name.endswith((".tsv", ".tsv.gz", ".txt", ".txt.gz")) and path.is_file())
-        else name
-    )
+    return str(path.resolve()) if own or (name.endswith(OWN_FILES) and path.is_file()) else name
 
 
 class TrainingConfig(Settings):
