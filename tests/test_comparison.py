@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 from written_runs import PAIRS, SUITE, write_run
 
-from workbench import comparison
-from workbench.comparison_figures import part_scores, score_intervals
 from workbench.config import CoSENTConfig, SimCSEConfig
-from workbench.query_view import ranking_tables
+from workbench.look import comparison, part_scores, ranking_tables, score_intervals
 from workbench.runs import Run
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from workbench.cli import overrides_of
-from workbench.comparison import TASKS
 from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, TrainingConfig
 from workbench.data import dataset_names
+from workbench.look import TASKS
 
 PROJECT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*PROJECT.glob("docs/*.md"), PROJECT / "README.md", PROJECT / "data" / "README.md"])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.figures import alignment_uniformity_path, cosine_by_gold, cosine_maps, setting_sweep, training_curve
+from workbench.look import alignment_uniformity_path, cosine_by_gold, cosine_maps, setting_sweep, training_curve
 
 
 @pytest.fixture

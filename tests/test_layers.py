@@ -14,15 +14,14 @@ LAYERS = [
     {"config"},
     {"metrics"},
     {"rankings", "runs"},
-    {"data", "losses", "distributed", "progress", "query_view", "published"},
+    {"data", "losses", "distributed", "progress", "published"},
     {"ranks", "encoder", "splitting"},
     {"cache"},
     {"teachers"},
     {"methods"},
-    {"evaluation", "figures", "bases", "ranking_html"},
-    {"comparison", "comparison_figures", "rank_figures"},
+    {"evaluation", "bases", "look"},
     {"train"},
-    {"headless", "widgets"},
+    {"headless"},
     {"demo"},
     {"cli"},
     {"__main__"},
@@ -40,13 +39,7 @@ NO_TORCH = {
     "data",
     "splitting",
     "published",
-    "query_view",
-    "ranking_html",
-    "figures",
-    "comparison",
-    "comparison_figures",
-    "rank_figures",
-    "widgets",
+    "look",
     "headless",
     "cli",
 }
@@ -101,18 +94,19 @@ def test_methods_do_not_import_each_other():
     assert not wrong
 
 
-def test_only_widgets_import_ipywidgets_or_ipython():
+def test_only_the_explorer_imports_ipywidgets_or_ipython():
     wrong = [
         name
         for name, path in modules().items()
-        if owner(name) != "widgets" and {i.split(".")[0] for i in imports(path)} & {"ipywidgets", "IPython"}
+        if name != "look.explorer" and {i.split(".")[0] for i in imports(path)} & {"ipywidgets", "IPython"}
     ]
     assert not wrong
 
 
-def test_looking_at_runs_does_not_load_torch():
+def test_looking_at_runs_loads_neither_torch_nor_widgets():
     names = sorted(name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir())
     loads = "".join(f"import workbench.{name}\n" for name in names)
-    code = f"import sys, workbench\nworkbench.list_runs\n{loads}assert 'torch' not in sys.modules, 'torch was loaded'\n"
+    code = f"import sys, workbench\nworkbench.list_runs\n{loads}"
+    code += "loaded = {'torch', 'ipywidgets'} & set(sys.modules)\nassert not loaded, loaded\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from workbench.rank_figures import (
+from workbench.look import (
     closed_against_exact,
     neighbour_bins,
     neighbours_and_gain,

@@ -10,10 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.comparison_figures import rank_slopes
+from workbench.look import (
+    INK,
+    SHADES,
+    of_suite,
+    ordered_queries,
+    query_view,
+    rank_slopes,
+    ranking_html,
+    ranking_tables,
+    suites_of,
+)
 from workbench.metrics import kendall
-from workbench.query_view import of_suite, ordered_queries, query_view, ranking_tables, suites_of
-from workbench.ranking_html import INK, SHADES, ranking_html
 
 GOLD = [5.0, 4.0, 2.0, 2.0, 0.0]
 RIGHT = [0.9, 0.8, 0.4, 0.3, 0.1]

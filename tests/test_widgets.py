@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from workbench.errors import RunError
+from workbench.look import RankingExplorer
 from workbench.rankings import COLUMNS
-from workbench.widgets import RankingExplorer
 
 WORDS = ["the cat sleeps", "a dog <b>barks</b>", "the bird sings", "a cat and a dog"]
 

@@ -1,6 +1,6 @@
 """One query under several rankings: which tables belong together, what stands where, which query to look at first.
 
-Pure tables, no drawing: `ranking_html` and `comparison_figures` draw what is found here.
+Pure tables, no drawing: `page` and `comparison_figures` draw what is found here.
 """
 
 from collections.abc import Mapping

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.query_view import QueryView, line_colours, query_view, ranking_tables
+from workbench.look.queries import QueryView, line_colours, query_view, ranking_tables
 
 # (up to this share of the list away from gold's rank, background): light to dark, so that the order shows without
 # hue too. The text on them is always dark, whatever the theme around the table.

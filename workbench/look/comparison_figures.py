@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.figures import COLOURS
-from workbench.query_view import QueryView, line_colours
+from workbench.look.figures import COLOURS
+from workbench.look.queries import QueryView, line_colours
 
 _MARGIN = {"l": 60, "r": 40, "t": 80, "b": 50}
 

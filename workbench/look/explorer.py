@@ -1,4 +1,4 @@
-"""Controls around rankings. The state lives here, the drawing in `ranking_html` and `comparison_figures`."""
+"""Controls around rankings. The state lives here, the drawing in `page` and `comparison_figures`."""
 
 from collections.abc import Mapping
 from html import escape
@@ -8,10 +8,10 @@ from typing import Any
 import ipywidgets
 import pandas as pd
 
-from workbench.comparison_figures import rank_slopes
 from workbench.files import explained, replacing
-from workbench.query_view import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, suites_of
-from workbench.ranking_html import slope_image, view_html
+from workbench.look.comparison_figures import rank_slopes
+from workbench.look.page import slope_image, view_html
+from workbench.look.queries import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, suites_of
 
 _STATIC_QUERIES = 3
 _PAGE = """<!DOCTYPE html>

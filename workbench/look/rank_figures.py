@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.figures import COLOURS, LAYOUT
+from workbench.look.figures import COLOURS, LAYOUT
 from workbench.metrics import spearman
 
 _BELOW = {"orientation": "h", "y": -0.25}
