@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from workbench.encoder import BUNDLED, POOLINGS, Encoder, model
-from workbench.encoder.batches import falling_batches
+from workbench.encoder._tokens import falling_batches
 from workbench.encoder.model import choose_precision
 from workbench.errors import EncoderError
 

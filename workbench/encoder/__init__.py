@@ -10,6 +10,7 @@ from workbench.encoder._checkpoint import BUNDLED, checkpoint_checksum, find_che
 from workbench.errors import EncoderError
 
 if TYPE_CHECKING:
+    from workbench.encoder._tokens import TokenRows
     from workbench.encoder.cross import CrossEncoder
     from workbench.encoder.dropout import fast_dropout
     from workbench.encoder.model import Encoder
@@ -22,6 +23,7 @@ __all__ = [
     "Encoder",
     "EncoderError",
     "Pooling",
+    "TokenRows",
     "checkpoint_checksum",
     "fast_dropout",
     "find_checkpoint",
@@ -33,6 +35,7 @@ _PLACES = {
     "Encoder": "model",
     "POOLINGS": "pooling",
     "Pooling": "pooling",
+    "TokenRows": "_tokens",
 }
 
 

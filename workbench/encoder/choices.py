@@ -2,8 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import torch
 
@@ -18,17 +17,6 @@ from workbench.published import reading_of
 logger = logging.getLogger(__name__)
 
 Precision = Literal["auto", "fp32", "bf16"]
-
-
-def checked_sentences(sentences: Iterable[Any]) -> list[str]:
-    """The sentences as a list; an empty one becomes a space, as in SimCSE. EncoderError names what is no sentence."""
-    if isinstance(sentences, str):
-        raise EncoderError(f"one string was given ({sentences[:40]!r}); give a list of sentences: [sentence]")
-    texts = list(sentences)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise EncoderError(f"sentence {i} is {text!r} of type {type(text).__name__}; every sentence is a str")
-    return [text or " " for text in texts]
 
 
 def choose_device(device: str) -> torch.device:

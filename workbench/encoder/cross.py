@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 
 from workbench.encoder._checkpoint import Checkpoint, find_checkpoint, quiet
-from workbench.encoder.batches import falling_batches
-from workbench.encoder.choices import Precision, checked_sentences, choose_device, choose_precision
+from workbench.encoder._tokens import checked_sentences, falling_batches
+from workbench.encoder.choices import Precision, choose_device, choose_precision
 from workbench.encoder.loading import load_config, load_tokenizer, set_dropout
 from workbench.encoder.model import Encoder
 from workbench.encoder.saving import model_card, replacing, write_checkpoint

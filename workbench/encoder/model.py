@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.encoder._checkpoint import Checkpoint, find_checkpoint
-from workbench.encoder.batches import TokenRows, falling_batches
-from workbench.encoder.choices import checked_sentences, choose_device, choose_pooling, choose_precision
+from workbench.encoder._tokens import (
+    TokenRows,
+    checked_chunks,
+    checked_sentences,
+    falling_batches,
+    ids_of,
+    special_tokens,
+)
+from workbench.encoder.choices import choose_device, choose_pooling, choose_precision
 from workbench.encoder.dropout import ATTENTION, fast_dropout
 from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, position_range
 from workbench.encoder.packing import PACKABLE, Packing
@@ -25,7 +33,6 @@ from workbench.errors import EncoderError
 
 logger = logging.getLogger(__name__)
 
-_CHUNK = 4096  # sentences tokenised at a time
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU: see benchmarks/encode.py
 _MULTIPLES = {"cuda": 8}  # tensor cores work on multiples of 8; elsewhere the extra tokens would only cost
 
@@ -119,12 +126,28 @@ class Encoder(nn.Module):
 
     def tokenize(self, sentences: Iterable[Any], *, max_tokens: int | None = None) -> dict[str, Tensor]:
         """input_ids and attention_mask, padded to the longest sentence, cut at max_tokens (None: the encoder's own)."""
-        texts = checked_sentences(sentences)
-        if not texts:
+        rows = self.token_rows(sentences, max_tokens=max_tokens)
+        if not len(rows):
             raise EncoderError("a batch of no sentences cannot be padded; give at least one")
-        limit = self.max_tokens if max_tokens is None else max_tokens
-        rows = TokenRows.gather([self._ids(texts, min(limit, self.limit))])
-        return rows.batch(np.arange(len(texts)), padding=self.tokenizer.pad_token_id)
+        return rows.batch(np.arange(len(rows)))
+
+    def token_rows(
+        self, sentences: Iterable[Any], *, max_tokens: int | None = None, template: str | None = None
+    ) -> TokenRows:
+        """Many sentences as `forward` takes them, batch by batch: `.batch(row numbers)`. Cut as `tokenize` cuts.
+
+        template: another one than the encoder's own, for one whose pooling is "mask".
+        """
+        limit = min(self.max_tokens if max_tokens is None else max_tokens, self.limit)
+        wrapped = self._template if template is None else Template(template, self.tokenizer)
+        chunks = (self._ids(chunk, limit, wrapped) for chunk in checked_chunks(sentences))
+        return TokenRows.gather(chunks, padding=self.tokenizer.pad_token_id)
+
+    def bare_rows(self, sentences: Iterable[Any]) -> TokenRows:
+        """The tokens of many sentences alone, uncut; each batch puts the special tokens around its rows."""
+        chunks = (ids_of(self.tokenizer, chunk, special=False) for chunk in checked_chunks(sentences))
+        before, after = special_tokens(self.tokenizer)
+        return replace(TokenRows.gather(chunks, padding=self.tokenizer.pad_token_id), before=before, after=after)
 
     def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:
         """The pooled embeddings of a batch from `tokenize`: with gradient, not normalised."""
@@ -169,7 +192,7 @@ class Encoder(nn.Module):
             raise EncoderError(f"batch_size is {batch_size}; it is at least 1")
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for text in texts]
-        rows = TokenRows.gather(self._cut_chunks(list(places)))
+        rows = TokenRows.gather(self._cut_chunks(list(places)), padding=self.tokenizer.pad_token_id)
         with torch.no_grad(), _in_eval(self), self._autocast():
             distinct = self._encode_rows(rows, batch_size, progress)
         bad = ~torch.isfinite(distinct).all(dim=1)
@@ -193,30 +216,24 @@ class Encoder(nn.Module):
         """
         save_encoder(self, Path(folder), card, dtype)
 
-    def _ids(self, texts: list[str], limit: int | None) -> list[list[int]]:
-        """The ids of each text with special tokens, cut at `limit` tokens; None: not cut."""
-        if self._template is not None:
-            texts = [self._template.fill(text, limit, ceiling=self.limit) for text in texts]
-            limit = None
-        return self.tokenizer(
-            texts,
-            truncation=limit is not None,
-            max_length=limit,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,  # the length warning: encode counts and says it once itself
-        )["input_ids"]
+    def _ids(self, texts: list[str], limit: int | None, template: Template | None) -> list[list[int]]:
+        """The ids of each text with special tokens, in its template if there is one; cut at `limit`, None: not cut."""
+        if template is None:
+            return ids_of(self.tokenizer, texts, limit)
+        ids = ids_of(self.tokenizer, [template.around(text) for text in texts])
+        for i, row in enumerate(ids):
+            if limit is not None and len(row) > limit:
+                ids[i] = template.cut(texts[i], limit)
+        return ids
 
     def _cut_chunks(self, texts: list[str]) -> Iterator[list[list[int]]]:
         """The ids of all texts, a chunk at a time, cut at the backbone's limit; then one warning says how many were."""
         cut = 0
-        for start in range(0, len(texts), _CHUNK):
-            chunk = texts[start : start + _CHUNK]
-            ids = self._ids(chunk, None)
+        for chunk in checked_chunks(texts):
+            ids = self._ids(chunk, None, self._template)
             long = [i for i, row in enumerate(ids) if len(row) > self.limit]
             if long:
-                for i, row in zip(long, self._ids([chunk[i] for i in long], self.limit), strict=True):
+                for i, row in zip(long, self._ids([chunk[i] for i in long], self.limit, self._template), strict=True):
                     ids[i] = row
             cut += len(long)
             yield ids
@@ -233,7 +250,7 @@ class Encoder(nn.Module):
         with tqdm(total=len(rows.lengths), desc="encode", unit="sentence", disable=not progress) as bar:
             for index in falling_batches(rows.lengths, rows=batch_size, tokens=_CPU_TOKENS if on_cpu else None):
                 multiple = _MULTIPLES.get(self.device.type, 1)
-                batch = rows.batch(index, padding=self.tokenizer.pad_token_id, multiple=multiple, most=self.limit)
+                batch = rows.batch(index, multiple=multiple, most=self.limit)
                 result[torch.from_numpy(index)] = functional.normalize(self(batch).float(), dim=1).cpu()
                 bar.update(len(index))
         return result

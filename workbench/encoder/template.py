@@ -23,25 +23,26 @@ class Template:
         self._tokenizer = tokenizer
         self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
         self._mask_last = text.index(_MASK) > text.index(_SLOT)
-        self._own_tokens = len(self._ids(self._before + self._after))
 
-    def fill(self, sentence: str, limit: int | None, *, ceiling: int) -> str:
-        """The template around the sentence, the sentence cut so that both have at most `limit` tokens (None: not cut).
+    def around(self, sentence: str) -> str:
+        """The template around the whole sentence."""
+        return self._before + sentence + self._after
+
+    def cut(self, sentence: str, limit: int) -> list[int]:
+        """The ids of the template around a sentence that is cut so that both have at most `limit` tokens.
 
         The template itself is never cut; PromptBERT cuts the sentence first too.
         """
-        if limit is None:
-            return self._before + sentence + self._after
-        room = min(limit, ceiling)
-        if self._own_tokens >= room:
-            raise EncoderError(
-                f"the template alone has {self._own_tokens} tokens; raise max_tokens above that, it is {room}"
-            )
-        while (excess := len(self._ids(self._before + sentence + self._after)) - room) > 0:
+        own = len(self._ids(self._before + self._after))
+        if own >= limit:
+            raise EncoderError(f"the template alone has {own} tokens; raise max_tokens above that, it is {limit}")
+        ids = self._ids(self.around(sentence))
+        while (excess := len(ids) - limit) > 0:
             pieces = self._tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             spans = pieces["offset_mapping"]
             sentence = sentence[: spans[max(0, len(spans) - excess)][0]].rstrip()
-        return self._before + sentence + self._after
+            ids = self._ids(self.around(sentence))
+        return ids
 
     def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
         """True at the template's own mask in each row, even when the sentence holds mask tokens too."""

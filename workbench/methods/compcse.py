@@ -2,7 +2,9 @@
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,15 +16,13 @@ from torch import Tensor, nn
 from workbench.config import CompCSEConfig, TrainingConfig
 from workbench.data import Sentences
 from workbench.distributed import gather_rows
-from workbench.encoder import Encoder
-from workbench.encoder.batches import TokenRows
+from workbench.encoder import TokenRows
 from workbench.errors import SettingError
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
 from workbench.methods.protocol import Batch, Method, MLPHead, require_plain_sentences
-from workbench.splitting import Spans, cut, read_spans, split_words, subsample
+from workbench.splitting import Spans, read_spans, split_words, subsample
 
 _LOG = logging.getLogger("workbench")
-_CHUNK = 10_000  # sentences tokenised at a time
 
 
 class CompCSE(Method):
@@ -66,7 +66,7 @@ class CompCSE(Method):
         if len(sentences) + len(subsampled) < 2:
             raise ValueError(f"{data.name}: {self.counts}; CompCSE needs at least 2 texts, for there to be negatives")
         _LOG.info("CompCSE trains on %s", ", ".join(f"{count} {name}" for name, count in self.counts.items()))
-        self.rows = TokenRows.gather(self._token_chunks(sentences, subsampled))
+        self.rows = self._tokenized(sentences, subsampled)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         spans = self.config.spans
@@ -75,12 +75,12 @@ class CompCSE(Method):
         )
 
     def examples(self, data: Sentences) -> int:
-        return len(self.rows.lengths) // (1 + self.config.parts)
+        return len(self.rows) // (1 + self.config.parts)
 
     def collate(self, rows: Sequence[int]) -> Batch:
         first = np.asarray(rows) * (1 + self.config.parts)
         texts = np.concatenate([first + slot for side in self.sides for slot in side])
-        return {"tokens": self.rows.batch(texts, padding=self.encoder.tokenizer.pad_token_id)}
+        return {"tokens": self.rows.batch(texts)}
 
     def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         """z and z+, from one forward pass over all texts, of all processes' sentences, cut to d0 coordinates."""
@@ -120,41 +120,33 @@ class CompCSE(Method):
             )
         return spans
 
-    def _token_chunks(self, sentences: list[str], subsampled: list[Spans]) -> Iterator[list[list[int]]]:
+    def _tokenized(self, sentences: list[str], subsampled: list[Spans]) -> TokenRows:
         """The tokens of every row's anchor and parts, one after the other."""
-        config, tokens = self.config, _Tokens(self.encoder)
-        for start in range(0, len(sentences), _CHUNK):
-            chunk = sentences[start : start + _CHUNK]
-            if config.partition == "tokens":
-                yield [row for ids in tokens.plain(chunk) for row in map(tokens.closed, [ids, *cut(ids, config.parts)])]
-            else:
-                yield tokens.whole([text for s in chunk for text in (s, *split_words(s, config.parts))])
-        for start in range(0, len(subsampled), _CHUNK):
-            yield tokens.whole([text for s in subsampled[start : start + _CHUNK] for text in (s.anchor, *s.parts)])
+        config = self.config
+        spans = chain.from_iterable((found.anchor, *found.parts) for found in subsampled)
+        if config.partition == "tokens":
+            return _in_runs(self.encoder.bare_rows(chain(sentences, spans)), len(sentences), config)
+        halved = chain.from_iterable((text, *split_words(text, config.parts)) for text in sentences)
+        return self.encoder.token_rows(chain(halved, spans))
 
 
-class _Tokens:
-    """Texts as token numbers, with the tokenizer's special tokens around, cut at the encoder's training limit."""
+def _in_runs(rows: TokenRows, sentences: int, config: CompCSEConfig) -> TokenRows:
+    """Each of the first `sentences` rows and its runs of tokens (see `cut`), then the rows behind; all cut at the end.
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._tokenizer, self._limit = encoder.tokenizer, encoder.max_tokens
-        probe = self.plain(["a"])[0]
-        around = self._tokenizer("a")["input_ids"]
-        place = next(i for i in range(len(around)) if around[i : i + len(probe)] == probe)
-        self._before, self._after = around[:place], around[place + len(probe) :]
-
-    def whole(self, texts: list[str]) -> list[list[int]]:
-        """Each text as the encoder reads it; an empty one is read as a space, as in SimCSE."""
-        texts = [text or " " for text in texts]
-        return self._tokenizer(texts, truncation=True, max_length=self._limit, return_attention_mask=False)["input_ids"]
-
-    def plain(self, texts: list[str]) -> list[list[int]]:
-        """The tokens of each text alone, uncut."""
-        return self._tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
-
-    def closed(self, ids: Sequence[int]) -> list[int]:
-        """Tokens with the special tokens around, cut as a whole sentence would be."""
-        return [*self._before, *ids[: self._limit - len(self._before) - len(self._after)], *self._after]
+    A run is no copy: it points into the sentence's own tokens, and the special tokens are put around it in the batch.
+    """
+    starts, lengths = rows.starts[:sentences, None], rows.lengths[:sentences, None]
+    bounds = lengths * np.arange(config.parts + 1) // config.parts
+    sizes = np.diff(bounds)
+    empty = sizes == 0  # fewer tokens than parts: such a run is all of them
+    runs = np.hstack([starts, starts + np.where(empty, 0, bounds[:, :-1])])
+    sizes = np.hstack([lengths, np.where(empty, lengths, sizes)])
+    room = config.max_tokens - len(rows.before) - len(rows.after)
+    return replace(
+        rows,
+        starts=np.concatenate([runs.ravel(), rows.starts[sentences:]]),
+        lengths=np.minimum(np.concatenate([sizes.ravel(), rows.lengths[sentences:]]), room),
+    )
 
 
 class _Projection(nn.Module):

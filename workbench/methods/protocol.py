@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import set_seed
 
@@ -131,53 +131,6 @@ class MLPHead(nn.Module):
 
     def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         return torch.tanh(self.linear(vectors))
-
-
-class TokenizedSentences:
-    """Sentences as token numbers, cut and stored once, padded batch by batch."""
-
-    def __init__(self, encoder: Encoder, sentences: Sequence[str], max_tokens: int | None = None) -> None:
-        """Tokenises all `sentences`, cutting each at `max_tokens` (None: the encoder's own training limit)."""
-        self._tokenizer = encoder.tokenizer
-        lengths: list[int] = []
-        pieces: list[np.ndarray] = []
-        for start in range(0, len(sentences), 10_000):
-            # An empty sentence is read as one space, as the published code does.
-            chunk = [sentence or " " for sentence in sentences[start : start + 10_000]]
-            found = self._tokenizer(
-                chunk, truncation=True, max_length=max_tokens or encoder.max_tokens, return_attention_mask=False
-            )["input_ids"]
-            lengths.extend(map(len, found))
-            pieces.append(np.fromiter((token for ids in found for token in ids), dtype=np.int32))
-        self._tokens = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
-        self._starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    def batch(self, rows: Sequence[int]) -> dict[str, Int[Tensor, "n l"]]:
-        """The tokens of these rows, padded to the longest of them; keys as the backbone takes them."""
-        wanted = [self._tokens[self._starts[row] : self._starts[row + 1]] for row in rows]
-        longest = max(map(len, wanted))
-        ids = np.full((len(wanted), longest), self._tokenizer.pad_token_id, dtype=np.int64)
-        mask = np.zeros_like(ids)
-        for line, tokens in enumerate(wanted):
-            ids[line, : len(tokens)] = tokens
-            mask[line, : len(tokens)] = 1
-        batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-        if "token_type_ids" in self._tokenizer.model_input_names:
-            batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
-        return batch
-
-
-def stack_views(*views: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Batches of equal width or not, one under the other: one forward pass draws each row its own dropout."""
-    longest = max(view["input_ids"].shape[1] for view in views)
-    padded = []
-    for view in views:
-        missing = longest - view["input_ids"].shape[1]
-        padded.append({key: nn.functional.pad(value, (0, missing)) for key, value in view.items()})
-    return {key: torch.cat([view[key] for view in padded]) for key in views[0]}
 
 
 def seeded_process(config: TrainingConfig, rank: int) -> None:

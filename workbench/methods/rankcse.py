@@ -23,9 +23,7 @@ from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
-    TokenizedSentences,
     require_plain_sentences,
-    stack_views,
     weights_checksum,
 )
 from workbench.teachers import Teacher, load_teacher
@@ -63,7 +61,7 @@ class RankCSE(Method):
             teacher = self.load_teacher(name)
             self._read[f"teacher {name}"] = (teacher.encoder.source, weights_checksum(teacher.encoder))
             self.teachers.append(teacher.embeddings(data.sentences, folder=self.config.cache))
-        self.tokens = TokenizedSentences(self.encoder, data.sentences)
+        self.tokens = self.encoder.token_rows(data.sentences)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self._read
@@ -83,10 +81,9 @@ class RankCSE(Method):
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """Two copies of the tokens and, a teacher each, the rows of its embeddings."""
-        batch = self.tokens.batch(rows)
         index = np.asarray(rows)
         return {
-            "tokens": stack_views(batch, batch),
+            "tokens": self.tokens.batch([*rows, *rows]),
             "teachers": [torch.from_numpy(np.array(found[index])) for found in self.teachers],
         }
 

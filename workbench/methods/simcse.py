@@ -13,9 +13,7 @@ from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
-    TokenizedSentences,
     require_plain_sentences,
-    stack_views,
 )
 
 
@@ -34,11 +32,10 @@ class SimCSE(Method):
         require_plain_sentences(self, data)
         if len(data) < 2:
             raise ValueError(f"{data.name}: {len(data)} sentence; SimCSE needs at least 2, for there to be negatives")
-        self.tokens = TokenizedSentences(self.encoder, data.sentences)
+        self.tokens = self.encoder.token_rows(data.sentences)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        batch = self.tokens.batch(rows)
-        return {"tokens": stack_views(batch, batch)}
+        return {"tokens": self.tokens.batch([*rows, *rows])}  # one forward pass draws each view its own dropout
 
     def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         """z and z', from one forward pass over both views, of all processes' sentences."""

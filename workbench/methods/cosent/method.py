@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from workbench.distributed import gather_rows
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods.cosent.labels import class_numbers, require_order, shares, sides, triple_rows
-from workbench.methods.protocol import Batch, Method, TokenizedSentences, stack_views
+from workbench.methods.protocol import Batch, Method
 
 _LOG = logging.getLogger("workbench")
 
@@ -72,7 +73,7 @@ class CoSENT(Method):
             target = self._target(data)
         self.target = torch.from_numpy(np.ascontiguousarray(target, dtype=np.float32))
         if not self.pairwise:
-            self.tokens = [TokenizedSentences(self.encoder, texts) for texts in self.texts]
+            self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
 
     def _target(self, pairs: Pairs) -> np.ndarray:
         """Gold as the objective needs it."""
@@ -98,7 +99,8 @@ class CoSENT(Method):
             first, second = ([texts[row] for row in rows] for texts in self.texts)
             assert isinstance(self.encoder, CrossEncoder)
             return batch | {"tokens": self.encoder.tokenize_pairs(first, second)}
-        return batch | {"tokens": stack_views(*(tokens.batch(rows) for tokens in self.tokens))}
+        sides = [np.asarray(rows) + side * len(self.target) for side in range(len(self.texts))]
+        return batch | {"tokens": self.tokens.batch(np.concatenate(sides))}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         target = gather_rows(batch["target"].to(self.encoder.device)[:, None]).squeeze(1)

@@ -13,18 +13,15 @@ from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
 from workbench.config.rankencoder import names_method
 from workbench.data import load_sentences
 from workbench.distributed import gather_rows
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, TokenRows
 from workbench.encoder.saving import replacing
-from workbench.encoder.template import Template
 from workbench.errors import EncoderError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
-    TokenizedSentences,
     require_sentences,
-    stack_views,
     weights_checksum,
 )
 from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpus, write_corpus
@@ -87,28 +84,24 @@ class RankEncoder(Method):
         trained_on = base.embeddings(data.sentences, folder=config.cache)
         stored = config.ranks == "stored"
         self.targets = RankTargets(trained_on, seen, similarity=config.similarity, stored=stored)
-        self.tokens = self._tokenized(data.sentences)
+        self.tokens = self._tokenized(self._read(data.sentences))
         self.train()  # until training ends `encode` gives the plain cosine
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self._inputs
 
-    def _tokenized(self, sentences: Sequence[str]) -> list[TokenizedSentences]:
-        """The tokens of each view: one for both, or with two templates one each."""
-        encoder = self.encoder
-        if encoder.template is None:
-            return [TokenizedSentences(encoder, sentences)]
-        views = []
-        for text in dict.fromkeys([encoder.template, self.config.second_template or encoder.template]):
-            template = Template(text, encoder.tokenizer)
-            filled = [template.fill(s, encoder.max_tokens, ceiling=encoder.limit) for s in self._read(sentences)]
-            views.append(TokenizedSentences(encoder, filled, encoder.limit))
-        return views
+    def _tokenized(self, sentences: list[str]) -> TokenRows:
+        """The tokens of each view, one behind the other: one for both, or with two templates one each."""
+        encoder, second = self.encoder, self.config.second_template
+        rows = encoder.token_rows(sentences)
+        if encoder.template is None or second in (None, encoder.template):
+            return rows
+        return TokenRows.joined([rows, encoder.token_rows(sentences, template=second)])
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """Both views' tokens, and E1's rows of these sentences."""
-        views = [tokens.batch(rows) for tokens in self.tokens]
-        return {"tokens": stack_views(views[0], views[-1]), "base": self.targets.of(rows)}
+        second = np.asarray(rows) + len(self.tokens) - len(self.targets.rows)
+        return {"tokens": self.tokens.batch(np.concatenate([rows, second])), "base": self.targets.of(rows)}
 
     def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         """E2 of both dropout views under the tanh layer, from one forward pass, of all processes' sentences."""
