@@ -1,30 +1,33 @@
-"""The explorer in a real JupyterLab and a real browser: by keyboard, and reopened without trust."""
+"""Notebooks in a real JupyterLab and a real browser: each of them run live, the explorer by keyboard and untrusted."""
 
-import http.client
-import json
-import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from live_lab import (
+    FLAGS,
+    Watched,
+    change_cell,
+    command,
+    errors,
+    jupyterlab,
+    open_notebook,
+    restart_and_run_all,
+    wait_for_kernel,
+)
 
+from workbench.config import SimCSEConfig
 from workbench.headless import execute, export_html
 
 pytestmark = pytest.mark.slow
 
-NOTEBOOK = Path(__file__).resolve().parent.parent / "notebooks" / "21_rankings.ipynb"
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-PATIENCE = 60_000  # milliseconds for a step of the browser; a busy machine starts a kernel slowly
+FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NOTEBOOK = FOLDER / "21_rankings.ipynb"
 LISTBOX = ".widget-select select[size]"
 TABLE = ".widget-html table"
 
@@ -56,78 +59,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    """A JupyterLab of its own: own settings, own trust, no token because only this machine reaches it."""
-    home = folder.parent
-    settings = {
-        "config/labconfig/page_config.json": {
-            "disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}
-        },
-        # Cells out of sight are drawn too, so that what is looked for is there.
-        "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
-    }
-    for name, content in settings.items():
-        (home / name).parent.mkdir(parents=True)
-        (home / name).write_text(json.dumps(content), encoding="utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = {
-        "ServerApp.ip": "127.0.0.1",
-        "ServerApp.port": port,
-        "ServerApp.port_retries": 0,
-        "ServerApp.root_dir": folder,
-        "IdentityProvider.token": "",
-        "LabApp.expose_app_in_browser": True,
-        "LabApp.user_settings_dir": home / "settings",
-        "LabApp.workspaces_dir": home / "workspaces",
-    }
-    places = {f"JUPYTER_{name.upper()}_DIR": str(home / name) for name in ("config", "data", "runtime")}
-    environment = {**os.environ, **places, "IPYTHONDIR": str(home / "ipython"), "OMP_NUM_THREADS": "1"}
-    arguments = [f"--{name}={value}" for name, value in options.items()]
-    with (home / "server.log").open("w", encoding="utf-8") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", *arguments],
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            _wait_for(port, server, home / "server.log")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait(timeout=30)
-
-
-def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
-    until = time.monotonic() + PATIENCE / 1000
-    while time.monotonic() < until and server.poll() is None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        try:
-            connection.request("GET", "/api/status")
-            if connection.getresponse().status == 200:
-                return
-        except OSError:
-            time.sleep(0.2)
-        finally:
-            connection.close()
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text(encoding='utf-8')[-2000:]}")
-
-
-class Watched:
-    """A page, with what went wrong on it and which other machines it asked."""
-
-    def __init__(self, browser: Any, **options: Any) -> None:
-        self.page = browser.new_page(viewport={"width": 1280, "height": 1400}, **options)
-        self.page.set_default_timeout(PATIENCE)
-        self.problems: list[str] = []
-        self.elsewhere: list[str] = []
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("request", self._request)
-
-    def _request(self, request: Any) -> None:
-        if not re.match(r"(https?://127\.0\.0\.1|data:|blob:|file:)", request.url):
-            self.elsewhere.append(request.url)
+    with jupyterlab(folder) as found:
+        yield found
 
 
 @pytest.fixture
@@ -137,18 +70,6 @@ def watched(browser: Any) -> Iterator[Watched]:
     watched.page.close()
     assert watched.problems == []
     assert watched.elsewhere == []
-
-
-def open_notebook(page: Any, address: str, name: str) -> None:
-    page.goto(f"{address}/lab/tree/{name}?reset")
-    page.wait_for_function("window.jupyterapp !== undefined")
-    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
-
-
-def command(page: Any, name: str, **arguments: str) -> None:
-    """Starts a command of JupyterLab and does not wait for its end: a wait of ours has a limit, an evaluation none."""
-    start = "([name, given]) => { window.jupyterapp.commands.execute(name, given); }"
-    page.evaluate(start, [name, arguments])
 
 
 def chart_target(page: Any) -> str:
@@ -175,9 +96,7 @@ def in_step(page: Any) -> None:
 def test_the_keyboard_alone_goes_through_the_queries(watched: Watched, address: str, tmp_path: Path):
     page = watched.page
     open_notebook(page, address, "live.ipynb")
-    # Asked to run before its kernel answers, JupyterLab asks in return which kernel is meant.
-    kernel = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
-    page.wait_for_function(f"{kernel}?.connectionStatus === 'connected' && {kernel}?.status === 'idle'")
+    wait_for_kernel(page)
     command(page, "notebook:run-all-cells")
     page.locator(LISTBOX).wait_for()
     in_step(page)
@@ -246,3 +165,46 @@ def test_reopened_without_trust_the_rankings_are_still_there(
     assert page.locator("img").evaluate_all("all => all.every(image => image.naturalWidth > 0)")
     page.locator("table").filter(has_text="gold rank").first.scroll_into_view_if_needed()
     page.screenshot(path=tmp_path / "6-page.png")
+
+
+TINY = {"max_steps": 2, "eval_steps": 1, "train_limit": 64, "batch_size": 16}
+BASE = f"../runs/simcse/{SimCSEConfig.from_parameters('demo', 0, TINY).digest()}-s0"
+# What a person would type into the cell of parameters to see a notebook through in seconds. 20 and 21 look at the runs
+# of those before them.
+TYPED: dict[str, dict[str, Any]] = {
+    "00_tour": {"suite": "ladders-all"},
+    **{name: {"overrides": TINY} for name in ("10_simcse", "11_rankcse", "12_compcse", "13_cosent")},
+    "14_rankencoder": {"overrides": TINY | {"base": BASE, "corpus_size": 64}},
+    "20_compare": {"samples": 20},
+    "21_rankings": {"before": False},
+}
+
+
+def typed(source: str, values: dict[str, Any]) -> str:
+    """The cell of parameters with these values in the place of those that stand there."""
+    for name, value in values.items():
+        source, count = re.subn(rf"(?m)^{name} = .*?(?=  #|$)", f"{name} = {value!r}", source)
+        assert count == 1, name
+    return source
+
+
+def test_every_notebook_runs_live_without_an_error(watched: Watched, address: str, folder: Path, tmp_path: Path):
+    assert [path.stem for path in NOTEBOOKS] == sorted(TYPED)
+    page, failed = watched.page, {}
+    (folder / "tried").mkdir()
+    for path in NOTEBOOKS:
+        shutil.copy(path, folder / "tried" / path.name)
+        open_notebook(page, address, f"tried/{path.name}")
+        cells = nbformat.read(path, as_version=4).cells
+        (number,) = (place for place, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", []))
+        change_cell(page, number, typed(cells[number].source, TYPED[path.stem]))
+        restart_and_run_all(page, seconds=240)
+        page.screenshot(path=tmp_path / f"{path.stem}.png")
+        if found := errors(page):
+            failed[path.stem] = found
+        elif "overrides" in TYPED[path.stem]:
+            bars = page.locator(".jp-OutputArea .jupyter-widgets .progress-bar-success")
+            assert bars.count() > 0, f"{path.stem}: no bar showed how far training was"
+        page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    assert failed == {}
+    assert len(list((folder / "runs").glob("*/*/metrics.json"))) == 6  # CompCSE's baseline is a run too

@@ -1,0 +1,149 @@
+"""A JupyterLab of its own in a real browser: started, opened, its cells changed and run, as a person does."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+PATIENCE = 60_000  # milliseconds for a step of the browser; a busy machine starts a kernel slowly
+KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
+CELLS = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
+
+
+@contextlib.contextmanager
+def jupyterlab(folder: Path) -> Iterator[str]:
+    """The address of a JupyterLab on `folder`, whose parent holds its own settings and trust.
+
+    It has no token, because only this machine reaches it.
+    """
+    home = folder.parent
+    settings = {
+        "config/labconfig/page_config.json": {
+            "disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}
+        },
+        # Cells out of sight are drawn too, so that what is looked for is there.
+        "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
+    }
+    for name, content in settings.items():
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text(json.dumps(content), encoding="utf-8")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = {
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": port,
+        "ServerApp.port_retries": 0,
+        "ServerApp.root_dir": folder,
+        "IdentityProvider.token": "",
+        "LabApp.expose_app_in_browser": True,
+        "LabApp.user_settings_dir": home / "settings",
+        "LabApp.workspaces_dir": home / "workspaces",
+    }
+    places = {f"JUPYTER_{name.upper()}_DIR": str(home / name) for name in ("config", "data", "runtime")}
+    environment = {**os.environ, **places, "IPYTHONDIR": str(home / "ipython"), "OMP_NUM_THREADS": "1"}
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    with (home / "server.log").open("w", encoding="utf-8") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", *arguments],
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait_for(port, server, home / "server.log")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+
+
+def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
+    until = time.monotonic() + PATIENCE / 1000
+    while time.monotonic() < until and server.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            connection.request("GET", "/api/status")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            time.sleep(0.2)
+        finally:
+            connection.close()
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text(encoding='utf-8')[-2000:]}")
+
+
+class Watched:
+    """A page, with what went wrong on it and which other machines it asked."""
+
+    def __init__(self, browser: Any, *, height: int = 1400) -> None:
+        self.page = browser.new_page(viewport={"width": 1280, "height": height})
+        self.page.set_default_timeout(PATIENCE)
+        self.problems: list[str] = []
+        self.elsewhere: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", self._request)
+
+    def _request(self, request: Any) -> None:
+        if not re.match(r"(https?://127\.0\.0\.1|data:|blob:|file:)", request.url):
+            self.elsewhere.append(request.url)
+
+
+def open_notebook(page: Any, address: str, name: str) -> None:
+    page.goto(f"{address}/lab/tree/{name}?reset")
+    page.wait_for_function("window.jupyterapp !== undefined")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+
+
+def command(page: Any, name: str, **arguments: str) -> None:
+    """Starts a command of JupyterLab and does not wait for its end: a wait of ours has a limit, an evaluation none."""
+    start = "([name, given]) => { window.jupyterapp.commands.execute(name, given); }"
+    page.evaluate(start, [name, arguments])
+
+
+def change_cell(page: Any, number: int, source: str) -> None:
+    """Puts `source` in the place of the cell's text, by mouse and keyboard."""
+    page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{number}'] .cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(source)
+
+
+def wait_for_kernel(page: Any) -> None:
+    """Asked to run before its kernel answers, JupyterLab asks in return which kernel is meant."""
+    page.wait_for_function(f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}?.status === 'idle'")
+
+
+def restart_and_run_all(page: Any, *, seconds: float) -> None:
+    """Restarts the kernel, runs every cell and waits for the end: the last cell has run, or one has failed."""
+    wait_for_kernel(page)
+    command(page, "notebook:restart-run-all")
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    ended = (
+        f"() => {{ const code = {CELLS}.filter(cell => cell.type === 'code');"
+        f"return {KERNEL}?.status === 'idle' && (code.at(-1).executionCount || {ERRORS}.length); }}"
+    )
+    page.wait_for_function(ended, timeout=1000 * seconds, polling=200)
+
+
+ERRORS = (
+    f"{CELLS}.flatMap(cell => cell.toJSON().outputs ?? []).filter(output => output.output_type === 'error')"
+    ".map(output => `${output.ename}: ${output.evalue}`)"
+)
+
+
+def errors(page: Any) -> list[str]:
+    """What failed: in the notebook's model, and what stands there in red, warnings included."""
+    kinds = ", ".join(f".jp-Notebook [data-mime-type='application/vnd.jupyter.{kind}']" for kind in ("error", "stderr"))
+    return [*page.evaluate(ERRORS), *(text[-300:] for text in page.locator(kinds).all_inner_texts())]
