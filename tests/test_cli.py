@@ -29,7 +29,6 @@ def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
         (["run", "simcse", "--set", "encoder=no-such-encoder"], "'no-such-encoder' is no local folder"),
         (["run", "simcse", "--profile", "papr"], "did you mean 'paper'"),
         (["settings", "simsce"], "did you mean"),
-        (["data", "check", "world-dve"], "world-dev"),
     ],
 )
 def test_a_refusal_is_one_text_without_a_traceback(
@@ -54,6 +53,15 @@ def test_the_settings_of_a_method_are_listed(monkeypatch: pytest.MonkeyPatch, ca
     shown = capsys.readouterr().out
     assert "temperature" in shown
     assert "paper-roberta-large" in shown
+
+
+def test_a_set_that_is_not_there_is_a_row_of_the_check_and_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    assert call("data", "check", "world-dev", "world-dve", monkeypatch=monkeypatch) == 1
+    shown = capsys.readouterr().out
+    assert "its splits are world-train, world-dev" in shown
+    assert "bundled" in shown
 
 
 def test_the_bundled_data_is_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):

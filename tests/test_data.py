@@ -1,17 +1,20 @@
 """Sets by name: what a loaded set holds, where it came from, and what is refused."""
 
 import gzip
+import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from workbench.data import (
+    Pairs,
     check,
     dataset_names,
     describe,
@@ -21,8 +24,9 @@ from workbench.data import (
     load_suites,
     load_training,
     load_triples,
+    unusable,
 )
-from workbench.data.format import describe_file, write_manifest, write_table
+from workbench.data._format import describe_file, write_manifest, write_table
 from workbench.errors import DataError
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -68,14 +72,6 @@ def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     assert f"local {root / STSB_FILE} (3 rows; published: 1500)" == pairs.source
 
 
-def test_raw_text_is_another_form_with_its_own_checksum(root: Path) -> None:
-    raw = load_pairs("stsb-dev", text="raw")
-    assert (raw.sentence1[0], raw.sentence2[0]) == ("A plane.", "An air plane.")
-    assert raw.checksum != load_pairs("stsb-dev").checksum
-    with pytest.raises(DataError, match="allowed are 'prepared'"):
-        load_pairs("stsb-dev", text="tokenised")  # pyright: ignore[reportArgumentType]
-
-
 @pytest.mark.parametrize(
     ("column", "value", "text"),
     [
@@ -105,6 +101,9 @@ def test_a_missing_column_is_named(root: Path) -> None:
 def test_gold_that_is_all_equal_loads_since_only_a_metric_can_judge_it(root: Path) -> None:
     write_table(root / STSB_FILE, STSB | {"score": ["3", "3", "3"]})
     assert load_pairs("stsb-dev").gold.tolist() == [3.0, 3.0, 3.0]
+    table = check(["stsb-dev"])
+    assert "gold is 3 in every row: no correlation can be computed" in table.loc[0, "problem"]
+    assert not unusable(table)
 
 
 def test_a_manifest_that_disagrees_with_the_content_is_an_error_not_a_download(root: Path) -> None:
@@ -186,8 +185,76 @@ def test_a_sample_depends_on_its_seed_keeps_the_order_and_has_its_own_checksum(r
     assert some.sentences != load_sentences("wiki1m", limit=50, seed=2).sentences
     assert len({some.checksum, load_sentences("wiki1m").checksum, load_sentences("wiki1m", limit=49).checksum}) == 3
     assert load_sentences("wiki1m", limit=500).sentences == sentences
-    with pytest.raises(DataError, match="limit 0"):
-        load_sentences("wiki1m", limit=0)
+
+
+def test_a_sample_of_several_files_is_that_of_all_their_rows(root: Path) -> None:
+    parts = {"": 70, "_2": 1, "_3": 129}
+    sentences = [f"sentence {i:03d}" for i in range(200)]
+    done = 0
+    for part, rows in parts.items():
+        write_table(root / "wiki" / f"wiki_sentences{part}.tsv.gz", {"sentence": sentences[done : done + rows]})
+        done += rows
+    drawn = np.sort(np.random.default_rng(3).choice(200, 60, replace=False))
+    some = load_sentences("wiki", limit=60, seed=3)
+    assert some.sentences == [sentences[row] for row in drawn]
+    whole = load_sentences("wiki")
+    assert whole.sentences == sentences
+    assert some.checksum == hashlib.sha256(f"{whole.checksum} 60 3".encode()).hexdigest()
+    assert some.source.endswith("60 of 200 rows sampled with seed 3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"limit": 0}, "limit is 0; it is a number of rows"),
+        ({"limit": 2.5}, "limit is 2.5; it is a number of rows"),
+        ({"limit": True}, "limit is True"),
+        ({"limit": "10"}, "limit is '10'"),
+        ({"limit": 10, "seed": -1}, "seed is -1; it is a whole number, 0 or more"),
+        ({"seed": 1.5}, "seed is 1.5"),
+    ],
+)
+def test_a_limit_or_a_seed_that_is_none_is_refused(arguments: dict[str, Any], text: str) -> None:
+    for load, name in ((load_sentences, "world"), (load_pairs, "world-dev")):
+        with pytest.raises(DataError, match=text):
+            load(name, **arguments)
+
+
+def test_a_small_sample_of_a_large_file_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "many.tsv.gz"
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        file.write("sentence\n" + "".join(f"sentence {i} of a file with many of them\n" for i in range(400_000)))
+    code = (
+        "import resource, sys\nfrom workbench.data import load_sentences\n"
+        "load_sentences('world-sample.tsv', limit=1)\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\nbefore = peak()\n"
+        "assert len(load_sentences(sys.argv[1], limit=1000)) == 1000\nprint(peak() - before)"
+    )
+    (tmp_path / "world-sample.tsv").write_text("sentence\none\ntwo\n")
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True, cwd=tmp_path)
+    # The rows alone would be 400,000 strings of 49 bytes and more, 8 bytes each in a list: above 40 MiB.
+    assert int(done.stdout) < 20 * 1024  # KiB: a few blocks of 1 MiB and the lines of one
+
+
+def test_a_training_text_of_blank_lines_is_refused(root: Path) -> None:
+    write_table(root / "wiki" / "wiki1m_for_simcse.tsv.gz", {"sentence": ["", " ", "\u3000"]})
+    for limit in (None, 2):
+        with pytest.raises(DataError, match="sentence is blank in every row"):
+            load_sentences("wiki1m", limit=limit)
+    write_table(root / "nli" / "nli_triples.tsv.gz", {"sent0": ["a"], "sent1": [" "], "hard_neg": ["c"]})
+    with pytest.raises(DataError, match="sent1 is blank in every row"):
+        load_triples("nli-triples")
+
+
+def test_pairs_made_by_hand_have_finite_gold_and_one_of_each_a_pair() -> None:
+    def made(sentences: list[str], gold: list[float]) -> Pairs:
+        return Pairs("mine", sentences, ["b", "c"], np.array(gold), None, ["0", "1"], (0, 1), "made", "")
+
+    for value in (np.inf, -np.inf, np.nan):
+        with pytest.raises(DataError, match=r"mine: gold of row 1 is .*finite"):
+            made(["a", "b"], [0.5, value])
+    with pytest.raises(DataError, match=r"\(1, 2, 2\) rows"):
+        made(["a"], [0.5, 1.0])
 
 
 def test_training_takes_the_kind_of_its_name_and_samples_the_same_rows_for_every_run_seed(root: Path) -> None:
@@ -206,8 +273,8 @@ def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path) -> None:
     assert list(suites) == ["world-test", "stsb-dev"]
     with pytest.raises(DataError, match="no dataset 'stsb-devv'"):
         load_suites(SimpleNamespace(suites=["world-test", "stsb-devv"], revisions={}))
-    with pytest.raises(DataError, match=r"no set comes from hub id 'mteb/sts12'.*mteb/sts12-sts"):
-        load_suites(SimpleNamespace(suites=["world-test"], revisions={"mteb/sts12": "main"}))
+    with pytest.raises(DataError, match=r"no set comes from hub id 'mteb/PAWS'.*mteb/PAWSX"):
+        load_suites(SimpleNamespace(suites=["world-test"], revisions={"mteb/PAWS": "main"}))
 
 
 def test_bundled_sets_load_without_a_local_root_and_never_from_one(
@@ -285,7 +352,6 @@ def test_real_sts_subsets_have_the_published_sizes(real_data: Path) -> None:
     sizes = {name: (pairs.subset or []).count(name) for name in set(pairs.subset or [])}
     assert sizes == {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "OnWN": 750, "SMTnews": 399}
     assert pairs.sentence1[0].islower()
-    assert not load_pairs("sts12-test", text="raw").sentence1[0].islower()
 
 
 def test_real_files_that_are_damaged_name_file_line_and_cure(

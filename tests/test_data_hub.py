@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.data import check, fetch, load_labelled, load_pairs, load_sentences, load_triples
-from workbench.data.catalogue import CATALOGUE
-from workbench.data.entry import SIMCSE_REPO
+from workbench.data import CATALOGUE, check, fetch, load_labelled, load_pairs, load_sentences, load_triples
 from workbench.errors import DataError
 
+SIMCSE_REPO = "princeton-nlp/datasets-for-simcse"
 SENTEVAL = {
     "STS/STS12-en-test/STS.input.MSRpar.txt": "a  cat .\tone cat .\nnever graded\tat all\nlast\tpair\n",
     "STS/STS12-en-test/STS.gs.MSRpar.txt": "4.5\n\n0\n",
@@ -102,15 +101,6 @@ def test_an_archive_without_the_file_or_that_is_none_is_refused(mirror: Path) ->
         load_pairs("stsb-dev")
 
 
-def test_raw_sts_comes_from_mtebs_copy_and_says_what_it_is(mirror: Path) -> None:
-    columns = {"sentence1": ["A cat."], "sentence2": ["One\tcat."], "score": [4.5]}
-    put_parquet(mirror, "mteb/sts12-sts", "data/test-00000-of-00001.parquet", columns)
-    pairs = load_pairs("sts12-test", text="raw")
-    assert pairs[0] == ("A cat.", "One cat.", 4.5)
-    assert pairs.subset is None
-    assert "not tokenised as SentEval does, no subsets" in pairs.source
-
-
 def test_hub_labels_and_columns_become_ours(mirror: Path) -> None:
     snli = {"premise": list("abcd"), "hypothesis": list("efgh"), "label": [0, 1, 2, -1]}
     put_parquet(mirror, "stanfordnlp/snli", "plain_text/validation-00000-of-00001.parquet", snli)
@@ -152,8 +142,6 @@ def test_a_fetched_set_is_served_from_the_local_root_with_the_same_content(
     assert local.checksum == from_hub.checksum
     assert local.pair_id == from_hub.pair_id
     assert check(["sts12-test", "mr"])["sha256"].tolist() == ["ok", "ok"]
-    with pytest.raises(DataError, match="no column 'sentence1_raw'"):
-        load_pairs("sts12-test", text="raw")
 
 
 def test_what_cannot_be_fetched_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -212,7 +200,7 @@ def test_a_revision_of_the_user_is_asked_for_and_the_commit_that_served_is_recor
 
 
 def test_every_hub_revision_of_the_catalogue_is_a_whole_commit() -> None:
-    hubs = [hub for entry in CATALOGUE.values() for hub in (entry.hub, entry.hub_raw) if hub]
+    hubs = [entry.hub for entry in CATALOGUE.values() if entry.hub]
     assert hubs
     assert all(len(hub.revision) == 40 and int(hub.revision, 16) for hub in hubs)
     seven = [f"sts{year}-test" for year in range(12, 17)] + ["stsb-test", "sick-test"]
@@ -225,5 +213,4 @@ def test_the_readme_names_every_set_and_every_commit() -> None:
         stem, _, split = entry.name.rpartition("-")
         named = f"`{entry.name}`" in readme or (f"`{stem}-" in readme and f"`-{split}`" in readme)
         assert named or entry.name.startswith("sts1"), entry.name
-        for hub in (entry.hub, entry.hub_raw):
-            assert hub is None or f"| {hub.repo} | {hub.revision} |" in readme, hub
+        assert entry.hub is None or f"| {entry.hub.repo} | {entry.hub.revision} |" in readme, entry.hub

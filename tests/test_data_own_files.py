@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workbench.data import check, load_pairs, load_sentences, load_suites, load_training
-from workbench.data.inventory import unusable
+from workbench.data import check, load_pairs, load_sentences, load_suites, load_training, unusable
 from workbench.errors import DataError
 
 
@@ -38,8 +37,14 @@ def test_files_of_the_users_own_are_checked_like_sets(tmp_path: Path, monkeypatc
     assert table.loc[["s.txt", "t.tsv"], "rows"].tolist() == [3, 1]
     assert list(unusable(table.reset_index())) == ["bad.tsv"]
     assert "bad.tsv, line 2: score is 'much'" in table.loc["bad.tsv", "problem"]
-    with pytest.raises(DataError, match="no such file"):
-        check(["absent.tsv"])
+
+
+def test_a_name_that_is_not_there_is_a_row_of_the_check_beside_the_others() -> None:
+    table = check(["world-dev", "world-devv", "absent.tsv"]).set_index("name")
+    assert table["found"].tolist() == ["bundled", "missing", "missing"]
+    assert "world-dev" in table.loc["world-devv", "problem"]
+    assert "no such file" in table.loc["absent.tsv", "problem"]
+    assert list(unusable(table.reset_index())) == ["world-devv", "absent.tsv"]
 
 
 @pytest.mark.parametrize(

@@ -156,5 +156,5 @@ def test_a_broken_file_of_spans_is_refused_with_its_line(tmp_path: Path, lines: 
 
 
 def test_a_missing_file_of_spans_is_refused(tmp_path: Path):
-    with pytest.raises(DataError, match=r"none\.tsv: cannot be read"):
+    with pytest.raises(DataError, match=r"none\.tsv: no such file"):
         read_spans(tmp_path / "none.tsv", SENTENCES)

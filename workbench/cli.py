@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from workbench.config import CONFIGS
-from workbench.config.machinery import unknown_name
-from workbench.errors import DataError, RunError, SettingError
+from workbench.errors import DataError, RunError, SettingError, unknown_name
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: what there is, whether it is whole, how to get it.")
@@ -107,7 +106,7 @@ def check_data(
 
     Exit code 1 when a named set cannot be used.
     """
-    from workbench.data.inventory import check, unusable
+    from workbench.data import check, unusable
 
     table = check(names)
     print(table.astype({"rows": object}).fillna("").to_string(index=False, justify="left"))  # type: ignore[call-overload]

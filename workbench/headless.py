@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.data import check
-from workbench.data.inventory import unusable
-from workbench.data.loading import kind_of
+from workbench.data import check, kind_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import explained, lock_run
 from workbench.paths import project_path

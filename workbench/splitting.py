@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from workbench.data.format import Table, parse_table, read_content
+from workbench.data import Table, read_table
 from workbench.errors import DataError
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     Raises DataError with the line when a column, a text or a row number is not as it must be.
     """
     where = str(path)
-    table = parse_table(read_content(Path(path).expanduser()), where)
+    table = read_table(Path(path).expanduser())
     if "anchor" not in table.columns and "row" not in table.columns:
         raise DataError(
             f"{where}: its columns are {', '.join(table.columns)}; give anchor, left, right (texts) or "

@@ -8,8 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from workbench.data.catalogue import CATALOGUE
-from workbench.data.format import describe_file, read_manifest, write_manifest
+from workbench.data import CATALOGUE, describe_file, read_manifest, write_manifest
 
 DATA = Path(__file__).resolve().parent.parent
 LICENCE = "MIT"

@@ -1,8 +1,10 @@
 """Sentences, scored pairs, triples and transfer tasks: bundled, from a local data root, or from the hub."""
 
-from workbench.data.catalogue import dataset_names
-from workbench.data.inventory import check, describe, fetch
-from workbench.data.loading import (
+from workbench.data._catalogue import CATALOGUE, dataset_names
+from workbench.data._format import Table, describe_file, read_manifest, read_table, write_manifest
+from workbench.data._inventory import check, describe, fetch, unusable
+from workbench.data._loading import (
+    kind_of,
     load_dev,
     load_labelled,
     load_pairs,
@@ -10,20 +12,25 @@ from workbench.data.loading import (
     load_suites,
     load_training,
     load_triples,
+    own_file,
 )
-from workbench.data.sets import LabelledSentences, Pairs, Sentences, Triples
+from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.errors import DataError
 
 __all__ = [
+    "CATALOGUE",
     "DataError",
     "LabelledSentences",
     "Pairs",
     "Sentences",
+    "Table",
     "Triples",
     "check",
     "dataset_names",
     "describe",
+    "describe_file",
     "fetch",
+    "kind_of",
     "load_dev",
     "load_labelled",
     "load_pairs",
@@ -31,4 +38,9 @@ __all__ = [
     "load_suites",
     "load_training",
     "load_triples",
+    "own_file",
+    "read_manifest",
+    "read_table",
+    "unusable",
+    "write_manifest",
 ]

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from workbench.data.catalogue import CATALOGUE, find
-from workbench.data.entry import DataSet
-from workbench.data.format import describe_file, read_manifest, write_manifest, write_table
-from workbench.data.loading import kind_of, load_labelled, load_pairs, load_sentences, load_triples, own_file
-from workbench.data.sources import local_root, located, read_hub, rows_note
+from workbench.data._catalogue import CATALOGUE, DataSet, find
+from workbench.data._format import describe_file, read_manifest, write_manifest, write_table
+from workbench.data._hub import read_hub, rows_note
+from workbench.data._loading import LOADERS, kind_of, local_root, located, own_file
+from workbench.data._sets import Pairs
 from workbench.errors import DataError
 
-LOADERS = {"sentences": load_sentences, "pairs": load_pairs, "triples": load_triples, "labelled": load_labelled}
 CHECK_COLUMNS = ["name", "kind", "found", "file", "rows", "sha256", "problem"]
 
 
@@ -54,11 +54,10 @@ def unusable(table: pd.DataFrame) -> dict[str, str]:
 
 
 def _checked(name: str) -> dict[str, object]:
-    path = own_file(name)
-    entry = find(name) if path is None else None
     row: dict[str, object] = {"name": name, "kind": "", "found": "", "file": name, "rows": None}
     row |= {"sha256": "", "problem": ""}
     try:
+        entry = find(name) if own_file(name) is None else None
         if entry is None:
             row["found"] = "own file"
         else:
@@ -66,16 +65,25 @@ def _checked(name: str) -> dict[str, object]:
             found = located(entry)
             if found is None:
                 return row | _elsewhere(entry)
-            row["found"], root, files = found
+            row["found"], root = found
             listed = read_manifest(root)
-            row["sha256"] = "ok" if all("sha256_uncompressed" in listed.get(file, {}) for file in files) else ""
+            row["sha256"] = "ok" if all("sha256_uncompressed" in listed.get(file, {}) for file in entry.files) else ""
         row["kind"] = kind = kind_of(name)
-        row["rows"] = rows = len(LOADERS[kind](name))
-        row["problem"] = rows_note(entry, rows).strip(" ()") if entry else ""
+        data = LOADERS[kind](name)
+        row["rows"] = len(data)
+        remarks = [rows_note(entry, len(data)).strip(" ()") if entry else "", _cannot_rank(data)]
+        row["problem"] = "; ".join(filter(None, remarks))
     except DataError as error:
-        row |= {"found": row["found"] or "damaged", "problem": str(error)}
+        row |= {"found": row["found"] or ("damaged" if row["kind"] else "missing"), "problem": str(error)}
         row["sha256"] = "differs" if "sha256" in str(error) else ""
     return row
+
+
+def _cannot_rank(data: object) -> str:
+    """Of scored pairs whose gold is one value: they load, since training may use them, but rank nothing."""
+    if not isinstance(data, Pairs) or np.ptp(data.gold) > 0:
+        return ""
+    return f"gold is {data.gold[0]:g} in every row: no correlation can be computed, so it can neither choose nor report"
 
 
 def _elsewhere(entry: DataSet) -> dict[str, object]:
@@ -106,8 +114,7 @@ def fetch(name: str, root: str | Path, *, revisions: Mapping[str, str] | None = 
     if entry.hub is None:
         fetchable = ", ".join(known for known, other in CATALOGUE.items() if other.hub)
         raise DataError(f"{name} is not on the hub, only in a local data root; those on the hub are {fetchable}")
-    revision = (revisions or {}).get(entry.hub.repo, entry.hub.revision)
-    table, source = read_hub(entry, entry.hub, revision)
+    table, source = read_hub(entry, revisions)
     root = Path(root).expanduser()
     file = entry.files[0]
     if (root / file).exists():

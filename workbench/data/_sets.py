@@ -4,12 +4,12 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from numbers import Integral
 
 import numpy as np
 
-from workbench.data.entry import DataSet
-from workbench.data.format import Table
+from workbench.data._catalogue import DataSet
+from workbench.data._format import Table
 from workbench.errors import DataError
 
 
@@ -47,6 +47,16 @@ class Pairs:
     checksum: str
     extra: dict[str, list[str]] = field(default_factory=dict)
     dropped: int = 0
+
+    def __post_init__(self) -> None:
+        if not len(self.sentence1) == len(self.sentence2) == len(self.gold):
+            lengths = len(self.sentence1), len(self.sentence2), len(self.gold)
+            raise DataError(f"{self.name}: sentence1, sentence2 and gold have {lengths} rows; give one of each a pair")
+        if not np.isfinite(self.gold).all():
+            row = int(np.flatnonzero(~np.isfinite(self.gold))[0])
+            raise DataError(
+                f"{self.name}: gold of row {row} is {self.gold[row]}; give a finite number, or drop the row"
+            )
 
     def __len__(self) -> int:
         return len(self.sentence1)
@@ -91,60 +101,47 @@ class LabelledSentences:
         return self.sentences[row], self.label[row]
 
 
-AnySet = TypeVar("AnySet", Sentences, Pairs, Triples, LabelledSentences)
-
-
 def as_sentences(entry: DataSet, table: Table, source: str) -> Sentences:
-    """The sentences of `table`."""
-    column = table.column(entry.roles["sentence"])
-    return Sentences(entry.name, [s if s and not s.isspace() else " " for s in column], source, table.checksum)
+    """The sentences of `table`; DataError when all are blank."""
+    return Sentences(entry.name, _spaced(table, entry.roles["sentence"]), source, table.checksum)
 
 
-def as_pairs(entry: DataSet, table: Table, source: str, *, raw: bool = False) -> Pairs:
+def as_triples(entry: DataSet, table: Table, source: str) -> Triples:
+    """The triples of `table`; DataError when all anchors, positives or negatives are blank."""
+    anchor, positive, hard_negative = (
+        _spaced(table, entry.roles[role]) for role in ("anchor", "positive", "hard_negative")
+    )
+    return Triples(entry.name, anchor, positive, hard_negative, source, table.checksum)
+
+
+def as_pairs(entry: DataSet, table: Table, source: str) -> Pairs:
     """The scored pairs of `table`; DataError naming the first row with an empty sentence or a gold that cannot be."""
-    roles = dict(entry.roles)
-    checksum = table.checksum
-    if raw and entry.hub_raw is not None:
-        roles |= {role: f"{roles[role]}_raw" for role in ("sentence1", "sentence2")}
-        source += ", text as published"
-        checksum = hashlib.sha256(f"{checksum} raw".encode()).hexdigest()  # one file holds both forms
+    roles = entry.roles
     labels = table.column(roles["gold"])
     gold = _class_gold(entry, table, labels) if entry.classes else _number_gold(entry, table, labels)
     kept = np.flatnonzero(~np.isnan(gold)).tolist()  # nan only where a label says that there is no gold
     if not kept:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
+    dropped = len(labels) - len(kept)
 
     def rows(column: list[str]) -> list[str]:
-        return column if len(kept) == len(column) else [column[i] for i in kept]
+        return [column[i] for i in kept] if dropped else column
 
-    subset = roles.get("subset")
-    if raw and subset not in table.columns:
-        subset = None
-    used = {*roles.values(), *entry.roles.values()}
-    extra = {n: rows(v) for n, v in table.columns.items() if n not in used and not n.endswith("_raw")}
-    dropped = len(labels) - len(kept)
+    # Columns in _raw hold the text as published, which no paper here scores.
+    extra = {n: rows(v) for n, v in table.columns.items() if n not in roles.values() and not n.endswith("_raw")}
     return Pairs(
         entry.name,
         rows(_sentences(table, roles["sentence1"])),
         rows(_sentences(table, roles["sentence2"])),
         _read_only(gold[kept]),
-        rows(table.column(subset)) if subset else None,
+        rows(table.column(roles["subset"])) if "subset" in roles else None,
         rows(_pair_ids(entry, table)),
         entry.scale or (float(gold[kept].min()), float(gold[kept].max())),
         source + (f" ({dropped} rows without a gold label left out)" if dropped else ""),
-        checksum,
+        table.checksum,
         extra,
         dropped,
     )
-
-
-def as_triples(entry: DataSet, table: Table, source: str) -> Triples:
-    """The triples of `table`; an empty sentence is a single space, as in SimCSE's training code."""
-    anchor, positive, hard_negative = (
-        [s if s and not s.isspace() else " " for s in table.column(entry.roles[role])]
-        for role in ("anchor", "positive", "hard_negative")
-    )
-    return Triples(entry.name, anchor, positive, hard_negative, source, table.checksum)
 
 
 def as_labelled(entry: DataSet, table: Table, source: str) -> LabelledSentences:
@@ -155,30 +152,49 @@ def as_labelled(entry: DataSet, table: Table, source: str) -> LabelledSentences:
     return LabelledSentences(entry.name, sentences, label, source, table.checksum, entry.classes)
 
 
-def sample(data: AnySet, limit: int | None, seed: int) -> AnySet:
-    """`limit` rows of `data` drawn without replacement, in their order; `data` itself when it has no more than that.
+def draw(total: int, limit: int | None, seed: int) -> list[int] | None:
+    """`limit` of the rows 0 to `total` - 1 without replacement, in their order; None: all, for there are no more.
 
-    The draw depends on `seed`, `limit` and the number of rows only, and the checksum becomes that of the sample.
+    The draw depends on the three numbers only. Raises DataError on a limit that is no row count and a seed below 0.
     """
-    if limit is not None and limit < 1:
-        raise DataError(f"{data.name}: limit {limit}; it is a number of rows, 1 or more, or None for all")
-    if limit is None or limit >= len(data):
-        return data
-    rows: list[int] = np.sort(np.random.default_rng(seed).choice(len(data), limit, replace=False)).tolist()
-    changes: dict[str, object] = {
-        name: [value[i] for i in rows] for name, value in vars(data).items() if isinstance(value, list)
-    }
-    if isinstance(data, Pairs):
-        changes["gold"] = _read_only(data.gold[rows])
-        changes["extra"] = {name: [column[i] for i in rows] for name, column in data.extra.items()}
-    changes["source"] = f"{data.source}, {limit} of {len(data)} rows sampled with seed {seed}"
-    changes["checksum"] = hashlib.sha256(f"{data.checksum} {limit} {seed}".encode()).hexdigest()
-    return replace(data, **changes)
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Integral) or limit < 1):
+        raise DataError(f"limit is {limit!r}; it is a number of rows, 1 or more, or None for all")
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        raise DataError(f"seed is {seed!r}; it is a whole number, 0 or more")
+    if limit is None or limit >= total:
+        return None
+    return np.sort(np.random.default_rng(seed).choice(total, limit, replace=False)).tolist()
+
+
+def sampled(source: str, checksum: str, total: int, limit: int | None, seed: int) -> tuple[str, str]:
+    """How a sample of `limit` rows speaks of its source, and its own checksum."""
+    drawn = f"{source}, {limit} of {total} rows sampled with seed {seed}"
+    return drawn, hashlib.sha256(f"{checksum} {limit} {seed}".encode()).hexdigest()
+
+
+def some_pairs(pairs: Pairs, limit: int | None, seed: int) -> Pairs:
+    """`limit` of the pairs, as `draw` has it: of those with gold, which are known only when all were read."""
+    rows = draw(len(pairs), limit, seed)
+    if rows is None:
+        return pairs
+    source, checksum = sampled(pairs.source, pairs.checksum, len(pairs), limit, seed)
+    columns = {name: [value[i] for i in rows] for name, value in vars(pairs).items() if isinstance(value, list)}
+    extra = {name: [column[i] for i in rows] for name, column in pairs.extra.items()}
+    gold = _read_only(pairs.gold[rows])
+    return replace(pairs, **columns, extra=extra, gold=gold, source=source, checksum=checksum)
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:
     values.flags.writeable = False
     return values
+
+
+def _spaced(table: Table, name: str) -> list[str]:
+    """A column of training text; an empty sentence is a single space, as in SimCSE's training code."""
+    column = [s if s and not s.isspace() else " " for s in table.column(name)]
+    if column.count(" ") == len(column):
+        raise DataError(f"{table.where}: {name} is blank in every row; there is nothing to train on")
+    return column
 
 
 def _sentences(table: Table, name: str) -> list[str]:
