@@ -123,6 +123,7 @@ def test_damaged_files_are_told_apart(tmp_path: Path) -> None:
         (b"PK\x03\x04 and more", "a zip archive"),
         (b"PAR1\x15", "a parquet file"),
     ],
+    ids=["utf-16", "utf-16 without a mark", "gzip", "zip", "parquet"],
 )
 def test_content_that_is_no_text_is_said_to_be_what_it_is(tmp_path: Path, content: bytes, text: str) -> None:
     refused = refusal(content, tmp_path, "mine.txt")

@@ -233,7 +233,7 @@ def _read_files(paths: Sequence[Path], limit: int | None, seed: int, root: Path 
         ]
         rows = sets.draw(sum(totals), limit, seed)
         if rows is not None:
-            starts = np.cumsum([0, *totals])
+            starts = [0, *np.cumsum(totals).tolist()]
             cuts = np.searchsorted(rows, starts).tolist()
             shares = [np.array(rows[cuts[i] : cuts[i + 1]]) - starts[i] for i in range(len(paths))]
     tables = [read_table(path, rows=share, crlf=not root) for path, share in zip(paths, shares, strict=True)]
