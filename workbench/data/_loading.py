@@ -190,8 +190,8 @@ def _read(
     elif found is not None:
         where, root = found
         table = _read_files([root / file for file in entry.files], limit, seed, root)
-        more = f" and {len(entry.files) - 1} more" if len(entry.files) > 1 else ""
-        source = f"{where} {root / entry.files[0]}{more}" + rows_note(entry, table.total)
+        first, *more = entry.files
+        source = f"{where} {root / first}{f' and {len(more)} more' if more else ''}" + rows_note(entry, table.total)
     else:
         table, source = read_hub(entry, revisions)
         rows = sets.draw(table.total, limit, seed)
