@@ -148,7 +148,7 @@ def finished(config: TrainingConfig, root: Path) -> Run:
     if not run.finished:
         method = METHODS[config.method](config)
         fit(method, load_training(config), dev=load_dev(config), run=run)
-        evaluate(None, load_suites(config), run=run, score=method.score)
+        evaluate(method, load_suites(config), run=run)
     return run
 
 
@@ -157,7 +157,7 @@ def dev_scores(run: Run) -> dict[str, Any]:
     method: Method = METHODS[run.config.method](run.config)
     method.restore(run.path / "encoder")
     method.eval()
-    return evaluate(None, {"dev": load_dev(run.config)}, score=method.score).metrics["dev"]
+    return evaluate(method, {"dev": load_dev(run.config)}).metrics["dev"]
 
 
 def start(encoder: str) -> tuple[dict[str, Any], dict[str, Any]]:

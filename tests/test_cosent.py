@@ -254,7 +254,7 @@ def test_an_interaction_run_goes_end_to_end_without_an_embedding(tiny_encoder: P
     method = method_of(tiny_encoder, model="interaction", dev="tiny", learning_rate=5e-3)
     run = Run.create(method.config, tmp_path)
     history = fit(method, graded, graded, run=run)
-    report = evaluate(None, {"tiny": graded}, run=run, score=method.score)
+    report = evaluate(method, {"tiny": graded}, run=run)
     best = history.loc[history["step"] > 0, "dev_spearman"].max()
     assert report.metrics["tiny"]["spearman"] == pytest.approx(best, abs=1e-6)
     assert list(dev_values(method, graded)) == ["dev_spearman"]

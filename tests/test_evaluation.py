@@ -1,16 +1,20 @@
 """Evaluation: the field's protocol, nothing made up where a number does not exist."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from workbench.config import SEVEN_STS, SimCSEConfig
 from workbench.data import Pairs, load_pairs
-from workbench.errors import DataError, RunError
-from workbench.evaluation import embed_pairs, evaluate
+from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.evaluation import evaluate
+from workbench.methods.protocol import unit_rows
 from workbench.runs import Run
 
 WORDS = ["a b", "a c", "b c", "c d", "d e", "a e"]
@@ -85,27 +89,83 @@ def test_vectors_of_any_length_are_compared_by_cosine():
     np.testing.assert_allclose(longer.scores["predicted"], cosines(made), atol=1e-12)
 
 
+def ragged(sentences: list[str]) -> list[list[float]]:
+    return [[1.0] * (1 + number % 2) for number in range(len(sentences))]
+
+
 @pytest.mark.parametrize(
     ("encode", "words"),
     [
         (lambda s: np.full((len(s), 3), np.nan), "nan or infinity"),
+        (lambda s: torch.full((len(s), 3), torch.inf), "nan or infinity"),
         (lambda s: np.ones((2, 3)), "one row each"),
         (lambda s: np.ones(len(s)), "one row each"),
+        (lambda s: "vectors", "no table of numbers"),
+        (lambda s: np.array([["a"]] * len(s)), "no table of numbers"),
+        (lambda s: None, "no table of numbers"),
+        (ragged, "no table of numbers"),
+        (lambda s: [torch.tensor(row) for row in ragged(s)], "no table of numbers"),
+        ("world-encoder", "got a str; give sentences -> vectors"),
     ],
 )
-def test_a_broken_encoder_is_refused(encode, words: str):
-    with pytest.raises(ValueError, match=words):
+def test_what_gives_no_vectors_is_refused(encode, words: str):
+    with pytest.raises(EncoderError, match=words):
         evaluate(encode, {"made": pairs([1.0, 2.0, 3.0])})
 
 
-def test_encode_or_score_but_not_both_or_none():
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda rows: torch.tensor(rows, requires_grad=True),
+        lambda rows: torch.tensor(rows).bfloat16(),  # small counts, exact in bf16
+        lambda rows: list(torch.tensor(rows)),
+        lambda rows: rows.tolist(),
+        lambda rows: rows.astype(int),
+        csr_array,
+        lambda rows: 1e200 * rows,
+        lambda rows: 1e-200 * rows,
+        lambda rows: 5e-324 * rows,
+    ],
+)
+def test_vectors_of_any_kind_and_size_are_compared_by_cosine(given):
+    made = pairs([1.0, 2.0, 3.0, 4.0] * 5)
+    report = evaluate(lambda s: given(by_letters(s)), {"made": made})
+    np.testing.assert_allclose(report.scores["predicted"], cosines(made), atol=1e-12)
+
+
+def test_a_vector_of_zeros_is_like_no_other():
+    report = evaluate(lambda s: 0 * by_letters(s), {"made": pairs([1.0, 2.0, 3.0])})
+    assert report.scores["predicted"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_scores_pairs_needs_no_vectors():
     made = pairs([1.0, 2.0, 3.0, 4.0])
-    with pytest.raises(ValueError, match="either encode"):
-        evaluate(None, {"made": made})
-    with pytest.raises(ValueError, match="either encode"):
-        evaluate(by_letters, {"made": made}, score=lambda a, b: np.zeros(len(a)))
-    report = evaluate(None, {"made": made}, score=lambda a, b: np.arange(len(a)))
+    report = evaluate(SimpleNamespace(score=lambda a, b: range(len(a))), {"made": made})
     assert report.metrics["made"]["spearman"] == pytest.approx(1.0)
+    for wrong, words in (([1.0], "one each"), ([1.0, 2.0, 3.0, np.nan], "nan or infinity")):
+        with pytest.raises(EncoderError, match=words):
+            evaluate(SimpleNamespace(score=lambda a, b, wrong=wrong: wrong), {"made": made})
+
+
+@pytest.mark.parametrize(
+    ("suites", "words"),
+    [
+        ({}, "suites: got none; give scored pairs by name"),
+        ([pairs([1.0, 2.0])], "suites: got list"),
+        (pairs([1.0, 2.0]), "suites: got Pairs"),
+        ({"made": ["a", "b"]}, "'made' is a list"),
+        ({"made": pairs([1.0, np.inf, 2.0])}, "made: its gold holds nan or infinity"),
+        ({"made": pairs([1.0, np.nan, 2.0])}, "made: its gold holds nan or infinity"),
+    ],
+)
+def test_what_are_no_suites_is_refused(suites, words: str):
+    with pytest.raises(DataError, match=words):
+        evaluate(by_letters, suites)
+
+
+def test_an_unknown_aggregation_is_refused_without_subsets_too():
+    with pytest.raises(SettingError, match=r"no aggregation 'x' .*known: all, mean, wmean"):
+        evaluate(by_letters, {"made": pairs([1.0, 2.0])}, how="x")  # type: ignore[arg-type]
 
 
 def test_a_run_holds_what_was_found_and_is_not_evaluated_twice(tmp_path: Path):
@@ -155,5 +215,6 @@ def test_queries_of_the_bundled_world_are_ranked():
 
 
 def test_pairs_are_embedded_as_unit_rows():
-    first, second = embed_pairs(by_letters, pairs([1.0, 2.0, 3.0]))
+    made = pairs([1.0, 2.0, 3.0])
+    first, second = unit_rows(by_letters, made.sentence1, made.sentence2)
     np.testing.assert_allclose(np.linalg.norm(np.vstack([first, second]), axis=1), 1.0)

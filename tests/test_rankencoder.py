@@ -293,7 +293,7 @@ def test_a_run_trains_resumes_as_finished_and_reports_the_mixture(
     method = RankEncoder(config)
     history = fit(method, sentences, dev=dev, run=run)
     assert {"info_nce", "rank_mse", "observed_kept_pairs", "observed_rank_larger"} <= set(history.columns)
-    evaluate(None, {"dev": dev}, score=method.score, run=run)
+    evaluate(method, {"dev": dev}, run=run)
     again = RankEncoder(config)
     fit(again, sentences, dev=dev, run=Run(run.path))
     assert again.corpus == method.corpus

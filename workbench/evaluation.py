@@ -2,22 +2,30 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
 
 from workbench.config import SEVEN_STS
 from workbench.data import Pairs
-from workbench.errors import DataError, RunError
-from workbench.methods.protocol import Method
+from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
+from workbench.methods.protocol import Method, numbers, unit_rows
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import per_query_metrics, ranking_table
 from workbench.runs import Run, metrics_table
 
 AVERAGE = "sts-average"  # in the metrics, when all seven STS sets are in
 Encode = Callable[[list[str]], Any]
-Score = Callable[[list[str], list[str]], Any]
+_HOW = ("all", "mean", "wmean")
+
+
+class Scorer(Protocol):
+    """Anything that scores pairs: a method, a cross-encoder, RankEncoder's mixture."""
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> Any:
+        """One number a pair, larger is closer."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -42,29 +50,29 @@ class Report:
 
 
 def evaluate(
-    encode: Encode | None,
+    model: Encode | Scorer,
     suites: Mapping[str, Pairs],
     *,
     run: Run | None = None,
     stage: str = "",
     how: Literal["all", "mean", "wmean"] = "all",
-    score: Score | None = None,
 ) -> Report:
-    """Scores every suite with `encode` (sentences -> vectors; cosine is the similarity) and compares with gold.
+    """Scores every suite with `model` and compares with gold.
 
+    model: sentences -> vectors (a function, such as `encoder.encode`; cosine is the similarity), or what has a method
+    `score` (first sentences, second sentences -> scores), such as a trained method with or without an embedding.
     how: Spearman over all pairs of a suite at once ("all", the field's protocol), or the mean over its subsets,
-    plain ("mean") or weighted by size ("wmean"). `score` (first sentences, second sentences -> scores) instead of
-    `encode` for a model that has no embedding. `run` keeps the result on disk and, without `stage`, is finished by it;
-    what the run already holds is read, not computed again.
+    plain ("mean") or weighted by size ("wmean"). `run` keeps the result on disk and, without `stage`, is finished by
+    it; what the run already holds is read, not computed again.
+    Raises DataError, SettingError or EncoderError for suites, `how` or scores that nothing can be measured of.
     """
-    if run is not None and (run.path / stage / "metrics.json").is_file():
+    _check(suites, how)
+    if run is not None and run.has(stage):
         return _stored(run, stage, suites, how)
-    if (encode is None) == (score is None):
-        raise ValueError("give either encode (sentences -> vectors) or score (two lists of sentences -> scores)")
     metrics: dict[str, Any] = {}
     scores, rankings = [], []
     for suite, pairs in suites.items():
-        predicted = _predicted(encode, score, pairs)
+        predicted = _predicted(model, pairs)
         values, ranked = _measure(suite, pairs, predicted, how)
         metrics[suite] = values
         rankings.append(ranked)
@@ -78,8 +86,6 @@ def evaluate(
         }
         scores.append(pd.DataFrame(columns))
     if all(name in metrics for name in SEVEN_STS):
-        if AVERAGE in metrics:
-            raise DataError(f"a suite is called {AVERAGE}, as the average of the seven STS sets is; rename its file")
         metrics[AVERAGE] = {"spearman": float(np.mean([metrics[name]["spearman"] for name in SEVEN_STS]))}
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
@@ -87,6 +93,24 @@ def evaluate(
             run.record_suite(name, pairs.source, pairs.checksum)
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
+
+
+def _check(suites: Mapping[str, Pairs], how: str) -> None:
+    """Raises where nothing could be measured, before anything is computed."""
+    if how not in _HOW:
+        raise SettingError(unknown_name("aggregation", how, _HOW, "over the subsets of a suite"))
+    if not isinstance(suites, Mapping) or not suites:
+        raise DataError(
+            f"suites: got {'none' if isinstance(suites, Mapping) else type(suites).__name__}; give scored pairs by "
+            'name, such as {"stsb-test": load_pairs("stsb-test")}'
+        )
+    for name, pairs in suites.items():
+        if not isinstance(pairs, Pairs):
+            raise DataError(f"suites: {name!r} is a {type(pairs).__name__}; give scored pairs, as load_pairs does")
+        if not np.isfinite(pairs.gold).all():
+            raise DataError(f"{name}: its gold holds nan or infinity; leave those pairs out")
+    if AVERAGE in suites and set(SEVEN_STS) <= set(suites):
+        raise DataError(f"a suite is called {AVERAGE}, as the average of the seven STS sets is; rename its file")
 
 
 def _stored(run: Run, stage: str, suites: Mapping[str, Pairs], how: str) -> Report:
@@ -105,23 +129,6 @@ def _stored(run: Run, stage: str, suites: Mapping[str, Pairs], how: str) -> Repo
     return Report(metrics, run.scores(stage), run.rankings(stage))
 
 
-def embed_pairs(encode: Encode, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors of both sides, each distinct sentence embedded once."""
-    distinct = list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
-    place = {sentence: number for number, sentence in enumerate(distinct)}
-    vectors = np.asarray(encode(distinct), dtype=np.float64)
-    if vectors.ndim != 2 or len(vectors) != len(distinct):
-        raise ValueError(
-            f"encode returned shape {vectors.shape} for {len(distinct)} sentences; it must give one row each"
-        )
-    if not np.isfinite(vectors).all():
-        raise ValueError(f"encode returned nan or infinity for {pairs.name}; the encoder is broken or diverged")
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    # A zero vector has no direction; its cosine with everything is 0, as the published evaluation has it.
-    vectors = vectors / np.where(lengths == 0, 1.0, lengths)
-    return vectors[[place[s] for s in pairs.sentence1]], vectors[[place[s] for s in pairs.sentence2]]
-
-
 def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     """What training measures on dev: Spearman and, where the method embeds, alignment and uniformity.
 
@@ -129,8 +136,8 @@ def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     sentences of both sides.
     """
     if method.pairwise:
-        return {"dev_spearman": spearman(dev.gold, method.score(dev.sentence1, dev.sentence2))}
-    first, second = embed_pairs(method.encode, dev)
+        return {"dev_spearman": spearman(dev.gold, _predicted(method, dev))}
+    first, second = unit_rows(method.encode, dev.sentence1, dev.sentence2)
     low, high = dev.scale
     close = dev.gold > low + 0.8 * (high - low)
     return {
@@ -140,12 +147,21 @@ def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     }
 
 
-def _predicted(encode: Encode | None, score: Score | None, pairs: Pairs) -> np.ndarray:
-    if score is not None:
-        return np.asarray(score(pairs.sentence1, pairs.sentence2), dtype=np.float64)
-    assert encode is not None
-    first, second = embed_pairs(encode, pairs)
-    return (first * second).sum(axis=1)
+def _predicted(model: Encode | Scorer, pairs: Pairs) -> np.ndarray:
+    """One finite score a pair."""
+    if hasattr(model, "score"):
+        found = numbers(model.score(pairs.sentence1, pairs.sentence2), "score")
+    elif callable(model):
+        first, second = unit_rows(model, pairs.sentence1, pairs.sentence2)
+        found = (first * second).sum(axis=1)
+    else:
+        raise EncoderError(
+            f"got a {type(model).__name__}; give sentences -> vectors, such as encoder.encode, or what has a method "
+            "score(sentence1, sentence2)"
+        )
+    if found.shape != (len(pairs.gold),):
+        raise EncoderError(f"score returned shape {found.shape} for {len(pairs.gold)} pairs; it must give one each")
+    return found
 
 
 def _measure(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:

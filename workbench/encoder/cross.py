@@ -96,7 +96,7 @@ class CrossEncoder(Encoder):
         """Raises EncoderError: a cross-encoder has no embedding."""
         raise EncoderError(
             "an interaction model reads two sentences together and has no embedding of one; use "
-            "score(sentence1, sentence2) or evaluate(None, suites, score=method.score), or train model=representation"
+            "score(sentence1, sentence2) or evaluate(method, suites), or train model=representation"
         )
 
     def save(

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from transformers import set_seed
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
+from workbench.errors import EncoderError
 
 Batch = dict[str, Any]
 
@@ -83,8 +84,8 @@ class Method(nn.Module):
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """One similarity a pair; here the dot product of the two embeddings."""
-        first, second = self.encode(sentence1), self.encode(sentence2)
-        return (first.double() * second.double()).sum(dim=1).numpy()
+        first, second = unit_rows(self.encode, sentence1, sentence2)
+        return (first * second).sum(axis=1)
 
     def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
         """Writes what `encode` needs, so that it can be used without this library."""
@@ -94,6 +95,48 @@ class Method(nn.Module):
         """Takes back the weights that `save` wrote."""
         saved = self.load_encoder(str(folder), pooling=self.config.pooling, device="cpu", precision="fp32")
         self.encoder.backbone.load_state_dict(saved.backbone.state_dict())
+
+
+def unit_rows(
+    encode: Callable[[list[str]], Any], sentence1: Sequence[str], sentence2: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of both sides of pairs, float64 [n, d] of length 1, each distinct sentence embedded once.
+
+    Raises EncoderError unless `encode` gives one row of finite numbers a sentence.
+    """
+    distinct = list(dict.fromkeys([*sentence1, *sentence2]))
+    place = {sentence: number for number, sentence in enumerate(distinct)}
+    vectors = numbers(encode(distinct), "encode")
+    if vectors.ndim != 2 or len(vectors) != len(distinct):
+        raise EncoderError(
+            f"encode returned shape {vectors.shape} for {len(distinct)} sentences; it must give one row each"
+        )
+    # The largest coordinate first: the square of 1e200 would be infinite, that of 1e-200 nothing.
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
+    vectors = vectors / np.where(largest == 0, 1.0, largest)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    # A zero vector has no direction; its cosine with everything is 0, as the published evaluation has it.
+    vectors = vectors / np.where(lengths == 0, 1.0, lengths)
+    return vectors[[place[s] for s in sentence1]], vectors[[place[s] for s in sentence2]]
+
+
+def numbers(given: Any, of: str) -> np.ndarray:
+    """What `of` ("encode" or "score") returned, a tensor, an array, a sparse matrix or lists, as finite float64."""
+    if isinstance(given, (list, tuple)) and given and isinstance(given[0], Tensor):
+        given = torch.stack(list(given)) if len({row.shape for row in given}) == 1 else [row.tolist() for row in given]
+    if isinstance(given, Tensor):
+        given = given.detach().cpu().double()
+    found: Any = given.toarray() if hasattr(given, "toarray") else given
+    try:
+        found = np.asarray(found)
+        if found.dtype.kind not in "fiub":
+            raise ValueError(f"it holds {found.dtype}")  # noqa: TRY301 - one refusal for all that are no numbers
+    except ValueError as problem:
+        raise EncoderError(f"{of} returned no table of numbers ({problem}); give one row of numbers each") from None
+    found = found.astype(np.float64)
+    if not np.isfinite(found).all():
+        raise EncoderError(f"{of} returned nan or infinity; the encoder is broken or diverged")
+    return found
 
 
 def require_sentences(method: Method, data: Any) -> None:
