@@ -22,8 +22,9 @@ from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.data import Sentences, load_sentences
 from workbench.encoder import Encoder
 from workbench.methods.protocol import Method
-from workbench.methods.rankencoder import Corpus, RankEncoder, RankMixture
+from workbench.methods.rankencoder import RankEncoder, RankMixture
 from workbench.methods.simcse import SimCSE
+from workbench.ranks import Corpus
 
 WAYS = {
     "exact, ranked in the step": ({"similarity": "exact", "ranks": "step"}, 1.15),
@@ -89,7 +90,7 @@ def measure_test(encoder: Encoder, sentences: list[str], rounds: int) -> None:
     draw = np.random.default_rng(0)
     for size in (10_000, 100_000):
         rows = draw.standard_normal((size, encoder.width)).astype(np.float32)
-        corpus = Corpus(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+        corpus = Corpus(torch.from_numpy(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
         ways: dict[str, Callable[[], object]] = {"plain": lambda: encoder.encode(sentences)}
         for similarity in ("exact", "gaussian"):
             mixture = RankMixture(encoder.encode, sentences[:2], weight=0.1, similarity=similarity)  # type: ignore[arg-type]

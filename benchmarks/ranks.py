@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from workbench.ranks import (
+    Corpus,
     corpus_covariance,
     gaussian_rank_similarity,
     rank_similarity,
     rank_vectors,
-    similarity_lists,
 )
 
 
@@ -60,12 +60,12 @@ def main() -> None:
     print(f"{header} {'lists':>7} {'exact, all':>11} {'closed form':>12} {'gap mean, max':>14}")
     for size in (10_000, 100_000):
         corpus = embed(size)
-        scores = similarity_lists(batch, corpus)
+        scores = Corpus(corpus).lists(batch)
         by_torch = milliseconds(lambda s=scores: s.argsort(dim=1))
         by_numpy = milliseconds(lambda s=scores: s.numpy().argsort(axis=1))
         ordinal = milliseconds(lambda s=scores: ordinal_ranks_by_torch(s))
         averaged = milliseconds(lambda s=scores: rank_vectors(s))
-        lists = milliseconds(lambda c=corpus: similarity_lists(batch, c))
+        lists = milliseconds(lambda c=corpus: Corpus(c).lists(batch))
         exact = milliseconds(lambda c=corpus: rank_similarity(batch, batch, c))
         covariance = corpus_covariance(corpus)
         closed = milliseconds(lambda c=covariance: gaussian_rank_similarity(batch, batch, c))

@@ -15,9 +15,8 @@ from workbench.data import Pairs, Sentences, dataset_names
 from workbench.encoder import Encoder
 from workbench.errors import DataError, SettingError
 from workbench.methods import METHODS
-from workbench.methods.compcse import CompCSE
+from workbench.methods.compcse import CompCSE, split_words, subsample
 from workbench.methods.simcse import SimCSE
-from workbench.splitting import split_words, subsample
 from workbench.train import fit
 
 AGGREGATIONS = ["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
@@ -343,8 +342,9 @@ def test_sentences_without_clauses_cannot_be_subsampled(wide_encoder: Path):
 
 
 def test_one_text_alone_is_refused(wide_encoder: Path):
-    with pytest.raises(ValueError, match="at least 2 texts"):
-        method_of(wide_encoder).prepare(named(["the cat sees a dog"]))
+    method = method_of(wide_encoder, subsampling="adjacent", keep_sentences=False)
+    with pytest.raises(DataError, match=r"'subsampled': 1.* at least 2 texts"):
+        method.prepare(named([CLAUSES[0], CLAUSES[2]]))
 
 
 def test_an_odd_width_is_halved_with_the_right_part_the_longer():

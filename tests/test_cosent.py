@@ -17,12 +17,12 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trai
 from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Sentences, Triples, dataset_names, load_pairs, load_training
 from workbench.encoder import CrossEncoder, Encoder
-from workbench.errors import EncoderError, SettingError
+from workbench.errors import DataError, EncoderError, SettingError
 from workbench.evaluation import dev_values, evaluate
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods import METHODS
 from workbench.methods.cosent import CoSENT
-from workbench.methods.cosent.labels import class_numbers, shares, sides, triple_rows
+from workbench.methods.cosent._labels import class_numbers, shares, sides, triple_rows
 from workbench.runs import Run
 from workbench.teachers import load_teacher
 from workbench.train import fit
@@ -162,7 +162,7 @@ def test_softmax_refuses_grades_unless_told_what_becomes_of_them(tiny_encoder: P
 def test_equal_labels_cannot_be_trained_on(tiny_encoder: Path, tiny_sentences: list[str]):
     equal = pairs(tiny_sentences, [1.0] * 8, (0.0, 1.0))
     for objective in ("cosent", "mse", "softmax", "contrastive"):
-        with pytest.raises(ValueError, match=r"all 8 labels are 1; .*at least two different labels"):
+        with pytest.raises(DataError, match=r"all 8 labels are 1; they do not say .*at least two different labels"):
             method_of(tiny_encoder, objective=objective).prepare(equal)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from workbench.config import CONFIGS, RankCSEConfig
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder
-from workbench.errors import EncoderError, RunError, SettingError
+from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.losses import (
     cosent_lists,
@@ -281,13 +281,13 @@ def test_a_missing_teacher_stops_training_before_it_starts(spread: Path, sentenc
 def test_what_is_not_plain_sentences_is_refused_in_words(name: str, spread: Path, sentences: Sentences, tmp_path: Path):
     kind = METHODS[name]
     pairs = Pairs("scored", ["a cat"], ["a dog"], np.ones(1), None, ["0"], (0.0, 5.0), "made here", "0")
-    with pytest.raises(TypeError, match=rf"scored: {kind.__name__} trains on plain sentences, not on pairs"):
+    with pytest.raises(DataError, match=rf"scored: {kind.__name__} trains on plain sentences, not on pairs"):
         kind(kind.config_class.from_parameters("demo", 0, {"encoder": str(spread)})).prepare(pairs)
     # Without its template around it no sentence has a [MASK] to read: the vectors would be nan.
     template = 'This sentence of "{sentence}" means [MASK].'
     Encoder.from_pretrained(spread, pooling="mask", template=template, device="cpu").save(tmp_path / "prompted")
     prompted = {"encoder": str(tmp_path / "prompted"), "pooling": "mask"}
-    with pytest.raises(ValueError, match=rf"{kind.__name__} trains on plain sentences, not on a template"):
+    with pytest.raises(EncoderError, match=rf"{kind.__name__} trains on plain sentences, not on a template"):
         kind(kind.config_class.from_parameters("demo", 0, prompted)).prepare(sentences)
 
 

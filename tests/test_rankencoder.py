@@ -20,7 +20,6 @@ from workbench.evaluation import evaluate
 from workbench.losses import info_nce
 from workbench.methods import METHODS
 from workbench.methods.rankencoder import (
-    Corpus,
     RankEncoder,
     RankMixture,
     RankTargets,
@@ -29,7 +28,7 @@ from workbench.methods.rankencoder import (
     shared_neighbours,
 )
 from workbench.methods.simcse import SimCSE
-from workbench.ranks import rank_similarity
+from workbench.ranks import Corpus, rank_similarity
 from workbench.runs import Run
 from workbench.train import fit
 
@@ -72,7 +71,7 @@ def config_of(spread: Path, **overrides: object) -> RankEncoderConfig:
 def prepared(spread: Path, sentences: Sentences, **overrides: object) -> RankEncoder:
     method = RankEncoder(config_of(spread, **overrides))
     method.prepare(sentences)
-    return method
+    return method.train()
 
 
 def naive_targets(method: RankEncoder, sentences: Sentences) -> np.ndarray:
@@ -143,7 +142,7 @@ def test_a_sentence_with_itself_is_never_above_one(spread: Path, sentences: Sent
 
 
 def test_scored_pairs_are_refused_in_words(spread: Path, dev: Pairs):
-    with pytest.raises(TypeError, match="RankEncoder trains on plain sentences, not on pairs"):
+    with pytest.raises(DataError, match="RankEncoder trains on plain sentences, not on pairs"):
         RankEncoder(config_of(spread)).prepare(dev)
 
 
@@ -153,7 +152,7 @@ def test_stored_rank_vectors_give_the_targets_of_those_ranked_in_the_step(spread
     # Half precision: 2^-11 of each of two unit vectors.
     torch.testing.assert_close(step, stored, rtol=0, atol=2**-10)
     with pytest.raises(ValueError, match="ranks='stored' would keep"):
-        RankTargets(np.zeros((10**7, 2), np.float16), Corpus(np.eye(2).repeat(5000, axis=0)), stored=True)
+        RankTargets(np.zeros((10**7, 2), np.float16), Corpus(torch.eye(2).repeat(5000, 1)), stored=True)
 
 
 def test_the_closed_form_is_a_setting(spread: Path, sentences: Sentences):
@@ -180,12 +179,12 @@ def test_a_weight_that_never_bites_leaves_simcse_bit_by_bit(spread: Path, senten
     assert not all(torch.equal(one, other) for one, other in pairs)
 
 
-def test_encode_is_the_cosine_while_training_and_the_mixture_afterwards(spread: Path, sentences: Sentences):
-    method = prepared(spread, sentences, inference_weight=0.3)
+@pytest.mark.parametrize("training", [True, False])
+def test_encode_is_the_mixture_and_embed_the_cosine_in_either_mode(spread: Path, sentences: Sentences, training: bool):
+    method = prepared(spread, sentences, inference_weight=0.3).train(training)
     some = sentences.sentences[:9]
     plain = method.encoder.encode(some)
-    assert torch.equal(method.encode(some), plain)
-    method.eval()
+    assert torch.equal(method.embed(some), plain)
     found = method.encode(some)
     assert found.shape == (9, method.encoder.width + 40)
     torch.testing.assert_close(found.norm(dim=1), torch.ones(9))
@@ -195,16 +194,31 @@ def test_encode_is_the_cosine_while_training_and_the_mixture_afterwards(spread: 
     np.testing.assert_allclose(scores, (found * found.flip(0)).sum(dim=1).numpy(), atol=1e-6)
 
 
-def test_the_corpus_is_embedded_again_only_when_a_weight_changed(spread: Path, sentences: Sentences):
-    method = prepared(spread, sentences).eval()
-    first = method.mixture()
-    assert method.mixture() is first
-    with torch.no_grad():
-        next(method.encoder.parameters()).mul_(1.5)
-    second = method.mixture()
-    assert second is not None
-    assert second is not first
-    assert method.mixture() is second
+def test_the_corpus_is_embedded_again_only_after_a_step_or_a_load(spread: Path, sentences: Sentences, tmp_path: Path):
+    method = prepared(spread, sentences)
+    changes = {
+        "step": lambda: method(method.collate(ROWS)),
+        "load": lambda: method.load_state_dict(method.state_dict()),
+        "load of the encoder": lambda: method.encoder.load_state_dict(method.encoder.state_dict()),
+        "restore": lambda: method.restore(tmp_path / "saved"),
+        "prepare": lambda: method.prepare(sentences),
+    }
+    method.save(tmp_path / "saved")
+    for name, change in changes.items():
+        first = method.mixture()
+        assert method.mixture() is first
+        change()
+        assert method.mixture() is not first, name
+
+
+def test_without_a_corpus_there_is_nothing_to_rank_against(spread: Path):
+    method = RankEncoder(config_of(spread))
+    with pytest.raises(RunError, match=r"before `prepare` or `restore`; `embed` gives"):
+        method.encode(["the cat"])
+    with pytest.raises(RunError, match="nothing to rank against"):
+        method.score(["the cat"], ["a dog"])
+    assert method.embed(["the cat"]).shape == (1, 16)
+    assert RankEncoder(config_of(spread, inference_weight=0.0)).encode(["the cat"]).shape == (1, 16)
 
 
 def test_of_the_closed_form_score_is_exact_and_encode_its_nearest_dot_product(spread: Path, sentences: Sentences):
@@ -227,7 +241,7 @@ def test_score_in_blocks_is_score_at_once(spread: Path, sentences: Sentences, mo
     mixture = RankMixture(encoder.encode, sentences.sentences, weight=0.5)
     first, second = sentences.sentences[:31], sentences.sentences[10:41]
     whole, rows = mixture.score(first, second), mixture.encode(first)
-    monkeypatch.setattr("workbench.methods.rankencoder.mixture._ENTRIES", 7 * len(sentences))
+    monkeypatch.setattr("workbench.methods.rankencoder._mixture._ENTRIES", 7 * len(sentences))
     np.testing.assert_allclose(mixture.score(first, second), whole, atol=1e-6)
     torch.testing.assert_close(mixture.encode(first), rows)
 
@@ -246,13 +260,13 @@ def test_neighbours_that_two_sentences_share_are_counted_as_sets():
 def test_sentences_that_the_encoder_cannot_tell_apart_tie(sentences: Sentences):
     rows = nn.functional.normalize(torch.randn(50, 7, generator=torch.Generator().manual_seed(0)), dim=1)
     corpus = torch.cat([rows, rows[:20], rows[:20]])
-    seen = Corpus(corpus.numpy())
-    assert (seen.size, seen.distinct) == (90, 50)
+    seen = Corpus(corpus)
+    assert (len(seen), seen.distinct) == (90, 50)
     lists = seen.lists(rows)
     assert torch.equal(lists[:, :20], lists[:, 50:70])
     assert torch.equal(lists[:, :20], lists[:, 70:])
     torch.testing.assert_close(lists, rows @ corpus.T)
-    assert torch.equal(seen.embeddings(), corpus)
+    assert torch.equal(seen.rows, corpus)
 
 
 def test_a_saved_method_is_restored_with_its_corpus_and_read_by_others(
@@ -297,7 +311,7 @@ def test_a_run_trains_resumes_as_finished_and_reports_the_mixture(
     again = RankEncoder(config)
     fit(again, sentences, dev=dev, run=Run(run.path))
     assert again.corpus == method.corpus
-    assert again.mixture() is not None
+    assert torch.equal(again.encode(dev.sentence1), method.encode(dev.sentence1))
     for one, other in zip(again.encoder.parameters(), method.encoder.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -320,7 +334,7 @@ def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(spread: Path, sent
     template = 'the "{sentence}" sees [MASK].'
     method = prepared(spread, sentences, base=str(folder), base_template=template, pooling="mask", template=template)
     sentence = sentences.sentences[0]
-    torch.testing.assert_close(method.encode([sentence]), method.encode([f"{sentence}."]))
+    torch.testing.assert_close(method.embed([sentence]), method.embed([f"{sentence}."]))
     ids = [prepared_ids(method, row) for row in range(2)]
     assert ids == [method.encoder.tokenize([f"{s}."])["input_ids"][0].tolist() for s in sentences.sentences[:2]]
 
@@ -474,7 +488,7 @@ def test_targets_on_real_sentences_are_the_exact_rank_similarities(real_data: Pa
     encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu")
     pairs = load_pairs("stsb-dev")
     corpus, rows = pairs.sentence1[:500], pairs.sentence2[:20]
-    seen, found = Corpus(encoder.encode(corpus).numpy()), encoder.encode(rows)
+    seen, found = Corpus(encoder.encode(corpus)), encoder.encode(rows)
     targets = RankTargets(found.numpy(), seen)
     exact: Tensor = rank_similarity(found, found, encoder.encode(corpus))
     torch.testing.assert_close(targets.similarities(targets.of(range(20))), exact, rtol=0, atol=1e-6)

@@ -77,7 +77,7 @@ def test_products_are_spearman_and_rows_have_length_one_at_100_000() -> None:
 
 def test_float32_similarities_are_right_to_3e_7_at_100_000() -> None:
     a, corpus = unit_rows(4, 16, dtype=torch.float32), unit_rows(100_000, 16, seed=1, dtype=torch.float32)
-    expected = torch.from_numpy(np.asarray(spearmanr(ranks.similarity_lists(a, corpus).numpy(), axis=1).statistic))
+    expected = torch.from_numpy(np.asarray(spearmanr(ranks.Corpus(corpus).lists(a).numpy(), axis=1).statistic))
     # Vectors rounded to float32 are each off by up to half of 1.2e-7 in relative terms; sums of 4096 add some more.
     torch.testing.assert_close(ranks.rank_similarity(a, a, corpus).double(), expected, rtol=0, atol=3e-7)
 
@@ -116,7 +116,7 @@ def test_copies_in_the_corpus_tie_whatever_the_matrix_product_rounds(width: int)
     distinct = unit_rows(5, width, seed=1, dtype=torch.float32)
     corpus = distinct.repeat(8, 1)[:37]
     expected = rankdata((a.double() @ distinct.double().T).numpy(), axis=1)
-    lists = ranks.similarity_lists(a, corpus)
+    lists = ranks.Corpus(corpus).lists(a)
     for row, order in zip(lists, expected, strict=True):
         assert len(row.unique()) == 5
         assert np.array_equal(rankdata([row[k].item() for k in range(5)]), order)
@@ -179,7 +179,7 @@ MISTAKES = {
     "at least 2": lambda: ranks.corpus_covariance(unit_rows(1, 3)),
     "ranks need": lambda: ranks.rank_vectors(unit_rows(2, 1)),
     "differ in width": lambda: ranks.rank_similarity(unit_rows(2, 3), unit_rows(2, 4), unit_rows(9, 3)),
-    "embed the corpus": lambda: ranks.similarity_lists(unit_rows(2, 3), unit_rows(9, 4)),
+    "embed the corpus": lambda: ranks.Corpus(unit_rows(9, 4)).lists(unit_rows(2, 3)),
     "how is 'cosine'": lambda: ranks.rank_similarity(*unit_rows(27, 3).split(9), how="cosine"),
     "nan in 1 of 1 rows": lambda: ranks.rank_vectors(torch.tensor([[0.0, math.nan, 1.0]])),
 }

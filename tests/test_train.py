@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from workbench.config import SimCSEConfig
 from workbench.data import Pairs, Sentences
-from workbench.errors import RunError
+from workbench.errors import DataError, RunError
 from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
@@ -160,7 +160,7 @@ def test_changed_data_and_another_encoder_are_refused_by_a_run(
 
 
 def test_pairs_are_refused_by_a_method_of_plain_sentences(tiny_encoder: Path, dev: Pairs):
-    with pytest.raises(TypeError, match="plain sentences, not on pairs"):
+    with pytest.raises(DataError, match="plain sentences, not on pairs"):
         fit(SimCSE(config(tiny_encoder)), dev)
 
 

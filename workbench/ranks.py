@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from workbench.losses.arguments import full_precision
+from workbench.losses import full_precision
 
 SIMILARITIES = ("exact", "gaussian")
 _BLOCK = 2**25  # entries of one [sentences, corpus] block: 128 MiB in float32, 256 MiB for its int64 order
@@ -21,6 +21,14 @@ _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own 
 def _require_corpus(size: int) -> None:
     if size < 2:
         raise ValueError(f"the corpus holds {size} sentence(s); ranks need at least 2, the paper took 100,000")
+
+
+def _require_width(rows: Tensor, corpus: Tensor) -> None:
+    if rows.ndim != 2 or corpus.ndim != 2 or rows.shape[1] != corpus.shape[1]:
+        raise ValueError(
+            f"sentences {tuple(rows.shape)} and corpus {tuple(corpus.shape)} differ in width; "
+            "embed the corpus with the encoder that embeds the sentences"
+        )
 
 
 def _widest(tensor: Tensor) -> torch.dtype:
@@ -106,22 +114,41 @@ def rank_vectors(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
         return torch.cat([_rank_block(block) for block in blocks])
 
 
-def _first_copies(corpus: Float[Tensor, "c d"]) -> Int[Tensor, " c"] | None:
-    """For each corpus row the first row equal to it; None when all differ."""
-    rows = np.ascontiguousarray(corpus.detach().cpu().numpy())
-    if rows.shape[1] * rows.itemsize % 8:
-        rows = np.pad(rows, ((0, 0), (0, 1)))  # whole words of 8 bytes
-    words = rows.view(np.uint64)
-    # An odd multiplier a word, modulo 2^64: equal rows have equal keys, others almost never; equality is checked below.
-    multipliers = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * np.uint64(
-        2
-    ) + np.uint64(1)
-    _, first, inverse = np.unique(np.einsum("ij,j->i", words, multipliers), return_index=True, return_inverse=True)
-    if len(first) == len(rows):
-        return None
-    own = torch.arange(len(corpus), device=corpus.device)
-    copies = torch.from_numpy(first[inverse]).to(corpus.device)
-    return torch.where((corpus == corpus[copies]).all(dim=1), copies, own)
+class Corpus:
+    """The corpus as one encoder sees it: unit rows, of which copies tie.
+
+    A matrix product may sum equal columns in different orders, and rounding would then rank copies of one sentence:
+    all of them take the column of the first.
+
+    Args:
+        rows: [c, d], c >= 2, without gradient from here on. Ranked where they lie.
+
+    Raises:
+        ValueError: Fewer than two sentences.
+    """
+
+    def __init__(self, rows: Float[Tensor, "c d"]) -> None:
+        _require_corpus(len(rows))
+        self.rows = rows.detach().to(torch.promote_types(rows.dtype, torch.float32)).contiguous()
+        first: dict[bytes, int] = {}
+        # Whole rows as keys: for this moment as much memory again as the corpus has.
+        places = [first.setdefault(row.tobytes(), place) for place, row in enumerate(self.rows.cpu().numpy())]
+        self.distinct = len(first)
+        self._first = torch.tensor(places, device=rows.device) if self.distinct < len(rows) else None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @full_precision
+    def lists(self, rows: Float[Tensor, "n width"]) -> Float[Tensor, "n c"]:
+        """Cosine of each of the unit `rows` with each corpus sentence, equal bit by bit for copies.
+
+        Raises:
+            ValueError: Another width than the corpus'.
+        """
+        _require_width(rows, self.rows)
+        scores = rows @ self.rows.T
+        return scores if self._first is None else scores[:, self._first]
 
 
 def _products(u: Tensor, v: Tensor) -> Tensor:
@@ -130,39 +157,6 @@ def _products(u: Tensor, v: Tensor) -> Tensor:
     for left, right in zip(u.split(_PIECE, dim=1), v.split(_PIECE, dim=1), strict=True):
         total += left @ right.T
     return total.to(u.dtype)
-
-
-def _lists(rows: Tensor, corpus: Tensor, copies: Tensor | None) -> Tensor:
-    scores = rows @ corpus.T
-    return scores if copies is None else scores[:, copies]
-
-
-@full_precision
-def similarity_lists(rows: Float[Tensor, "n d"], corpus: Float[Tensor, "c width"]) -> Float[Tensor, "n c"]:
-    """rows @ corpus.T, equal bit by bit for equal corpus rows.
-
-    A matrix product may sum equal columns in different orders; left so, copies of one sentence would get an order.
-
-    Args:
-        rows: [n, d], unit rows.
-        corpus: [c, d], unit rows.
-
-    Returns:
-        [n, c], cosines.
-
-    Raises:
-        ValueError: The widths differ.
-    """
-    _require_width(rows, corpus)
-    return _lists(rows, corpus, _first_copies(corpus))
-
-
-def _require_width(rows: Tensor, corpus: Tensor) -> None:
-    if rows.ndim != 2 or corpus.ndim != 2 or rows.shape[1] != corpus.shape[1]:
-        raise ValueError(
-            f"sentences {tuple(rows.shape)} and corpus {tuple(corpus.shape)} differ in width; "
-            "embed the corpus with the encoder that embeds the sentences"
-        )
 
 
 @full_precision
@@ -195,18 +189,17 @@ def rank_similarity(
         raise ValueError(f"how is {how!r}; choose one of {', '.join(SIMILARITIES)}")
     _require_width(a, corpus)
     _require_width(b, corpus)
-    _require_corpus(len(corpus))
     if how == "gaussian":
         return gaussian_rank_similarity(a, b, corpus_covariance(corpus))
+    seen = Corpus(corpus)
     with torch.no_grad():
-        copies = _first_copies(corpus)
-        size = max(1, _BLOCK // len(corpus))
-        kept = rank_vectors(_lists(b, corpus, copies)) if len(b) <= size else None
+        size = max(1, _BLOCK // len(seen))
+        kept = rank_vectors(seen.lists(b)) if len(b) <= size else None
         own = kept if a is b else None
         similarities = []
         for block in a.split(size):
-            u = rank_vectors(_lists(block, corpus, copies)) if own is None else own
-            others = [kept] if kept is not None else (rank_vectors(_lists(v, corpus, copies)) for v in b.split(size))
+            u = rank_vectors(seen.lists(block)) if own is None else own
+            others = [kept] if kept is not None else (rank_vectors(seen.lists(v)) for v in b.split(size))
             similarities.append(torch.cat([_products(u, other) for other in others], dim=1))
         return torch.cat(similarities).clamp(-1, 1)
 

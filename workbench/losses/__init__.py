@@ -3,10 +3,11 @@
 Ties, extreme values and degenerate batches have a defined value, written at each function. Mistakes raise ValueError.
 """
 
-from workbench.losses.listwise import entropy_consistency, info_nce, js_consistency, listmle, listnet
-from workbench.losses.ordering import cosent, cosent_lists
-from workbench.losses.pairwise import contrastive, kept_pairs, mse, rank_mse, triplet
-from workbench.losses.scores import COMPOSITIONS, compose, cosine_matrix
+from workbench.losses._arguments import full_precision
+from workbench.losses._listwise import entropy_consistency, info_nce, js_consistency, listmle, listnet
+from workbench.losses._ordering import cosent, cosent_lists
+from workbench.losses._pairwise import contrastive, kept_pairs, mse, rank_mse, triplet
+from workbench.losses._scores import COMPOSITIONS, compose, cosine_matrix
 
 __all__ = [
     "COMPOSITIONS",
@@ -16,6 +17,7 @@ __all__ = [
     "cosent_lists",
     "cosine_matrix",
     "entropy_consistency",
+    "full_precision",
     "info_nce",
     "js_consistency",
     "kept_pairs",

@@ -17,10 +17,31 @@ from workbench.config import CompCSEConfig, TrainingConfig
 from workbench.data import Sentences
 from workbench.distributed import gather_rows
 from workbench.encoder import TokenRows
-from workbench.errors import SettingError
+from workbench.errors import DataError, SettingError
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
-from workbench.methods.protocol import Batch, Method, MLPHead, require_plain_sentences
-from workbench.splitting import Spans, read_spans, split_words, subsample
+from workbench.methods._splitting import (
+    Spans,
+    adjacent_spans,
+    clauses,
+    overlapping_spans,
+    read_spans,
+    split_words,
+    subsample,
+    subsuming_spans,
+)
+from workbench.methods.protocol import Batch, Method, MLPHead, training_sentences
+
+__all__ = [
+    "CompCSE",
+    "Spans",
+    "adjacent_spans",
+    "clauses",
+    "overlapping_spans",
+    "read_spans",
+    "split_words",
+    "subsample",
+    "subsuming_spans",
+]
 
 _LOG = logging.getLogger("workbench")
 
@@ -56,15 +77,14 @@ class CompCSE(Method):
         }[config.compose]
 
     def prepare(self, data: Any) -> None:
-        """Cuts the sentences, adds what is subsampled, tokenises all. Raises ValueError with fewer than two texts."""
-        require_plain_sentences(self, data)
-        config = self.config
+        """Cuts the sentences, adds what is subsampled, tokenises all. Raises DataError with fewer than two texts."""
+        config, given = self.config, training_sentences(self, data)
         subsampled = self._subsampled(data)
-        sentences = data.sentences if config.keep_sentences else []
+        sentences = given if config.keep_sentences else []
         self.counts = {"sentences": len(sentences), "subsampled": len(subsampled)}
         self.counts["shorter than parts"] = sum(len(s.split()) < config.parts for s in sentences)
         if len(sentences) + len(subsampled) < 2:
-            raise ValueError(f"{data.name}: {self.counts}; CompCSE needs at least 2 texts, for there to be negatives")
+            raise DataError(f"{data.name}: {self.counts}; CompCSE needs at least 2 texts, for there to be negatives")
         _LOG.info("CompCSE trains on %s", ", ".join(f"{count} {name}" for name, count in self.counts.items()))
         self.rows = self._tokenized(sentences, subsampled)
 
@@ -114,7 +134,7 @@ class CompCSE(Method):
             return read_spans(config.spans, data.sentences)
         spans = subsample(data.sentences, config.subsampling, config.subsuming_depth)
         if not spans:
-            raise ValueError(
+            raise DataError(
                 f"{data.name}: no sentence has two clauses to subsample ({config.subsampling}); set "
                 "subsampling=none, or give spans of your own (subsampling=spans, spans=FILE)"
             )
@@ -131,7 +151,7 @@ class CompCSE(Method):
 
 
 def _in_runs(rows: TokenRows, sentences: int, config: CompCSEConfig) -> TokenRows:
-    """Each of the first `sentences` rows and its runs of tokens (see `cut`), then the rows behind; all cut at the end.
+    """Each of the first `sentences` rows and its runs of tokens (as in `split_words`), then the rest; all cut.
 
     A run is no copy: it points into the sentence's own tokens, and the special tokens are put around it in the batch.
     """

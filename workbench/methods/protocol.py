@@ -9,13 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import set_seed
 
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
-from workbench.errors import EncoderError
+from workbench.errors import DataError, EncoderError
 
 Batch = dict[str, Any]
 
@@ -38,8 +40,7 @@ class Method(nn.Module):
             raise TypeError(f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}")
         set_seed(config.seed)
         self.config = config
-        self.encoder = self.load_encoder(
-            config.encoder,
+        self.encoder = self.starting_encoder(
             pooling=config.pooling,
             max_tokens=config.max_tokens,
             revision=config.revisions.get(config.encoder),
@@ -47,12 +48,11 @@ class Method(nn.Module):
             device=config.device,
             dropout=config.dropout,
         )
-
         self.starting_weights = weights_checksum(self.encoder)
 
-    def load_encoder(self, name: str, **options: Any) -> Encoder:
-        """The encoder called `name`, at the start and again when its weights are restored."""
-        return Encoder.from_pretrained(name, **options)
+    def starting_encoder(self, **reading: Any) -> Encoder:
+        """The encoder that training begins with; `reading`: how the settings want it read."""
+        return Encoder.from_pretrained(self.config.encoder, **reading)
 
     def prepare(self, data: Any) -> None:
         """Reads the training set once, before the first step: tokens, frozen teachers, corpus statistics."""
@@ -78,9 +78,13 @@ class Method(nn.Module):
         """What deserves a column of the history beside the losses: shares and counts since this was last asked."""
         return {}
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        """Unit rows, float32, on the CPU, in the order given; their dot product is the method's similarity."""
+    def embed(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+        """Unit rows of the encoder alone, of which dev is measured while weights change."""
         return self.encoder.encode(sentences, batch_size)
+
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
+        """Unit rows, float32, on the CPU, in the order given; their dot product is the method's similarity."""
+        return self.embed(sentences, batch_size)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """One similarity a pair; here the dot product of the two embeddings."""
@@ -92,9 +96,16 @@ class Method(nn.Module):
         self.encoder.save(folder, card=card)
 
     def restore(self, folder: str | Path) -> None:
-        """Takes back the weights that `save` wrote."""
-        saved = self.load_encoder(str(folder), pooling=self.config.pooling, device="cpu", precision="fp32")
-        self.encoder.backbone.load_state_dict(saved.backbone.state_dict())
+        """Takes back the weights that `save` wrote. EncoderError when the folder holds none, or another encoder's."""
+        file, backbone = Path(folder) / "model.safetensors", self.encoder.backbone
+        try:
+            saved = load_file(file)
+            # A saved encoder has a pooler that nobody reads; see saving.
+            backbone.load_state_dict({name: saved[name] for name in backbone.state_dict()})
+        except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+            raise EncoderError(
+                f"{file} does not hold this encoder's weights ({error}); give the encoder of a run of these settings"
+            ) from error
 
 
 def unit_rows(
@@ -139,19 +150,26 @@ def numbers(given: Any, of: str) -> np.ndarray:
     return found
 
 
-def require_sentences(method: Method, data: Any) -> None:
-    """Raises unless `data` are sentences alone."""
-    if not isinstance(data, Sentences):
-        name, kind = type(method).__name__, type(data).__name__.lower()
-        raise TypeError(f"{data.name}: {name} trains on plain sentences, not on {kind}")
+def training_sentences(method: Method, data: Any, *, templates: bool = False) -> list[str]:
+    """The sentences of a training set, two or more.
 
-
-def require_plain_sentences(method: Method, data: Any) -> None:
-    """Raises unless `data` are sentences that the method's encoder reads without a template around them."""
-    require_sentences(method, data)
+    Raises DataError for anything else, EncoderError for an encoder with a template unless the method knows `templates`.
+    """
     name = type(method).__name__
-    if method.encoder.template is not None:
-        raise ValueError(f"pooling 'mask': {name} trains on plain sentences, not on a template; choose another pooling")
+    if not isinstance(data, Sentences):
+        raise DataError(f"{set_name(data)}: {name} trains on plain sentences, not on {type(data).__name__.lower()}")
+    if len(data) < 2:
+        raise DataError(f"{data.name}: {len(data)} sentence; {name} needs at least 2, for there to be others")
+    if method.encoder.template is not None and not templates:
+        raise EncoderError(
+            f"pooling 'mask': {name} trains on plain sentences, not on a template; choose another pooling"
+        )
+    return data.sentences
+
+
+def set_name(data: Any) -> str:
+    """What a refusal calls a training set, which may be none of ours."""
+    return getattr(data, "name", "the training set")
 
 
 def weights_checksum(module: nn.Module) -> str:

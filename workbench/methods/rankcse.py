@@ -23,7 +23,7 @@ from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
-    require_plain_sentences,
+    training_sentences,
     weights_checksum,
 )
 from workbench.teachers import Teacher, load_teacher
@@ -50,18 +50,16 @@ class RankCSE(Method):
     def prepare(self, data: Any) -> None:
         """Tokenises the sentences and embeds them with every teacher, each once, from the cache where it can.
 
-        Raises ValueError with fewer than two sentences, EncoderError for a teacher that is missing or broken.
+        Raises DataError with fewer than two sentences, EncoderError for a teacher that is missing or broken.
         """
-        require_plain_sentences(self, data)
-        if len(data) < 2:
-            raise ValueError(f"{data.name}: {len(data)} sentence; RankCSE needs at least 2, for there to be a list")
+        sentences = training_sentences(self, data)
         self.teachers, self._read = [], {}
         for name in self.config.teachers if self.config.gamma else []:
             # A teacher is let go once the sentences are embedded: that is all that training needs of it.
             teacher = self.load_teacher(name)
             self._read[f"teacher {name}"] = (teacher.encoder.source, weights_checksum(teacher.encoder))
-            self.teachers.append(teacher.embeddings(data.sentences, folder=self.config.cache))
-        self.tokens = self.encoder.token_rows(data.sentences)
+            self.teachers.append(teacher.embeddings(sentences, folder=self.config.cache))
+        self.tokens = self.encoder.token_rows(sentences)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self._read

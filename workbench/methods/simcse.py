@@ -13,7 +13,7 @@ from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
-    require_plain_sentences,
+    training_sentences,
 )
 
 
@@ -28,11 +28,8 @@ class SimCSE(Method):
         self.head = MLPHead(self.encoder.width) if config.mlp else None
 
     def prepare(self, data: Any) -> None:
-        """Tokenises the sentences. Raises ValueError with fewer than two: there would be no negatives."""
-        require_plain_sentences(self, data)
-        if len(data) < 2:
-            raise ValueError(f"{data.name}: {len(data)} sentence; SimCSE needs at least 2, for there to be negatives")
-        self.tokens = self.encoder.token_rows(data.sentences)
+        """Tokenises the sentences. DataError for anything else, or fewer than two: there would be no negatives."""
+        self.tokens = self.encoder.token_rows(training_sentences(self, data))
 
     def collate(self, rows: Sequence[int]) -> Batch:
         return {"tokens": self.tokens.batch([*rows, *rows])}  # one forward pass draws each view its own dropout

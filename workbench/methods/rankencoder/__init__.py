@@ -15,22 +15,23 @@ from workbench.data import load_sentences
 from workbench.distributed import gather_rows
 from workbench.encoder import Encoder, TokenRows
 from workbench.encoder.saving import replacing
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
-    require_sentences,
+    training_sentences,
     weights_checksum,
 )
-from workbench.methods.rankencoder.corpus import Corpus, draw_corpus, read_corpus, write_corpus
-from workbench.methods.rankencoder.mixture import RankMixture, shared_neighbours
-from workbench.methods.rankencoder.targets import RankTargets
+from workbench.methods.rankencoder._corpus import draw_corpus, read_corpus, write_corpus
+from workbench.methods.rankencoder._mixture import RankMixture, shared_neighbours
+from workbench.methods.rankencoder._targets import RankTargets
 from workbench.published import reading_of
+from workbench.ranks import Corpus
 from workbench.teachers import Teacher, load_teacher
 
-__all__ = ["Corpus", "RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base", "shared_neighbours"]
+__all__ = ["RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base", "shared_neighbours"]
 
 
 class RankEncoder(Method):
@@ -52,27 +53,24 @@ class RankEncoder(Method):
         self._observed: dict[str, Tensor] = {}
         self._steps = 0
         self._mixture: RankMixture | None = None
-        self._mixture_of: object = None
+        self.encoder.backbone.register_load_state_dict_post_hook(self._weights_changed)
 
-    def load_encoder(self, name: str, **options: Any) -> Encoder:
+    def starting_encoder(self, **reading: Any) -> Encoder:
         """E2: the setting `encoder`, or with start "base" a copy of E1, read as E1 is."""
-        if self.config.start == "base" and name == self.config.encoder:
-            base = load_base(self.config).encoder
-            assert base.checkpoint is not None
-            options |= {"pooling": base.pooling, "revision": None, "template": base.template}
-            return super().load_encoder(str(base.checkpoint.folder), **options)
-        return super().load_encoder(name, template=self.config.template, **options)
+        if self.config.start == "backbone":
+            return super().starting_encoder(**reading, template=self.config.template)
+        base = load_base(self.config).encoder
+        assert base.checkpoint is not None
+        reading |= {"pooling": base.pooling, "template": base.template, "revision": None}
+        return Encoder.from_pretrained(base.checkpoint.folder, **reading)
 
     def prepare(self, data: Any) -> None:
         """Draws the corpus, embeds it and the training sentences with E1 (from the cache where it can), tokenises.
 
-        Raises TypeError for anything but plain sentences, ValueError with fewer than two training or corpus sentences,
-        EncoderError for an E1 that is missing.
+        Raises DataError for anything but plain sentences, or fewer than two for training or corpus, EncoderError for
+        an E1 that is missing.
         """
-        config = self.config
-        require_sentences(self, data)
-        if len(data) < 2:
-            raise ValueError(f"{data.name}: {len(data)} sentence; RankEncoder needs at least 2, for there to be pairs")
+        config, sentences = self.config, training_sentences(self, data, templates=True)
         of_data = {name: at for name, at in config.revisions.items() if name not in (config.encoder, config.base)}
         drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=of_data)
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
@@ -80,12 +78,13 @@ class RankEncoder(Method):
         self._inputs = {"base": (base.encoder.source, weights_checksum(base.encoder))}
         if config.corpus is not None:
             self._inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
-        seen = Corpus(base.embeddings(self.corpus, folder=config.cache), self.encoder.device)
-        trained_on = base.embeddings(data.sentences, folder=config.cache)
+        embedded = np.asarray(base.embeddings(self.corpus, folder=config.cache), dtype=np.float32)
+        seen = Corpus(torch.from_numpy(embedded).to(self.encoder.device))
+        trained_on = base.embeddings(sentences, folder=config.cache)
         stored = config.ranks == "stored"
         self.targets = RankTargets(trained_on, seen, similarity=config.similarity, stored=stored)
-        self.tokens = self._tokenized(self._read(data.sentences))
-        self.train()  # until training ends `encode` gives the plain cosine
+        self.tokens = self._tokenized(self._read(sentences))
+        self._mixture = None
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self._inputs
@@ -110,6 +109,7 @@ class RankEncoder(Method):
         return gather_rows(first), gather_rows(second)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        self._weights_changed()  # they will have, when this step is taken
         config = self.config
         scores = cosine_matrix(*self.views(batch))
         contrastive = info_nce(scores, temperature=config.temperature)
@@ -134,35 +134,47 @@ class RankEncoder(Method):
         self._observed, self._steps = {}, 0
         return found
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+    def embed(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+        """E2's unit rows. Of these dev is measured in training, as in the released trainers: embedding the corpus at
+        every measurement would cost more than dev itself.
+        """
+        return self.encoder.encode(self._read(sentences), batch_size)
+
+    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
         """Unit rows whose dot product is eq. 7: E2's vector and the corpus in its eyes, d + n numbers a sentence.
 
-        In training mode E2's vector alone: dev is measured by the plain cosine while weights change, as in the released
-        trainers, for embedding the corpus would cost more than dev itself. In eval mode, after `fit` or `restore`, the
-        corpus is embedded when first needed and again only when a weight has changed. `score` gives the same similarity
-        without vectors as wide as the corpus; for the closed form it differs a little: see RankMixture.
+        `score` gives the same similarity without vectors as wide as the corpus; for the closed form it differs a
+        little: see RankMixture. Raises RunError while there is no corpus, before `prepare` or `restore`.
         """
-        mixture = self.mixture(batch_size)
-        return self._embed(sentences, batch_size) if mixture is None else mixture.encode(sentences, batch_size)
+        if self.config.inference_weight == 0:
+            return self.embed(sentences, batch_size)
+        return self.mixture(batch_size).encode(sentences, batch_size)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        """Eq. 7 of each pair; the plain cosine in training mode."""
-        mixture = self.mixture()
-        return super().score(sentence1, sentence2) if mixture is None else mixture.score(sentence1, sentence2)
+        """Eq. 7 of each pair."""
+        if self.config.inference_weight == 0:
+            return super().score(sentence1, sentence2)
+        return self.mixture().score(sentence1, sentence2)
 
-    def mixture(self, batch_size: int = 64) -> RankMixture | None:
-        """The similarity at test under the present weights; None where it is the plain cosine."""
-        config = self.config
-        if self.training or not self.corpus or config.inference_weight == 0:
-            return None
-        # In-place changes (an optimizer's step, a restored checkpoint) raise a tensor's version, a move its address.
-        weights = [(tensor.data_ptr(), tensor._version) for tensor in self.encoder.state_dict().values()]
-        if self._mixture is None or self._mixture_of != weights:
-            options: dict[str, Any] = {"similarity": config.similarity, "device": self.encoder.device}
-            options |= {"weight": config.inference_weight, "batch_size": batch_size}
-            self._mixture = RankMixture(self._embed, self.corpus, **options)
-            self._mixture_of = weights
+    def mixture(self, batch_size: int = 64) -> RankMixture:
+        """Eq. 7 under the present weights. The corpus is embedded once, and again after a training step or a load."""
+        if not self.corpus:
+            raise RunError(
+                "RankEncoder has nothing to rank against before `prepare` or `restore`; `embed` gives E2's own vectors"
+            )
+        if self._mixture is None:
+            self._mixture = RankMixture(
+                self.embed,
+                self.corpus,
+                weight=self.config.inference_weight,
+                similarity=self.config.similarity,
+                batch_size=batch_size,
+                device=self.encoder.device,
+            )
         return self._mixture
+
+    def _weights_changed(self, *_: Any) -> None:
+        self._mixture = None
 
     def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
         """E2 as any encoder, whose cosine is eq. 7 without the rank part; the corpus lies beside it for `restore`."""
@@ -178,13 +190,10 @@ class RankEncoder(Method):
             write_corpus(fresh, self.corpus)
 
     def restore(self, folder: str | Path) -> None:
-        """Takes back weights and corpus; from here on `encode` and `score` are eq. 7. ValueError without a corpus."""
-        self.corpus = read_corpus(Path(folder))
+        """Takes back weights and corpus. Raises EncoderError without either."""
+        corpus = read_corpus(Path(folder))
         super().restore(folder)
-        self.eval()
-
-    def _embed(self, sentences: list[str], batch_size: int) -> Float[Tensor, "n d"]:
-        return self.encoder.encode(self._read(sentences), batch_size)
+        self.corpus = corpus
 
     def _read(self, sentences: Sequence[str]) -> list[str]:
         """The sentences as E2 reads them: a template gets them ended as E1's authors ended theirs, with a full stop."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.losses.arguments import full_precision
+from workbench.losses._arguments import full_precision
 
 COMPOSITIONS = ("avg", "sum", "concat_halves")
 

@@ -12,8 +12,8 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from workbench.losses.arguments import full_precision, require_pairs, require_positive
-from workbench.losses.listwise import finite, paired_lists
+from workbench.losses._arguments import full_precision, require_pairs, require_positive
+from workbench.losses._listwise import finite, paired_lists
 
 
 def _cosent_rows(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, " n"]:

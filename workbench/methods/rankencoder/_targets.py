@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.distributed import gather_rows
-from workbench.losses.arguments import full_precision
-from workbench.methods.rankencoder.corpus import Corpus
-from workbench.ranks import corpus_covariance, gaussian_rank_similarity, rank_vectors
+from workbench.errors import DataError, SettingError
+from workbench.losses import full_precision
+from workbench.ranks import Corpus, corpus_covariance, gaussian_rank_similarity, rank_vectors
 
 _ROWS = 2048  # training sentences ranked at a time when all are ranked beforehand
 _MOST_STORED = 2**35  # bytes; a million sentences against 10,000 would take 20 GB, against 100,000 200 GB
@@ -33,24 +33,24 @@ class RankTargets:
         stored: bool = False,
     ) -> None:
         if corpus.distinct < 2:
-            raise ValueError(
-                f"E1 gives all {corpus.size} corpus sentences one vector; nothing is nearer than anything else: "
+            raise DataError(
+                f"E1 gives all {len(corpus)} corpus sentences one vector; nothing is nearer than anything else: "
                 "look at E1 and its pooling, or name another corpus"
             )
         self.corpus = corpus
         self.rows = embeddings
-        self.covariance = corpus_covariance(corpus.embeddings()) if similarity == "gaussian" else None
+        self.covariance = corpus_covariance(corpus.rows) if similarity == "gaussian" else None
         self.stored = self._rank_all() if stored and similarity == "exact" else None
 
     def _rank_all(self) -> np.ndarray:
-        needed = 2 * len(self.rows) * self.corpus.size
+        needed = 2 * len(self.rows) * len(self.corpus)
         if needed > _MOST_STORED:
-            raise ValueError(
-                f"ranks='stored' would keep {needed / 2**30:.0f} GiB ({len(self.rows)} sentences x {self.corpus.size} "
+            raise SettingError(
+                f"ranks='stored' would keep {needed / 2**30:.0f} GiB ({len(self.rows)} sentences x {len(self.corpus)} "
                 "ranks); take ranks='step', or a smaller corpus_size"
             )
-        found = np.empty((len(self.rows), self.corpus.size), dtype=np.float16)
-        device = self.corpus.vectors.device
+        found = np.empty((len(self.rows), len(self.corpus)), dtype=np.float16)
+        device = self.corpus.rows.device
         for start in range(0, len(self.rows), _ROWS):
             block = torch.from_numpy(np.asarray(self.rows[start : start + _ROWS], dtype=np.float32)).to(device)
             found[start : start + len(block)] = rank_vectors(self.corpus.lists(block)).half().cpu().numpy()
@@ -63,7 +63,7 @@ class RankTargets:
 
     def similarities(self, carried: Float[Tensor, "n w"]) -> Float[Tensor, "m m"]:
         """U of all processes' sentences, from what `of` gave; each process ranks its own."""
-        carried = carried.to(self.corpus.vectors.device).float()
+        carried = carried.to(self.corpus.rows.device).float()
         with torch.no_grad():
             if self.covariance is not None:
                 rows = gather_rows(carried)

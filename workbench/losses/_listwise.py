@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from workbench.losses.arguments import (
+from workbench.losses._arguments import (
     full_precision,
     require_labels,
     require_matrix,

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from workbench.losses.arguments import (
+from workbench.losses._arguments import (
     full_precision,
     require_labels,
     require_matrix,

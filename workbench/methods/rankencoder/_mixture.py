@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from workbench.losses.arguments import full_precision
-from workbench.methods.rankencoder.corpus import Corpus
-from workbench.ranks import corpus_covariance, rank_vectors
+from workbench.losses import full_precision
+from workbench.ranks import Corpus, corpus_covariance, rank_vectors
 
 _ENTRIES = 2**25  # of one block of rank vectors: 128 MiB
 
@@ -40,12 +39,10 @@ class RankMixture:
         batch_size: int = 64,
         device: torch.device | str = "cpu",
     ) -> None:
-        if len(corpus) < 2:
-            raise ValueError(f"the corpus holds {len(corpus)} sentence(s); ranks need at least 2")
         if not 0 <= weight <= 1:
             raise ValueError(f"weight is {weight}; it is the share of the rank similarity, 0 to 1")
         self.embed, self.weight = embed, weight
-        self.corpus = Corpus(embed(list(corpus), batch_size).numpy(), device)
+        self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
         self.root = _square_root(self.corpus) if similarity == "gaussian" else None
 
     def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
@@ -62,7 +59,7 @@ class RankMixture:
         torch.mul(vectors, math.sqrt(1 - self.weight), out=result[:, :width])
         step = self._block
         for start in range(0, len(vectors), step):
-            part = self.rank_part(vectors[start : start + step].to(self.corpus.vectors.device)).cpu()
+            part = self.rank_part(vectors[start : start + step].to(self.corpus.rows.device)).cpu()
             torch.mul(part, math.sqrt(self.weight), out=result[start : start + step, width:])
         return result
 
@@ -77,7 +74,7 @@ class RankMixture:
         """The cosine and the rank similarity of each pair, for any weight."""
         distinct = list(dict.fromkeys([*sentence1, *sentence2]))
         place = {sentence: row for row, sentence in enumerate(distinct)}
-        vectors = self.embed(distinct, batch_size).to(self.corpus.vectors.device)
+        vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
         index = torch.tensor([[place[s] for s in side] for side in (sentence1, sentence2)], dtype=torch.long)
         # Pairs in their order, at most a block of sentences at a time: the pairs of one query share it.
         blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(max(1, self._block // 2), dim=1)]
@@ -103,7 +100,7 @@ class RankMixture:
 
     @property
     def _rank_width(self) -> int:
-        return self.corpus.size if self.root is None else len(self.root)
+        return len(self.corpus) if self.root is None else len(self.root)
 
     @property
     def _block(self) -> int:
@@ -124,6 +121,6 @@ def shared_neighbours(
 
 def _square_root(corpus: Corpus) -> Float[Tensor, "d d"]:
     """The symmetric root of the corpus' covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b."""
-    values, vectors = torch.linalg.eigh(corpus_covariance(corpus.embeddings()).double().cpu())
+    values, vectors = torch.linalg.eigh(corpus_covariance(corpus.rows).double().cpu())
     root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
-    return root.float().to(corpus.vectors.device)
+    return root.float().to(corpus.rows.device)

@@ -15,9 +15,10 @@ from workbench.config import CoSENTConfig, TrainingConfig
 from workbench.data import Pairs, Triples
 from workbench.distributed import gather_rows
 from workbench.encoder import CrossEncoder, Encoder
+from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.cosent.labels import class_numbers, require_order, shares, sides, triple_rows
-from workbench.methods.protocol import Batch, Method
+from workbench.methods.cosent._labels import class_numbers, require_order, shares, sides, triple_rows
+from workbench.methods.protocol import Batch, Method, set_name
 
 _LOG = logging.getLogger("workbench")
 
@@ -51,17 +52,19 @@ class CoSENT(Method):
         self._unpaired: list[Tensor] = []
         self._warned = False
 
-    def load_encoder(self, name: str, **options: Any) -> Encoder:
+    def starting_encoder(self, **reading: Any) -> Encoder:
         kind = CrossEncoder if self.config.model == "interaction" else Encoder
-        return kind.from_pretrained(name, **options)
+        return kind.from_pretrained(self.config.encoder, **reading)
 
     def prepare(self, data: Any) -> None:
-        """Reads pairs (triplet: triples, or pairs that make them). ValueError when they cannot train the objective."""
+        """Reads pairs (triplet: triples, or pairs that make them). DataError when they cannot train the objective."""
         objective = self.config.objective
         if (isinstance(data, Triples) and objective != "triplet") or not isinstance(data, (Pairs, Triples)):
             kind = "triples" if isinstance(data, Triples) else f"of type {type(data).__name__}"
             wanted = "scored pairs or triples" if objective == "triplet" else "scored pairs"
-            raise ValueError(f"{data.name} is {kind}; objective {objective!r} is trained on {wanted} (setting train)")
+            raise DataError(
+                f"{set_name(data)} is {kind}; objective {objective!r} is trained on {wanted} (setting train)"
+            )
         if objective == "triplet":
             rows = triple_rows(data, self.config.threshold)
             self.texts = (rows.anchor, rows.positive, rows.negative)

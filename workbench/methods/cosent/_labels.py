@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.data import Pairs, Triples
+from workbench.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,11 @@ class TripleRows:
 
 
 def require_order(pairs: Pairs) -> None:
-    """Raises ValueError unless gold holds two different labels: equal ones say nothing about similarity."""
+    """Raises DataError unless gold holds two different labels: equal ones say nothing about similarity."""
     if len(np.unique(pairs.gold)) < 2:
-        raise ValueError(
-            f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}; CoSENT orders pairs of different gold, "
-            "and equal labels never pair: give pairs with at least two different labels"
+        raise DataError(
+            f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}; they do not say which pair is closer: "
+            "give pairs with at least two different labels"
         )
 
 
@@ -29,19 +30,19 @@ def shares(pairs: Pairs) -> np.ndarray:
     """Gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2, as published code has it."""
     low, high = pairs.scale
     if low < 0 or high <= 0:
-        raise ValueError(f"{pairs.name}: its scale is {low:g} to {high:g}; this objective needs one from 0 or more")
+        raise DataError(f"{pairs.name}: its scale is {low:g} to {high:g}; this objective needs one from 0 or more")
     return pairs.gold / high
 
 
 def sides(pairs: Pairs, threshold: float | None) -> np.ndarray:
     """1 where gold lies above `threshold`, else 0; None: the middle of the scale (STS 2.5, SICK 3, NLI 1, binary 0.5).
 
-    Raises ValueError when all pairs fall on one side.
+    Raises DataError when all pairs fall on one side.
     """
     cut = sum(pairs.scale) / 2 if threshold is None else threshold
     similar = (pairs.gold > cut).astype(np.float64)
     if similar.min() == similar.max():
-        raise ValueError(
+        raise DataError(
             f"{pairs.name}: no gold lies {'above' if similar[0] == 0 else 'at or below'} the threshold {cut:g}; "
             f"gold runs from {pairs.gold.min():g} to {pairs.gold.max():g}: set threshold between the two"
         )
@@ -55,20 +56,20 @@ def class_numbers(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
     """
     whole = {"nearest": np.floor(pairs.gold + 0.5), "floor": np.floor(pairs.gold)}.get(graded, pairs.gold)
     if not (whole == np.floor(whole)).all():
-        raise ValueError(
+        raise DataError(
             f"{pairs.name}: gold holds grades such as {pairs.gold[whole != np.floor(whole)][0]:g}, and softmax needs "
             "classes; set softmax_labels to nearest or floor to make whole numbers of them, or take another objective"
         )
     labels, numbers = np.unique(whole, return_inverse=True)
     if len(labels) < 2:
-        raise ValueError(f"{pairs.name}: all labels fall into class {labels[0]:g}; softmax needs two or more classes")
+        raise DataError(f"{pairs.name}: all labels fall into class {labels[0]:g}; softmax needs two or more classes")
     return numbers.reshape(-1), len(labels)
 
 
 def triple_rows(data: Pairs | Triples, threshold: float | None) -> TripleRows:
     """Triples as they are; of scored pairs, each first sentence with each similar and each dissimilar second one.
 
-    Raises ValueError when no first sentence of the pairs has both.
+    Raises DataError when no first sentence of the pairs has both.
     """
     if isinstance(data, Triples):
         return TripleRows(data.anchor, data.positive, data.hard_negative)
@@ -78,7 +79,7 @@ def triple_rows(data: Pairs | Triples, threshold: float | None) -> TripleRows:
         partners.setdefault(first, ([], []))[0 if side else 1].append(second)
     found = [(first, near, far) for first, (nears, fars) in partners.items() for near in nears for far in fars]
     if not found:
-        raise ValueError(
+        raise DataError(
             f"{data.name}: no first sentence stands in a similar and in a dissimilar pair, so there are no triples; "
             "give a set of triples such as nli-simcse, or another objective"
         )
