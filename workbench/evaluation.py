@@ -107,8 +107,6 @@ def _check(suites: Mapping[str, Pairs], how: str) -> None:
     for name, pairs in suites.items():
         if not isinstance(pairs, Pairs):
             raise DataError(f"suites: {name!r} is a {type(pairs).__name__}; give scored pairs, as load_pairs does")
-        if not np.isfinite(pairs.gold).all():
-            raise DataError(f"{name}: its gold holds nan or infinity; leave those pairs out")
     if AVERAGE in suites and set(SEVEN_STS) <= set(suites):
         raise DataError(f"a suite is called {AVERAGE}, as the average of the seven STS sets is; rename its file")
 
