@@ -180,11 +180,13 @@ def test_a_weight_that_never_bites_leaves_simcse_bit_by_bit(spread: Path, senten
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_encode_is_the_mixture_and_embed_the_cosine_in_either_mode(spread: Path, sentences: Sentences, training: bool):
+def test_encode_is_the_mixture_and_encode_plain_the_cosine_in_either_mode(
+    spread: Path, sentences: Sentences, training: bool
+):
     method = prepared(spread, sentences, inference_weight=0.3).train(training)
     some = sentences.sentences[:9]
     plain = method.encoder.encode(some)
-    assert torch.equal(method.embed(some), plain)
+    assert torch.equal(method.encode_plain(some), plain)
     found = method.encode(some)
     assert found.shape == (9, method.encoder.width + 40)
     torch.testing.assert_close(found.norm(dim=1), torch.ones(9))
@@ -213,11 +215,11 @@ def test_the_corpus_is_embedded_again_only_after_a_step_or_a_load(spread: Path, 
 
 def test_without_a_corpus_there_is_nothing_to_rank_against(spread: Path):
     method = RankEncoder(config_of(spread))
-    with pytest.raises(RunError, match=r"before `prepare` or `restore`; `embed` gives"):
+    with pytest.raises(RunError, match=r"before `prepare` or `restore`; see `encode_plain`"):
         method.encode(["the cat"])
     with pytest.raises(RunError, match="nothing to rank against"):
         method.score(["the cat"], ["a dog"])
-    assert method.embed(["the cat"]).shape == (1, 16)
+    assert method.encode_plain(["the cat"]).shape == (1, 16)
     assert RankEncoder(config_of(spread, inference_weight=0.0)).encode(["the cat"]).shape == (1, 16)
 
 
@@ -334,7 +336,7 @@ def test_a_prompted_e2_reads_sentences_ended_as_its_base_does(spread: Path, sent
     template = 'the "{sentence}" sees [MASK].'
     method = prepared(spread, sentences, base=str(folder), base_template=template, pooling="mask", template=template)
     sentence = sentences.sentences[0]
-    torch.testing.assert_close(method.embed([sentence]), method.embed([f"{sentence}."]))
+    torch.testing.assert_close(method.encode_plain([sentence]), method.encode_plain([f"{sentence}."]))
     ids = [prepared_ids(method, row) for row in range(2)]
     assert ids == [method.encoder.tokenize([f"{s}."])["input_ids"][0].tolist() for s in sentences.sentences[:2]]
 

@@ -135,7 +135,7 @@ def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     """
     if method.pairwise:
         return {"dev_spearman": spearman(dev.gold, _predicted(method, dev))}
-    first, second = unit_rows(method.embed, dev.sentence1, dev.sentence2)
+    first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
     low, high = dev.scale
     close = dev.gold > low + 0.8 * (high - low)
     return {

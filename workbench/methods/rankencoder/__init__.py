@@ -134,7 +134,7 @@ class RankEncoder(Method):
         self._observed, self._steps = {}, 0
         return found
 
-    def embed(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+    def encode_plain(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         """E2's unit rows. Of these dev is measured in training, as in the released trainers: embedding the corpus at
         every measurement would cost more than dev itself.
         """
@@ -147,7 +147,7 @@ class RankEncoder(Method):
         little: see RankMixture. Raises RunError while there is no corpus, before `prepare` or `restore`.
         """
         if self.config.inference_weight == 0:
-            return self.embed(sentences, batch_size)
+            return self.encode_plain(sentences, batch_size)
         return self.mixture(batch_size).encode(sentences, batch_size)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
@@ -159,12 +159,10 @@ class RankEncoder(Method):
     def mixture(self, batch_size: int = 64) -> RankMixture:
         """Eq. 7 under the present weights. The corpus is embedded once, and again after a training step or a load."""
         if not self.corpus:
-            raise RunError(
-                "RankEncoder has nothing to rank against before `prepare` or `restore`; `embed` gives E2's own vectors"
-            )
+            raise RunError("RankEncoder has nothing to rank against before `prepare` or `restore`; see `encode_plain`")
         if self._mixture is None:
             self._mixture = RankMixture(
-                self.embed,
+                self.encode_plain,
                 self.corpus,
                 weight=self.config.inference_weight,
                 similarity=self.config.similarity,
