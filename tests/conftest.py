@@ -1,7 +1,7 @@
 """Shapes are checked, sockets are closed, warnings are errors; real data is used where it is there."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 # Two threads on a core that something else keeps busy are many times slower than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -10,9 +10,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a test never waits for a network
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from workbench.data import Pairs, Sentences, Triples
 
 # Before the first import of the package: every annotated tensor is checked at every call of the tests. Settings, data,
 # runs and evaluation are left out: they check what users give, and their own refusals are what the tests look at.
@@ -113,3 +117,74 @@ def tiny_sentences() -> list[str]:
     while len(found) < 60:
         found[" ".join(draw.choices(WORDS, k=draw.randint(3, 7)))] = None
     return list(found)
+
+
+@pytest.fixture(scope="session")
+def sentences(tiny_sentences: list[str]) -> "Sentences":
+    """The same as a training set."""
+    from workbench.data import Sentences
+
+    return Sentences("tiny", tiny_sentences, "made here", "0")
+
+
+@pytest.fixture(scope="session")
+def graded(tiny_sentences: list[str]) -> "Pairs":
+    """24 pairs of them, scored from 0 to 5; of four first sentences, each with similar and dissimilar partners."""
+    import numpy as np
+
+    from workbench.data import Pairs
+
+    gold = np.array([0.0, 1.2, 2.5, 2.6, 5.0, 4.8, 3.0, 0.4] * 3)
+    first, ids = tiny_sentences[:4] * 6, [str(row) for row in range(24)]
+    return Pairs("graded", first, tiny_sentences[4:28], gold, None, ids, (0.0, 5.0), "made here", "0")
+
+
+@pytest.fixture(scope="session")
+def triples(tiny_sentences: list[str]) -> "Triples":
+    """Twelve triples of them."""
+    from workbench.data import Triples
+
+    return Triples("triples", tiny_sentences[:12], tiny_sentences[12:24], tiny_sentences[24:36], "made here", "0")
+
+
+@pytest.fixture(scope="session")
+def spread_encoder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny encoder with weights so large that its sentences differ clearly; its name says how it is pooled.
+
+    No two cosines of one list are within 1e-6, so that rounding reorders nothing.
+    """
+    from tiny_checkpoints import enlarged
+
+    return enlarged(tiny_encoder, tmp_path_factory.mktemp("spread") / "simcse-spread", 20.0)
+
+
+@pytest.fixture(scope="session")
+def wide_teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A teacher of another kind, twice as wide, with a vocabulary of its own."""
+    from tiny_checkpoints import tiny_model, tiny_tokenizer
+
+    folder = tmp_path_factory.mktemp("teacher") / "diffcse-roberta"
+    tiny_model("roberta").save_pretrained(folder)
+    tiny_tokenizer("roberta", words=["cat", "dog", "park", "red", "the", "a", "sees", "not"]).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
+    """(script, jobs) -> what the script, started twice by torchrun, saved: it gets the files of jobs and of results."""
+    import subprocess
+    import sys
+
+    import torch
+
+    def run(script: str, jobs: Any) -> Any:
+        files = [tmp_path / name for name in ("script.py", "jobs.pt", "results.pt")]
+        files[0].write_text(script)
+        torch.save(jobs, files[1])
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run([*launcher, *files], capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return torch.load(files[2], weights_only=False)
+
+    return run

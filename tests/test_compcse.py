@@ -12,7 +12,6 @@ from torch.testing import assert_close
 import workbench.methods.compcse as module
 from workbench.config import CompCSEConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences, dataset_names
-from workbench.encoder import Encoder
 from workbench.errors import DataError, SettingError
 from workbench.methods import METHODS
 from workbench.methods.compcse import CompCSE, split_words, subsample
@@ -28,25 +27,11 @@ CLAUSES = [
 ]
 
 
-@pytest.fixture(scope="session")
-def wide_encoder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny encoder with weights ten times as large, so that its embeddings of two texts differ clearly."""
-    encoder = Encoder.from_pretrained(tiny_encoder, device="cpu")
-    enlarge(encoder)
-    encoder.save(tmp_path_factory.mktemp("wide") / "encoder")
-    return tmp_path_factory.getbasetemp() / "wide0" / "encoder"
-
-
 def enlarge(part: nn.Module) -> None:
     with torch.no_grad():
         for parameter in part.parameters():
             if parameter.ndim == 2:
                 parameter.mul_(10)
-
-
-@pytest.fixture
-def data(tiny_sentences: list[str]) -> Sentences:
-    return named(tiny_sentences)
 
 
 def named(sentences: list[str]) -> Sentences:
@@ -113,15 +98,15 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("overrides", SETTINGS, ids=str)
-def test_the_loss_is_the_equation_and_reaches_every_weight(wide_encoder: Path, data: Sentences, overrides: dict):
-    method = method_of(wide_encoder, temperature=0.3, **overrides).train()
+def test_the_loss_is_the_equation_and_reaches_every_weight(spread_encoder: Path, sentences: Sentences, overrides: dict):
+    method = method_of(spread_encoder, temperature=0.3, **overrides).train()
     for part in (method.head, method.projection):
         if part is not None:
             enlarge(part)
-    method.prepare(data)
+    method.prepare(sentences)
     terms = method(method.collate([3, 0, 7, 12]))
     assert set(terms) == {"info_nce"}
-    expected = loss_by_hand(method, [data.sentences[row] for row in (3, 0, 7, 12)])
+    expected = loss_by_hand(method, [sentences.sentences[row] for row in (3, 0, 7, 12)])
     assert terms["info_nce"].item() == pytest.approx(expected, rel=2e-5)
     terms["info_nce"].backward()
     for name, parameter in method.named_parameters():
@@ -130,12 +115,12 @@ def test_the_loss_is_the_equation_and_reaches_every_weight(wide_encoder: Path, d
             assert torch.isfinite(parameter.grad).all(), name
 
 
-def test_sum_and_average_differ_only_under_a_layer_that_follows(wide_encoder: Path, data: Sentences):
+def test_sum_and_average_differ_only_under_a_layer_that_follows(spread_encoder: Path, sentences: Sentences):
     def loss(**overrides: object) -> float:
-        method = method_of(wide_encoder, **overrides)
+        method = method_of(spread_encoder, **overrides)
         if method.head is not None:
             enlarge(method.head)
-        method.prepare(data)
+        method.prepare(sentences)
         return method(method.collate(range(8)))["info_nce"].item()
 
     for position in ("before", "none"):
@@ -143,21 +128,21 @@ def test_sum_and_average_differ_only_under_a_layer_that_follows(wide_encoder: Pa
     assert abs(loss(aggregation="sum", mlp="after") - loss(aggregation="avg", mlp="after")) > 1e-4
 
 
-def test_without_composition_it_is_simcse(wide_encoder: Path, data: Sentences):
-    ours = method_of(wide_encoder, seed=3, compose="none", dropout=0.2).train()
-    simcse = SimCSE(SimCSEConfig.from_parameters("demo", 3, {**SMALL, "encoder": str(wide_encoder), "dropout": 0.2}))
+def test_without_composition_it_is_simcse(spread_encoder: Path, sentences: Sentences):
+    ours = method_of(spread_encoder, seed=3, compose="none", dropout=0.2).train()
+    simcse = SimCSE(SimCSEConfig.from_parameters("demo", 3, {**SMALL, "encoder": str(spread_encoder), "dropout": 0.2}))
     simcse.train()
     losses = []
     for method in (ours, simcse):
-        method.prepare(data)
+        method.prepare(sentences)
         torch.manual_seed(5)
         losses.append(method(method.collate(range(8)))["info_nce"])
     assert_close(*losses)
 
 
-def test_the_loss_reads_the_first_coordinates_alone(wide_encoder: Path, data: Sentences):
-    method = method_of(wide_encoder, subvector=6)
-    method.prepare(data)
+def test_the_loss_reads_the_first_coordinates_alone(spread_encoder: Path, sentences: Sentences):
+    method = method_of(spread_encoder, subvector=6)
+    method.prepare(sentences)
     anchor, positive = method.views(method.collate(range(8)))
     assert anchor.shape == positive.shape == (8, 6)
     method(method.collate(range(8)))["info_nce"].backward()
@@ -170,17 +155,17 @@ def test_the_loss_reads_the_first_coordinates_alone(wide_encoder: Path, data: Se
     assert method.encode(["a cat"]).shape == (1, 16)
 
 
-def test_all_coordinates_and_no_subvector_are_the_same(wide_encoder: Path, data: Sentences):
+def test_all_coordinates_and_no_subvector_are_the_same(spread_encoder: Path, sentences: Sentences):
     losses = []
     for subvector in (16, None):
-        method = method_of(wide_encoder, subvector=subvector)
-        method.prepare(data)
+        method = method_of(spread_encoder, subvector=subvector)
+        method.prepare(sentences)
         losses.append(method(method.collate(range(8)))["info_nce"])
     assert_close(*losses)
 
 
-def test_every_text_gets_its_own_dropout_in_one_pass(wide_encoder: Path, monkeypatch: pytest.MonkeyPatch):
-    method = method_of(wide_encoder, dropout=0.3).train()
+def test_every_text_gets_its_own_dropout_in_one_pass(spread_encoder: Path, monkeypatch: pytest.MonkeyPatch):
+    method = method_of(spread_encoder, dropout=0.3).train()
     method.prepare(named(["cat", "dog"]))
     seen: list[Tensor] = []
     original = method.encoder.forward
@@ -192,23 +177,13 @@ def test_every_text_gets_its_own_dropout_in_one_pass(wide_encoder: Path, monkeyp
     assert not torch.allclose(seen[0][2], seen[0][4])
 
 
-def test_rows_of_all_processes_are_negatives(wide_encoder: Path, data: Sentences, monkeypatch: pytest.MonkeyPatch):
-    method = method_of(wide_encoder)
-    method.prepare(data)
-    alone = method(method.collate([0, 1]))["info_nce"]
-    monkeypatch.setattr(module, "gather_rows", lambda rows: torch.cat([rows, rows]))
-    together = method(method.collate([0, 1]))["info_nce"]
-    # Each candidate stands there twice, so that every softmax is over twice the weight.
-    assert_close(together, alone + math.log(2.0))
-
-
 def token_rows(method: CompCSE) -> list[list[int]]:
     batch = method.rows.batch(range(len(method.rows)))
     return [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
 
 
-def test_halves_of_tokens_are_the_tokens_of_the_sentence(wide_encoder: Path):
-    method = method_of(wide_encoder, partition="tokens")
+def test_halves_of_tokens_are_the_tokens_of_the_sentence(spread_encoder: Path):
+    method = method_of(spread_encoder, partition="tokens")
     # "xyz" is three word pieces: only a cut between tokens can go through it.
     method.prepare(named(["cat xyz", "dog", "the red bird sees"]))
     ids = token_rows(method)
@@ -222,15 +197,15 @@ def test_halves_of_tokens_are_the_tokens_of_the_sentence(wide_encoder: Path):
 
 
 @pytest.mark.parametrize("partition", ["words", "tokens"])
-def test_a_long_sentence_is_cut_at_the_limit_after_it_was_halved(wide_encoder: Path, partition: str):
-    method = method_of(wide_encoder, max_tokens=7, partition=partition)
+def test_a_long_sentence_is_cut_at_the_limit_after_it_was_halved(spread_encoder: Path, partition: str):
+    method = method_of(spread_encoder, max_tokens=7, partition=partition)
     method.prepare(named([" ".join(["cat", "dog", "bird", "park", "red", "old", "sees", "likes"]), "dog"]))
     assert [len(row) for row in token_rows(method)[:3]] == [7, 6, 6]
 
 
 @pytest.mark.parametrize("partition", ["words", "tokens"])
-def test_one_word_and_empty_sentences_are_trained_on(wide_encoder: Path, partition: str):
-    method = method_of(wide_encoder, partition=partition)
+def test_one_word_and_empty_sentences_are_trained_on(spread_encoder: Path, partition: str):
+    method = method_of(spread_encoder, partition=partition)
     method.prepare(named(["cat", " ", "the dog sees a bird", "dog", ""]))
     assert method.counts["shorter than parts"] == 4
     loss = method(method.collate(range(5)))["info_nce"]
@@ -239,8 +214,8 @@ def test_one_word_and_empty_sentences_are_trained_on(wide_encoder: Path, partiti
 
 @pytest.mark.parametrize("how", ["adjacent", "overlapping", "subsuming"])
 @pytest.mark.parametrize("keep", [True, False])
-def test_subsamples_are_further_rows_of_the_training_set(wide_encoder: Path, how: str, keep: bool):
-    method = method_of(wide_encoder, subsampling=how, keep_sentences=keep)
+def test_subsamples_are_further_rows_of_the_training_set(spread_encoder: Path, how: str, keep: bool):
+    method = method_of(spread_encoder, subsampling=how, keep_sentences=keep)
     data = named(CLAUSES)
     method.prepare(data)
     expected = subsample(CLAUSES, how)
@@ -252,11 +227,11 @@ def test_subsamples_are_further_rows_of_the_training_set(wide_encoder: Path, how
     assert batch["tokens"]["input_ids"].shape[0] == 3 * method.examples(data)
 
 
-def test_spans_of_the_user_are_trained_on(wide_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_spans_of_the_user_are_trained_on(spread_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "spans.tsv"
     path.write_text("row\tleft\tright\n0\tthe cat\ta bird,\n2\ta small\tbird\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    method = method_of(wide_encoder, subsampling="spans", spans="spans.tsv")
+    method = method_of(spread_encoder, subsampling="spans", spans="spans.tsv")
     monkeypatch.undo()  # the notebook of a headless run is executed elsewhere
     method.prepare(named(CLAUSES))
     assert method.examples(named(CLAUSES)) == 5
@@ -266,27 +241,15 @@ def test_spans_of_the_user_are_trained_on(wide_encoder: Path, tmp_path: Path, mo
         method.prepare(named(CLAUSES))
 
 
-def test_training_passes_every_subsample_once_and_keeps_the_best(wide_encoder: Path, tiny_sentences: list[str]):
+def test_training_passes_every_subsample_once_and_keeps_the_best(spread_encoder: Path, tiny_sentences: list[str]):
     sentences = [f"{first}, and {second} today" for first, second in zip(tiny_sentences, CLAUSES * 20, strict=True)]
     gold = torch.linspace(0, 5, 30).numpy().astype(float)
     ids = [str(i) for i in range(30)]
     dev = Pairs("dev", tiny_sentences[:30], tiny_sentences[30:], gold, None, ids, (0.0, 5.0), "made here", "0")
-    method = method_of(wide_encoder, subsampling="overlapping", max_steps=None, eval_steps=50)
+    method = method_of(spread_encoder, subsampling="overlapping", max_steps=None, eval_steps=50)
     history = fit(method, named(sentences), dev=dev)
     assert history["step"].max() == -(-method.examples(named(sentences)) // 8) > 60 / 8
     assert torch.isfinite(torch.tensor(history["loss"].dropna().to_numpy())).all()
-
-
-def test_saved_weights_give_the_same_embeddings(wide_encoder: Path, data: Sentences, tmp_path: Path):
-    method = method_of(wide_encoder)
-    with torch.no_grad():
-        for parameter in method.encoder.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    method.save(tmp_path / "encoder")
-    again = method_of(wide_encoder)
-    again.restore(tmp_path / "encoder")
-    assert_close(again.encode(data.sentences), method.encode(data.sentences), rtol=0, atol=1e-6)
-    assert_close(again.encode(data.sentences).norm(dim=1), torch.ones(len(data)))
 
 
 def test_the_published_settings_are_those_of_the_paper():
@@ -330,19 +293,19 @@ def test_settings_that_do_not_fit_together_are_refused(overrides: dict, cause: s
         CompCSEConfig.from_parameters("demo", 0, overrides)
 
 
-def test_more_coordinates_than_there_are_are_refused(wide_encoder: Path):
+def test_more_coordinates_than_there_are_are_refused(spread_encoder: Path):
     with pytest.raises(SettingError, match=r"subvector: got 17, but vectors of .* have 16 coordinates; give 1 to 16"):
-        method_of(wide_encoder, subvector=17)
+        method_of(spread_encoder, subvector=17)
 
 
-def test_sentences_without_clauses_cannot_be_subsampled(wide_encoder: Path):
-    method = method_of(wide_encoder, subsampling="subsuming")
+def test_sentences_without_clauses_cannot_be_subsampled(spread_encoder: Path):
+    method = method_of(spread_encoder, subsampling="subsuming")
     with pytest.raises(ValueError, match="no sentence has two clauses to subsample"):
         method.prepare(named(["the cat", "a dog"]))
 
 
-def test_one_text_alone_is_refused(wide_encoder: Path):
-    method = method_of(wide_encoder, subsampling="adjacent", keep_sentences=False)
+def test_one_text_alone_is_refused(spread_encoder: Path):
+    method = method_of(spread_encoder, subsampling="adjacent", keep_sentences=False)
     with pytest.raises(DataError, match=r"'subsampled': 1.* at least 2 texts"):
         method.prepare(named([CLAUSES[0], CLAUSES[2]]))
 

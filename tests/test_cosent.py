@@ -2,9 +2,6 @@
 
 import logging
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,11 +41,6 @@ def pairs(sentences: list[str], gold: list[float], scale: tuple[float, float], a
     second = sentences[anchors : anchors + len(gold)]
     ids = [str(row) for row in range(len(gold))]
     return Pairs("tiny", first, second, np.asarray(gold, float), None, ids, scale, "made here", "0")
-
-
-@pytest.fixture
-def graded(tiny_sentences: list[str]) -> Pairs:
-    return pairs(tiny_sentences, GOLD["sts"] * 3, SCALES["sts"])
 
 
 def method_of(encoder: Path, seed: int = 0, **overrides: object) -> CoSENT:
@@ -332,18 +324,6 @@ def test_real_labels_of_every_kind_can_be_used(real_data: Path, tiny_encoder: Pa
     assert method.examples(triples) == 8603
 
 
-def test_a_saved_representation_gives_equal_embeddings(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
-    for pooling in ("mean", "first_last"):
-        method = method_of(tiny_encoder, pooling=pooling)
-        fit(method, graded)
-        method.save(tmp_path / pooling)
-        again = method_of(tiny_encoder, pooling=pooling)
-        again.restore(tmp_path / pooling)
-        vectors = method.encode(graded.sentence2)
-        torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(vectors)), rtol=0, atol=1e-6)
-        assert torch.equal(again.encode(graded.sentence2), vectors)
-
-
 def test_weight_decay_leaves_biases_and_layer_norms_alone(tiny_encoder: Path):
     method = method_of(tiny_encoder, model="interaction")
     decayed = Trainer.get_decay_parameter_names(None, method)  # pyright: ignore[reportArgumentType]
@@ -378,51 +358,3 @@ def test_an_objective_of_the_other_model_is_refused():
         CoSENTConfig.from_parameters("demo", 0, {"model": "interaction", "objective": "mse"})
     with pytest.raises(SettingError, match="'cross_entropy' does not belong to model 'representation'"):
         CoSENTConfig.from_parameters("demo", 0, {"objective": "cross_entropy"})
-
-
-GRADIENTS = """
-import sys, torch, torch.distributed as dist
-from workbench.distributed import end_process
-from workbench.config import CoSENTConfig
-from workbench.methods.cosent import CoSENT
-folder = sys.argv[1]
-jobs, data = torch.load(folder + "/jobs.pt", weights_only=False)
-dist.init_process_group("gloo")
-rank, found = dist.get_rank(), []
-for settings in jobs:
-    method = CoSENT(CoSENTConfig.from_parameters("demo", 0, settings)).double().train()
-    method.prepare(data)
-    model = torch.nn.parallel.DistributedDataParallel(method)
-    sum(model(method.collate(range(4 * rank, 4 * rank + 4))).values()).backward()
-    found.append({name: weight.grad for name, weight in method.named_parameters()})
-if rank == 0:
-    torch.save(found, folder + "/found.pt")
-dist.destroy_process_group()
-end_process()
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
-    start = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8}
-    kinds = [{"objective": o} for o in ("cosent", "softmax", "triplet")] + [{"model": "interaction", "scale": 1.0}]
-    jobs = [start | kind for kind in kinds]
-    torch.save((jobs, graded), tmp_path / "jobs.pt")
-    (tmp_path / "gradients.py").write_text(GRADIENTS)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*launcher, str(tmp_path / "gradients.py"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    for settings, together in zip(jobs, torch.load(tmp_path / "found.pt", weights_only=True), strict=True):
-        method = CoSENT(CoSENTConfig.from_parameters("demo", 0, settings)).double().train()
-        method.prepare(graded)
-        torch.stack(list(method(method.collate(range(8))).values())).sum().backward()
-        for name, weight in method.named_parameters():
-            assert weight.grad is not None
-            # float64: only the order of sums differs.
-            torch.testing.assert_close(together[name], weight.grad, rtol=1e-8, atol=1e-10, msg=f"{settings} {name}")

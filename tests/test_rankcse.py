@@ -1,21 +1,18 @@
 """RankCSE: every term from its equation, every ablation by its setting, teachers of any width, clear refusals."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from tiny_checkpoints import enlarged
 from torch import Tensor
 
 from workbench.config import CONFIGS, RankCSEConfig
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder
-from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.errors import EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.losses import (
     cosent_lists,
@@ -35,33 +32,8 @@ ROWS = [3, 1, 4, 15, 9, 26]
 
 
 @pytest.fixture
-def sentences(tiny_sentences: list[str]) -> Sentences:
-    return Sentences("tiny", tiny_sentences, "made here", "0")
-
-
-@pytest.fixture
-def spread(tiny_encoder: Path, tmp_path: Path) -> Path:
-    """The tiny encoder with weights so large that its sentences differ clearly; its name says how it is pooled."""
-    return enlarged(tiny_encoder, tmp_path / "simcse-spread", 10.0)
-
-
-@pytest.fixture
-def wide_teacher(tmp_path: Path) -> Path:
-    """A teacher of another kind, twice as wide, with a vocabulary of its own."""
-    from tiny_checkpoints import tiny_model, tiny_tokenizer
-
-    folder = tmp_path / "diffcse-roberta"
-    tiny_model("roberta").save_pretrained(folder)
-    tiny_tokenizer("roberta", words=["cat", "dog", "park", "red", "the", "a", "sees", "not"]).save_pretrained(folder)
-    return folder
-
-
-def enlarged(source: Path, target: Path, factor: float) -> Path:
-    shutil.copytree(source, target)
-    weights = load_file(target / "model.safetensors")
-    larger = {name: value * factor if "LayerNorm" not in name else value for name, value in weights.items()}
-    save_file(larger, target / "model.safetensors", metadata={"format": "pt"})
-    return target
+def spread(spread_encoder: Path) -> Path:
+    return spread_encoder
 
 
 def config_of(spread: Path, **overrides: object) -> RankCSEConfig:
@@ -278,22 +250,15 @@ def test_a_missing_teacher_stops_training_before_it_starts(spread: Path, sentenc
 
 
 @pytest.mark.parametrize("name", ["simcse", "rankcse", "compcse"])
-def test_what_is_not_plain_sentences_is_refused_in_words(name: str, spread: Path, sentences: Sentences, tmp_path: Path):
-    kind = METHODS[name]
-    pairs = Pairs("scored", ["a cat"], ["a dog"], np.ones(1), None, ["0"], (0.0, 5.0), "made here", "0")
-    with pytest.raises(DataError, match=rf"scored: {kind.__name__} trains on plain sentences, not on pairs"):
-        kind(kind.config_class.from_parameters("demo", 0, {"encoder": str(spread)})).prepare(pairs)
+def test_an_encoder_with_a_template_trains_no_method_of_plain_sentences(
+    name: str, spread: Path, sentences: Sentences, tmp_path: Path
+):
     # Without its template around it no sentence has a [MASK] to read: the vectors would be nan.
     template = 'This sentence of "{sentence}" means [MASK].'
     Encoder.from_pretrained(spread, pooling="mask", template=template, device="cpu").save(tmp_path / "prompted")
-    prompted = {"encoder": str(tmp_path / "prompted"), "pooling": "mask"}
+    kind, prompted = METHODS[name], {"encoder": str(tmp_path / "prompted"), "pooling": "mask"}
     with pytest.raises(EncoderError, match=rf"{kind.__name__} trains on plain sentences, not on a template"):
         kind(kind.config_class.from_parameters("demo", 0, prompted)).prepare(sentences)
-
-
-def test_one_sentence_has_no_list(spread: Path):
-    with pytest.raises(ValueError, match="at least 2"):
-        RankCSE(config_of(spread)).prepare(Sentences("one", ["a cat"], "made here", "0"))
 
 
 def test_equal_sentences_are_harmless(spread: Path):
@@ -359,34 +324,16 @@ def test_a_folder_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.Mon
     assert (there.digest(), there.cache) == (here.digest(), here.cache)
 
 
-def test_a_run_goes_end_to_end_and_its_encoder_teaches_the_next(
-    spread: Path, sentences: Sentences, tiny_sentences: list[str], tmp_path: Path
-):
-    gold = np.linspace(0, 5, 12)
-    dev = Pairs(
-        "dev",
-        tiny_sentences[:12],
-        tiny_sentences[12:24],
-        gold,
-        None,
-        [str(i) for i in range(12)],
-        (0.0, 5.0),
-        "here",
-        "0",
-    )
-    first = Run.create(config_of(spread, dropout=0.1), tmp_path / "runs")
-    method = RankCSE(first.config)
-    history = fit(method, sentences, dev, run=first)
+def test_a_finished_run_teaches_the_next(spread: Path, sentences: Sentences, graded: Pairs, tmp_path: Path):
+    run = Run.create(config_of(spread, dropout=0.1), tmp_path / "runs")
+    method = RankCSE(run.config)
+    history = fit(method, sentences, graded, run=run)
     assert {"info_nce", "consistency", "listnet", "dev_spearman"} <= set(history.columns)
-    vectors = method.encode(tiny_sentences)
-    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(vectors)))
-    evaluate(method.encode, {"dev": dev}, run=first)
-    restored = RankCSE(first.config)
-    restored.restore(first.path / "encoder")
-    torch.testing.assert_close(restored.encode(tiny_sentences), vectors, rtol=0, atol=1e-6)
-    pupil = prepared(spread, sentences, teachers=[str(first.path)])
+    evaluate(method.encode, {"dev": graded}, run=run)
+    pupil = prepared(spread, sentences, teachers=[str(run.path)])
     rows = pupil.collate(ROWS)["teachers"][0].float()
-    torch.testing.assert_close(rows, vectors[ROWS], rtol=2**-11, atol=2**-24)
+    expected = method.encode([sentences.sentences[row] for row in ROWS])
+    torch.testing.assert_close(rows, expected, rtol=2**-11, atol=2**-24)
 
 
 def test_a_run_does_not_go_on_with_another_teacher(spread: Path, sentences: Sentences, tmp_path: Path):
@@ -399,52 +346,3 @@ def test_a_run_does_not_go_on_with_another_teacher(spread: Path, sentences: Sent
     enlarged(spread, teacher, 1.2)
     with pytest.raises(RunError, match=r"teacher .*simcse-teacher.* is not what .* began with"):
         fit(RankCSE(config), sentences, run=run)
-
-
-SHARED = """
-import sys, torch, torch.distributed as dist
-from workbench.distributed import end_process
-from workbench.config import RankCSEConfig
-from workbench.data import Sentences
-from workbench.methods.rankcse import RankCSE
-import json
-job = json.loads(open(sys.argv[1]).read())
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-method = RankCSE(RankCSEConfig.from_parameters("demo", 0, job["overrides"])).double()
-method.prepare(Sentences("tiny", job["sentences"], "made here", "0"))
-parallel = torch.nn.parallel.DistributedDataParallel(method.train())
-terms = parallel(method.collate(job["rows"][rank * 3 : rank * 3 + 3]))
-torch.stack(list(terms.values())).sum().backward()
-if rank == 0:
-    torch.save({name: p.grad for name, p in method.named_parameters()}, sys.argv[2])
-dist.destroy_process_group()
-end_process()
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_gradient_of_one(spread: Path, wide_teacher: Path, sentences: Sentences, tmp_path: Path):
-    import json
-
-    # Other processes choose their own precision, and teachers read in bf16 are others than those read in fp32.
-    teachers = {"teachers": [str(spread), str(wide_teacher)], "precision": "fp32"}
-    overrides = config_of(spread, **teachers, lists_after_mlp=False).model_dump(mode="json")
-    overrides = {name: value for name, value in overrides.items() if name not in ("profile", "seed")}
-    method = prepared(spread, sentences, **overrides).double()
-    torch.stack(list(terms_of(method).values())).sum().backward()
-    job, script, found = tmp_path / "job.json", tmp_path / "shared.py", tmp_path / "gradients.pt"
-    job.write_text(json.dumps({"overrides": overrides, "sentences": sentences.sentences, "rows": ROWS}))
-    script.write_text(SHARED)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*launcher, str(script), str(job), str(found)], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    shared = torch.load(found, weights_only=True)
-    largest = max(parameter.grad.abs().max().item() for parameter in method.parameters())
-    assert largest > 0
-    for name, parameter in method.named_parameters():
-        # float64: only the order of sums differs.
-        torch.testing.assert_close(shared[name], parameter.grad, rtol=1e-9, atol=1e-12 * largest, msg=name)

@@ -1,8 +1,10 @@
 """Tiny checkpoints of the BERT and RoBERTa kinds with random weights, written as a user would find them."""
 
+import shutil
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     BertConfig,
@@ -78,3 +80,12 @@ def tiny_sentences(count: int, *, seed: int = 0, longest: int = 12) -> list[str]
         return int(torch.randint(bound, (1,), generator=generator))
 
     return [" ".join(WORDS[draw(len(WORDS))] for _ in range(1 + draw(longest))) for _ in range(count)]
+
+
+def enlarged(source: Path, target: Path, factor: float) -> Path:
+    """A copy of a checkpoint whose weights, but for the LayerNorms', are `factor` times as large."""
+    shutil.copytree(source, target)
+    weights = load_file(target / "model.safetensors")
+    larger = {name: value * factor if "LayerNorm" not in name else value for name, value in weights.items()}
+    save_file(larger, target / "model.safetensors", metadata={"format": "pt"})
+    return target

@@ -1,0 +1,262 @@
+"""What every method keeps, whatever it trains: one suite over METHODS, which takes a new one in without a change."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from workbench.config import CONFIGS
+from workbench.data import Pairs, Sentences, Triples, load_training
+from workbench.errors import EncoderError
+from workbench.methods import METHODS
+from workbench.methods.protocol import Method
+from workbench.runs import Run
+from workbench.train import fit
+
+ROWS = list(range(8))
+# The forms of a method that differ in what is read, in the terms or in the layers; a method not named here has one.
+FORMS: dict[str, list[dict[str, Any]]] = {
+    "cosent": [{}, {"model": "interaction"}, {"objective": "softmax"}, {"objective": "triplet"}],
+    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"lists_after_mlp": False}],
+    "rankencoder": [{}, {"similarity": "gaussian"}],
+}
+CASES = [(name, form) for name in METHODS for form in FORMS.get(name, [{}])]
+# Training as such is asked of each method once, and of CoSENT's other model.
+TRAINED = [(name, form) for name, form in CASES if form in ({}, {"model": "interaction"})]
+
+
+def named(cases: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    return {"argvalues": cases, "ids": ["-".join([name, *map(str, form.values())]) for name, form in cases]}
+
+
+class Bench:
+    """Builds methods on a tiny encoder and knows the tiny set that each trains on."""
+
+    def __init__(self, encoder: Path, sets: list[Any], other_teacher: Path, folder: Path) -> None:
+        self.encoder, self.sets, self.folder = encoder, {type(data): data for data in sets}, folder
+        cache = str(folder / "cache")
+        self.needs = {
+            "rankcse": {"teachers": [str(encoder), str(other_teacher)], "cache": cache},
+            "rankencoder": {"base": str(encoder), "corpus_size": 40, "lower": "none", "upper": "none", "cache": cache},
+        }
+
+    def settings(self, name: str, form: dict[str, Any], **overrides: Any) -> dict[str, Any]:
+        small = {"encoder": str(self.encoder), "device": "cpu", "precision": "fp32", "dropout": 0.0, "batch_size": 8}
+        small |= {"max_steps": 6, "eval_steps": 2, "save_steps": 2, "log_steps": 1}
+        return small | self.needs.get(name, {}) | form | overrides
+
+    def method(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
+        return METHODS[name](CONFIGS[name].from_parameters("demo", 0, self.settings(name, form, **overrides)))
+
+    def data(self, name: str) -> Any:
+        """The tiny set of the kind that the method's demo trains on."""
+        return self.sets[type(load_training(CONFIGS[name].from_parameters("demo")))]
+
+    def prepared(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
+        method = self.method(name, form, **overrides)
+        method.prepare(self.data(name))
+        return method.train()
+
+
+@pytest.fixture
+def sets(sentences: Sentences, graded: Pairs, triples: Triples) -> list[Any]:
+    return [sentences, graded, triples]
+
+
+@pytest.fixture
+def bench(spread_encoder: Path, wide_teacher: Path, sets: list[Any], tmp_path: Path) -> Bench:
+    return Bench(spread_encoder, sets, wide_teacher, tmp_path)
+
+
+def gradients(method: Method, rows: list[int]) -> dict[str, Tensor | None]:
+    torch.stack(list(method(method.collate(rows)).values())).sum().backward()
+    return {name: weight.grad for name, weight in method.named_parameters() if weight.requires_grad}
+
+
+def similarities(method: Method, data: Sentences) -> Tensor:
+    """What the method gives at test: embeddings, or the scores of pairs where it has none."""
+    if method.pairwise:
+        return torch.from_numpy(method.score(data.sentences, data.sentences[::-1]))
+    return method.encode(data.sentences)
+
+
+def moved(method: Method) -> Method:
+    """The method with every weight changed, as training would."""
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in method.parameters():
+            weight.add_(0.1 * torch.randn(weight.shape, generator=draw))
+    return method
+
+
+def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(("name", "form"), **named(CASES))
+def test_every_weight_that_is_trained_gets_a_gradient(bench: Bench, name: str, form: dict[str, Any]):
+    found = gradients(bench.prepared(name, form, dropout=0.1), ROWS)
+    assert found
+    for weight, gradient in found.items():
+        assert gradient is not None, weight
+        assert bool(gradient.isfinite().all()), weight
+        # A bias of keys moves all scores of a query alike, which a softmax does not see.
+        assert gradient.abs().max() > 0 or "key.bias" in weight, weight
+
+
+@pytest.mark.parametrize(("name", "form"), **named(CASES))
+def test_loss_terms_are_finite_scalars_with_names(bench: Bench, name: str, form: dict[str, Any]):
+    method = bench.prepared(name, form)
+    terms = method(method.collate(ROWS))
+    assert terms
+    for term, value in terms.items():
+        assert term.isidentifier()
+        assert value.shape == ()
+        assert bool(value.isfinite()), term
+
+
+@pytest.mark.parametrize(("name", "form"), **named(CASES))
+def test_embeddings_are_unit_rows_in_order_whose_dot_product_is_the_score(
+    bench: Bench, sentences: Sentences, name: str, form: dict[str, Any]
+):
+    method = bench.prepared(name, form, dropout=0.3)
+    some = sentences.sentences[:9]
+    scores = method.score(some, some[::-1])
+    assert (scores.shape, scores.dtype) == ((9,), np.float64)
+    if method.pairwise:
+        with pytest.raises(EncoderError, match="no embedding"):
+            method.encode(some)
+        return
+    rows = method.encode(some)
+    assert (rows.dtype, rows.device.type, len(rows)) == (torch.float32, "cpu", 9)
+    torch.testing.assert_close(rows.norm(dim=1), torch.ones(9), rtol=0, atol=1e-6)
+    torch.testing.assert_close(method.encode(some[::-1]), rows.flip(0), rtol=0, atol=1e-5)
+    if form.get("similarity") != "gaussian":  # of the closed form `encode` gives the nearest dot product
+        np.testing.assert_allclose(scores, (rows.double() * rows.flip(0).double()).sum(dim=1).numpy(), atol=1e-6)
+    assert method.training, "embedding leaves the mode of training as it was"
+
+
+@pytest.mark.parametrize(("name", "form"), **named(TRAINED))
+def test_what_a_method_is_not_trained_on_is_refused_by_its_name(bench: Bench, name: str, form: dict[str, Any]):
+    method, own = bench.method(name, form), bench.data(name)
+    for data in bench.sets.values():
+        if data is not own:
+            with pytest.raises((ValueError, TypeError), match=data.name):
+                method.prepare(data)
+    for foreign in (["a list", "of sentences"], None):
+        with pytest.raises((ValueError, TypeError), match="the training set"):
+            method.prepare(foreign)
+
+
+@pytest.mark.parametrize(("name", "form"), **named(CASES))
+def test_a_saved_method_is_restored_to_the_bit(
+    bench: Bench, sentences: Sentences, name: str, form: dict[str, Any], tmp_path: Path
+):
+    method = moved(bench.prepared(name, form))
+    method.save(tmp_path / "encoder")
+    again = bench.method(name, form)
+    again.restore(tmp_path / "encoder")
+    assert torch.equal(similarities(again, sentences), similarities(method, sentences))
+    assert not same(again.encoder.state_dict(), bench.method(name, form).encoder.state_dict())
+
+
+@pytest.mark.parametrize(("name", "form"), **named(TRAINED))
+def test_another_encoder_is_not_restored(bench: Bench, name: str, form: dict[str, Any], tmp_path: Path):
+    with pytest.raises(EncoderError, match="nothing-here"):
+        bench.method(name, form).restore(tmp_path / "nothing-here")
+
+
+@pytest.mark.parametrize(("name", "form"), **named(TRAINED))
+def test_a_run_that_was_cut_off_goes_on_to_the_bit(
+    bench: Bench, name: str, form: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    whole = bench.method(name, form, dropout=0.1)
+    wanted = fit(whole, bench.data(name), run=Run.create(whole.config, tmp_path / "whole"))
+    cut = bench.method(name, form, dropout=0.1)
+    run = Run.create(cut.config, tmp_path / "cut")
+    monkeypatch.setattr(type(cut), "forward", cut_off(type(cut).forward, after=5))  # state saved at 4, step 5 is lost
+    with pytest.raises(KeyboardInterrupt):
+        fit(cut, bench.data(name), run=run)
+    monkeypatch.undo()
+    run.release()
+    resumed = bench.method(name, form, dropout=0.1)
+    found = fit(resumed, bench.data(name), run=Run.create(resumed.config, tmp_path / "cut"))
+    assert same(resumed.state_dict(), whole.state_dict())
+    assert found["loss"].tolist() == wanted["loss"].tolist()
+    assert not same(whole.state_dict(), bench.prepared(name, form).state_dict())
+
+
+def cut_off(forward: Callable[..., Any], *, after: int) -> Callable[..., Any]:
+    """`forward`, interrupted once it was called `after` times."""
+    calls = iter(range(after))
+
+    def counted(self: Method, batch: Any) -> Any:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return forward(self, batch)
+
+    return counted
+
+
+@pytest.mark.parametrize(("name", "form"), **named(TRAINED))
+def test_training_in_bf16_stays_near_fp32(bench: Bench, name: str, form: dict[str, Any]):
+    """Weights after six steps of both lie at most half as far apart as fp32 went.
+
+    bf16 keeps 8 bits: each of a product's two inputs and its result is off by at most 2^-9, so that a gradient, which
+    comes through 7 products forward and as many back, is off by e = 14 x 3 x 2^-9 = 0.08 of its size if all add up.
+    AdamW divides each weight's gradient by its own size; only where that is below e of the typical one can the step
+    change its sign. Of normally distributed gradients that is a share of 0.8 e, each off by twice its step: in all
+    sqrt(4 x 0.8 x 0.08) = 0.5 of a step's length.
+    """
+    start, found = flat(bench.prepared(name, form)), {}
+    for precision in ("fp32", "bf16"):
+        method = bench.method(name, form, precision=precision)
+        history = fit(method, bench.data(name))
+        assert np.isfinite(history["loss"]).all()
+        assert {weight.dtype for weight in method.parameters()} == {torch.float32}
+        found[precision] = flat(method)
+    apart, way = (found["bf16"] - found["fp32"]).norm(), (found["fp32"] - start).norm()
+    assert 0 < apart < 0.5 * way
+
+
+def flat(method: Method) -> Tensor:
+    return torch.cat([weight.detach().flatten() for weight in method.parameters()])
+
+
+GRADIENTS = """
+import sys, torch, torch.distributed as dist
+from workbench.config import CONFIGS
+from workbench.distributed import end_process
+from workbench.methods import METHODS
+jobs = torch.load(sys.argv[1], weights_only=False)
+dist.init_process_group("gloo")
+rank, found = dist.get_rank(), []
+for name, settings, data in jobs:
+    method = METHODS[name](CONFIGS[name].from_parameters("demo", 0, settings))
+    method.prepare(data)
+    model = torch.nn.parallel.DistributedDataParallel(method.double().train())
+    sum(model(method.collate(range(4 * rank, 4 * rank + 4))).values()).backward()
+    found.append({name: weight.grad for name, weight in method.named_parameters()})
+if rank == 0:
+    torch.save(found, sys.argv[2])
+dist.destroy_process_group()
+end_process()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_gradient_of_one(bench: Bench, in_two_processes: Callable[..., Any]):
+    jobs = [(name, bench.settings(name, form), bench.data(name)) for name, form in CASES]
+    for (name, form), together in zip(CASES, in_two_processes(GRADIENTS, jobs), strict=True):
+        alone = gradients(bench.prepared(name, form).double(), ROWS)
+        largest = max(float(gradient.abs().max()) for gradient in alone.values() if gradient is not None)
+        assert largest > 0
+        for weight, gradient in alone.items():
+            # float64: only the order of sums differs.
+            torch.testing.assert_close(
+                together[weight], gradient, rtol=1e-8, atol=1e-11 * largest, msg=f"{name} {form} {weight}"
+            )
