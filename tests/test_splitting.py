@@ -9,7 +9,6 @@ from workbench.methods._splitting import (
     Spans,
     adjacent_spans,
     clauses,
-    cut,
     overlapping_spans,
     read_spans,
     split_words,
@@ -51,10 +50,9 @@ def test_a_single_word_is_its_own_left_and_right_half():
     assert split_words("") == ("", "")
 
 
-def test_tokens_are_cut_as_words_are():
-    assert cut([5, 6, 7, 8, 9], 2) == [[5, 6], [7, 8, 9]]
+def test_one_part_is_no_composition():
     with pytest.raises(ValueError, match="at least 2"):
-        cut([5, 6], 1)
+        split_words("two words", 1)
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)

@@ -7,12 +7,10 @@ The paper finds clauses with a neural discourse parser whose code and checkpoint
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from workbench.data import Table, read_table
 from workbench.errors import DataError
-
-T = TypeVar("T")
 
 _SUBORDINATORS = re.compile(
     "after|although|because|before|if|once|since|that|though|till|unless|until|when|whenever|where|whereas|wherever|"
@@ -35,21 +33,17 @@ class Spans(NamedTuple):
     parts: tuple[str, ...]
 
 
-def cut(items: Sequence[T], parts: int) -> list[Sequence[T]]:
-    """`items` in `parts` runs as equal as can be, cut at i n // parts: of two runs the left one has floor(n / 2).
+def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
+    """`sentence` in `parts` runs of whitespace words as equal as can be: of two halves the left has floor(n / 2) of n.
 
-    A run that would be empty is all of `items`, so a single item is its own left and right half.
+    A run that would be empty is the whole sentence, so that a single word is its own left and right half.
     """
     if parts < 2:
         raise ValueError(f"parts is {parts}; a positive is composed of at least 2")
-    n = len(items)
-    runs = [items[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
-    return [run if len(run) else items for run in runs]
-
-
-def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
-    """`sentence` in `parts` runs of whitespace words; see `cut` for the lengths and for too few words."""
-    return tuple(" ".join(run) for run in cut(sentence.split(), parts))
+    words = sentence.split()
+    n = len(words)
+    runs = [words[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
+    return tuple(" ".join(run or words) for run in runs)
 
 
 def clauses(sentence: str) -> list[str]:

@@ -29,6 +29,7 @@ from workbench.methods.rankencoder._mixture import RankMixture, shared_neighbour
 from workbench.methods.rankencoder._targets import RankTargets
 from workbench.published import reading_of
 from workbench.ranks import Corpus
+from workbench.runs import is_finished, run_path
 from workbench.teachers import Teacher, load_teacher
 
 __all__ = ["RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base", "shared_neighbours"]
@@ -210,8 +211,8 @@ def load_base(config: RankEncoderConfig) -> Teacher:
             raise EncoderError(
                 f"E1 is a run of {name!r}: say where runs are (base_root), or name the run's folder (base)"
             )
-        folder = Path(config.base_root).expanduser() / name / f"{settings.digest()}-s{settings.seed}"
-        if not (folder / "metrics.json").is_file():
+        folder = run_path(settings, config.base_root)
+        if not is_finished(folder):
             raise EncoderError(
                 f"E1 is the run {folder}, which is not there or not finished; make it first: `workbench run {name} "
                 f"--profile {config.base_profile} --seed {config.seed} --runs {config.base_root}`"
