@@ -188,3 +188,31 @@ def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
         return torch.load(files[2], weights_only=False)
 
     return run
+
+
+_PEAK = """
+import re
+def peak():
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+"""
+
+
+@pytest.fixture
+def memory_growth() -> Callable[[str, str], int]:
+    """(first, then) -> bytes by which the peak of a fresh process grows in `then`, once `first` is done; both code.
+
+    Not ru_maxrss, which a process begins with its parent's: a large pytest would hide any growth.
+    """
+    import subprocess
+    import sys
+
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only Linux tells the peak of a process's own memory")
+
+    def grown(first: str, then: str) -> int:
+        code = f"{_PEAK}\n{first}\nbefore = peak()\n{then}\nprint(peak() - before)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout.splitlines()[-1])
+
+    return grown

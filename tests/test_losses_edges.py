@@ -2,8 +2,6 @@
 
 import inspect
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -133,30 +131,18 @@ def test_rows_of_zeros_have_cosine_zero_and_a_bounded_gradient() -> None:
     assert torch.autograd.grad(matrix.sum(), a)[0].abs().max() <= 1
 
 
-MEMORY = """
-import re, torch
+def test_cosent_needs_a_few_numbers_a_pair_in_memory(memory_growth: Callable[[str, str], int]) -> None:
+    step = """
+import torch
 from workbench import losses
-def peak():
-    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-torch.set_num_threads(1)
-def value_and_gradient(n):
+def step(n):
     scores = torch.rand(n, requires_grad=True)
     torch.autograd.grad(losses.cosent(scores, torch.arange(n) % 6), scores)
-value_and_gradient(1_024)
-before = peak()
-value_and_gradient(2**20)
-print((peak() - before) / 2**20)
+step(1024)
 """
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_cosent_needs_a_few_numbers_a_pair_in_memory() -> None:
-    """In a process of its own, by the peak of its own memory: ru_maxrss begins with what the parent once had."""
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
     # Scores, labels, order, places and their sorted, summed and differentiated forms: some 15 numbers of 4 and as many
     # of 8 bytes. A matrix would be 4 MB a pair; log2(n) = 20 sorted copies 160 bytes more.
-    assert 0 < float(done.stdout) < 15 * 4 + 15 * 8
+    assert 0 < memory_growth(step, "step(2**20)") < 2**20 * (15 * 4 + 15 * 8)
 
 
 def test_cosent_of_65536_pairs_is_right() -> None:
