@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := train,lab,dev
 export TOKENIZERS_PARALLELISM := false
+export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: lab demo test bench lint clean
 

@@ -21,7 +21,8 @@ from live_lab import (
 )
 
 from workbench.config import SimCSEConfig
-from workbench.headless import execute, export_html
+from workbench.headless import execute
+from workbench.notebook_page import export_html
 
 pytestmark = pytest.mark.slow
 

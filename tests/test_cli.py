@@ -2,8 +2,11 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,12 @@ def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
         (["run", "simcse", "--set", "train=wrld"], "world"),
         (["run", "simcse", "--set", "encoder=no-such-encoder"], "'no-such-encoder' is no local folder"),
         (["run", "simcse", "--profile", "papr"], "did you mean 'paper'"),
+        (["run", "simcse", "--set", "temperature=1", "--set", "temperature =2"], "given twice"),
+        (["run", "simcse", "--runs", ""], "is an empty text"),
+        (["runs", ""], "is an empty text"),
+        (["runs", "--runs", " "], "is an empty text"),
+        (["run", "simcse", "--set", f"encoder=./{'x' * 300}"], "File name too long"),
+        (["run", "simcse", "--set", f"train={'x' * 300}.txt"], "File name too long"),
         (["settings", "simsce"], "did you mean"),
     ],
 )
@@ -41,6 +50,50 @@ def test_a_refusal_is_one_text_without_a_traceback(
     assert words in error
     assert "Traceback" not in error
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["runs", __file__], "is a file; give the folder"),
+        (["runs", "x" * 300], "File name too long"),
+        (["run", "simcse", "--runs", "x" * 300], "File name too long"),
+    ],
+)
+def test_a_folder_of_runs_that_cannot_be_one_ends_with_exit_code_1(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    assert call(*arguments, monkeypatch=monkeypatch) == 1
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["first imports", "before the kernel", "in the kernel"])
+def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path, moment: str):
+    command = [sys.executable, "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set", "max_steps=5000"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        if moment == "first imports":
+            wait_until(lambda: "pandas" in Path(f"/proc/{run.pid}/maps").read_text())
+        elif moment == "before the kernel":
+            run.stderr.readline()
+        else:
+            while not run.stdout.readline().startswith("step"):
+                assert run.poll() is None
+        for _ in range(3):
+            run.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        _, error = run.communicate()
+    assert run.returncode == 130
+    lines = [line for line in error.splitlines() if line and not line.startswith("running 10_simcse.ipynb")]
+    assert lines == ["interrupted; the same command goes on from the last state that was saved"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.01)
 
 
 def test_no_runs_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path):
@@ -95,8 +148,10 @@ def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path):
-    command = [sys.executable, "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set"]
-    done = subprocess.run([*command, "max_tokens=5000"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "workbench", "run", "cosent", "--runs", str(tmp_path), "--set"]
+    done = subprocess.run(
+        [*command, "softmax_labels=whole", "--set", "objective=softmax"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
-    assert "max_tokens is 5000" in done.stderr
+    assert "softmax" in done.stderr.split("error:")[-1]
     assert "Traceback" not in done.stderr.split("error:")[-1]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from workbench.config import CONFIGS, RankCSEConfig, SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import write_json
-from workbench.headless import check_parameters, execute, export_html, notebook_of, run_method
+from workbench.headless import check_parameters, execute, notebook_of, run_method
+from workbench.notebook_page import export_html
 from workbench.runs import Run, list_runs
 
 
@@ -117,6 +119,33 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("method", "overrides", "words"),
+    [
+        ("simcse", {"max_tokens": 5000}, "max_tokens is 5000, but world-encoder has 64 positions"),
+        ("simcse", {"pooling": "mask"}, "template, and world-encoder has none"),
+        ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder takes sentences"),
+        ("rankencoder", {"corpus": "wrld"}, "wrld.*world"),
+        ("rankencoder", {"base_root": __file__}, "base_root: .* is a file"),
+        ("rankcse", {"cache": __file__}, "cache: .* is a file"),
+        ("simcse", {"revisions": {"someone/something": "main"}}, "someone/something"),
+    ],
+)
+def test_what_would_fail_in_the_kernel_is_refused_before_it_starts(
+    tmp_path: Path, method: str, overrides: dict, words: str
+):
+    with pytest.raises((SettingError, DataError), match=words):
+        run_method(method, overrides=overrides, runs_root=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_device_that_is_not_there_is_refused_before_a_kernel_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SettingError, match="device: there is no cuda here"):
+        run_method("simcse", overrides={"device": "cuda"}, runs_root=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_teachers_that_no_loss_reads_are_not_asked_for():
     names = RankCSEConfig.from_parameters("demo", overrides={"teachers": ["no-such"], "gamma": 0}).checkpoints
     assert names == ["world-encoder"]
@@ -189,6 +218,22 @@ def test_a_failing_cell_is_an_error_with_its_own_words_and_the_notebook_is_kept(
         execute(notebook(tmp_path, "raise ValueError(f'x is {x}')"), tmp_path / "out.ipynb", {"x": 2})
     assert str(tmp_path / "out.ipynb") in str(failure.value)
     assert (tmp_path / "out.ipynb").is_file()
+
+
+@pytest.mark.slow
+def test_threads_of_a_kernel_wait_without_taking_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    execute(
+        notebook(tmp_path, "import os\nassert os.environ['OMP_WAIT_POLICY'] == 'PASSIVE'"), tmp_path / "out.ipynb", {}
+    )
+
+
+@pytest.mark.parametrize(("code", "found"), [("import workbench", "PASSIVE"), ("import torch, workbench", "None")])
+def test_threads_wait_without_taking_a_core_unless_torch_was_there_first(code: str, found: str):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    code += "\nimport os\nprint(os.environ.get('OMP_WAIT_POLICY'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == found
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 # From the ground up: a module imports from the layers under its own, or from its own package.
 LAYERS = [
     {"errors"},
-    {"paths", "files", "provenance"},
+    {"files"},
     {"config"},
     {"metrics"},
     {"rankings", "runs"},
@@ -21,17 +21,14 @@ LAYERS = [
     {"methods"},
     {"evaluation", "bases", "look"},
     {"train"},
-    {"headless"},
-    {"demo"},
+    {"headless", "notebook_page"},
     {"cli"},
     {"__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
     "errors",
-    "paths",
     "files",
-    "provenance",
     "config",
     "metrics",
     "rankings",
@@ -40,6 +37,7 @@ NO_TORCH = {
     "published",
     "look",
     "headless",
+    "notebook_page",
     "cli",
 }
 

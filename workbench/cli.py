@@ -3,20 +3,24 @@
 import logging
 import os
 import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workbench.config import CONFIGS
-from workbench.errors import DataError, RunError, SettingError, unknown_name
+from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
+
+if TYPE_CHECKING:
+    from workbench.runs import Run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: what there is, whether it is whole, how to get it.")
 app.add_typer(data_app, name="data")
 
 Profile = Annotated[str, typer.Option("--profile", help="demo: bundled data, on a laptop; paper: the authors'.")]
-Runs = Annotated[Path, typer.Option("--runs", help="The folder of runs.")]
+Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 
 
 @app.command()
@@ -27,11 +31,12 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
     ] = None,
-    runs: Runs = Path("runs"),
+    runs: Runs = "runs",
     html: Annotated[bool, typer.Option("--html", help="Also write the executed notebook as HTML.")] = False,
 ) -> None:
     """Run a method's notebook headless. Exit code 0 only when metrics.json was written."""
-    from workbench.headless import export_html, run_method
+    from workbench.headless import run_method
+    from workbench.notebook_page import export_html
     from workbench.runs import metrics_table
 
     finished = run_method(method, profile=profile, seed=seed, overrides=overrides_of(setting), runs_root=runs)
@@ -46,13 +51,13 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 
 @app.command()
 def runs(
-    root: Annotated[Path, typer.Argument(help="The folder of runs.")] = Path("runs"),
-    folder: Annotated[Path | None, typer.Option("--runs", help="The same, as the other commands take it.")] = None,
+    root: Annotated[str, typer.Argument(help="The folder of runs.")] = "runs",
+    folder: Annotated[str | None, typer.Option("--runs", help="The same, as the other commands take it.")] = None,
 ) -> None:
     """List the runs: settings changed, status, scores x 100."""
     from workbench.runs import SCORE, list_runs
 
-    root = folder or root
+    root = root if folder is None else folder
     table = list_runs(root)
     if table.empty:
         print(f"no runs under {root}; start one with: workbench run simcse")
@@ -75,11 +80,39 @@ def settings(
 
 
 @app.command()
-def demo(runs: Runs = Path("runs"), seeds: Annotated[int, typer.Option(min=1)] = 3) -> None:
+def demo(runs: Runs = "runs", seeds: Annotated[int, typer.Option(min=1)] = 3) -> None:
     """SimCSE on the bundled world, a few seeds: Spearman, KCC and NDCG before | after."""
-    from workbench.demo import demonstrate
+    from workbench.headless import run_method
+    from workbench.notebook_page import export_html
 
-    demonstrate(runs_root=runs, seeds=seeds)
+    made = []
+    for seed in range(seeds):
+        started = time.perf_counter()
+        run = run_method("simcse", profile="demo", seed=seed, runs_root=runs)
+        made.append(run)
+        page = export_html(run.path / "notebook.ipynb")
+        print(f"\nseed {seed}: {time.perf_counter() - started:.0f} s; {page}", flush=True)
+        print(before_after([run]), flush=True)
+    if seeds > 1:
+        print(f"\nover {seeds} seeds, mean ± standard deviation:\n{before_after(made)}")
+    print(
+        f"\nexecuted notebook: {made[0].path / 'notebook.ipynb'}\nas a web page:     {made[0].path / 'notebook.html'}"
+    )
+
+
+def before_after(runs: "list[Run]") -> str:
+    """suite, metric, before, after, gain as aligned text; several runs: mean ± standard deviation of each."""
+    from workbench.metrics import seed_spread
+
+    lines = [f"{'suite':<12} {'metric':<9} {'before':>15} {'after':>15} {'gain':>15}"]
+    for suite, after in runs[0].metrics().items():
+        for key, label in {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}.items():
+            if key not in after:
+                continue
+            pairs = [(100 * run.metrics("before")[suite][key], 100 * run.metrics()[suite][key]) for run in runs]
+            columns = [[b for b, _ in pairs], [a for _, a in pairs], [a - b for b, a in pairs]]
+            lines.append(f"{suite:<12} {label:<9} " + " ".join(f"{seed_spread(values)!s:>15}" for values in columns))
+    return "\n".join(lines)
 
 
 @data_app.command("list")
@@ -136,12 +169,12 @@ def overrides_of(settings: list[str] | None) -> dict[str, str]:
     """KEY=VALUE texts as a dictionary; the values are read as their settings' types later."""
     found: dict[str, str] = {}
     for text in settings or []:
-        name, equals, value = text.partition("=")
+        name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
             raise SettingError(f"--set {text!r}: give KEY=VALUE, for example --set temperature=0.07")
         if name in found:
             raise SettingError(f"--set {name}: given twice ({found[name]!r} and {value!r}); give it once")
-        found[name.strip()] = value.strip()
+        found[name] = value
     return found
 
 
@@ -151,9 +184,12 @@ def main() -> None:
     logging.getLogger("workbench").setLevel(logging.INFO)
     try:
         app()
-    except (SettingError, DataError) as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
-        sys.exit(2)
     except RunError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(1)
+    except WorkbenchError as refusal:
+        print(f"error: {refusal}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as problem:  # a path that the system refuses, wherever it was given
+        print(f"error: {problem.strerror}: {str(problem.filename)[:200]}", file=sys.stderr)
+        sys.exit(2)

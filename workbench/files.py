@@ -24,6 +24,9 @@ from workbench.errors import RunError
 _BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
 
 
+PACKAGE = Path(__file__).resolve().parent
+
+
 class History:
     """Appends to a run's history.csv; a row is what is known of one step."""
 
@@ -244,3 +247,18 @@ def checkpoint_checksum(folder: Path) -> str:
     root = folder / "encoder" if (folder / "encoder").is_dir() else folder
     files = [path for pattern in ("*", "[0-9]_*/*") for path in root.glob(pattern) if path.is_file()]
     return files_checksum(root, [p for p in files if p.name in _CHECKPOINT_FILES or p.suffix == ".safetensors"])
+
+
+def project_path(name: str) -> Path:
+    """The folder of bundled material called `name` ("data" or "notebooks").
+
+    Raises FileNotFoundError when neither the checkout's folder nor the wheel's copy exists.
+    """
+    candidates = [PACKAGE.parent / name, PACKAGE / "_bundled" / name]
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(
+        f"the bundled folder {name!r} is neither at {candidates[0]} nor at {candidates[1]}; "
+        "install the project from its checkout (pip install -e .) or from its wheel"
+    )

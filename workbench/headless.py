@@ -5,24 +5,19 @@ import contextlib
 import json
 import logging
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.data import check, kind_of, unusable
+from workbench.data import check, data_revisions, kind_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
-from workbench.files import explained, lock_run
-from workbench.paths import project_path
-from workbench.runs import Run, is_finished, run_path
+from workbench.files import explained, lock_run, project_path
+from workbench.runs import Run, folder_of_runs, is_finished, run_path
 
 _LOG = logging.getLogger("workbench")
 
-_MATHS = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
-# nbconvert's page loads require.js and MathJax from a network; nothing in ours uses them.
-_FROM_ELSEWHERE = re.compile(r'<script src="https://[^"]*">\s*</script>')
 _START_TIMEOUT = 120  # seconds for a kernel to answer; a cell itself may take as long as it needs
 
 
@@ -42,9 +37,10 @@ def run_method(
     if method not in CONFIGS:
         raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
-    root = Path(runs_root).expanduser().resolve()
+    root = folder_of_runs(runs_root).resolve()
     path = run_path(config, root)
     _check_data(config)
+    _check_places(config)
     if is_finished(path):
         run = Run(path)
         if _ran_through(path / "notebook.ipynb"):
@@ -89,29 +85,55 @@ def _ran_through(notebook: Path) -> bool:
 
 def _check_data(config: TrainingConfig) -> None:
     """Raises DataError when a set that the run needs cannot be used; what only the hub has is not asked for."""
-    wanted = {"train": ([config.train], config.train_kinds), "dev": ([config.dev], ("pairs",))}
-    wanted |= {"suites": (config.suites, ("pairs",))}
+    data_revisions(config)
+    wanted = config.data_sets
     problems = [
         f"{setting}: {name} holds {kind}; {config.method} takes {' or '.join(kinds)} there"
         for setting, (names, kinds) in wanted.items()
         for name in names
         if (kind := kind_of(name)) not in kinds
     ]
-    found = unusable(check(dict.fromkeys([config.train, config.dev, *config.suites])))
+    found = unusable(check(dict.fromkeys(name for names, _ in wanted.values() for name in names)))
     problems += [f"{name}: {problem}" for name, problem in found.items()]
     if problems:
         raise DataError("\n".join(problems))
 
 
 def _check_models(config: TrainingConfig) -> None:
-    """Raises SettingError when an encoder that the run loads is not there; those of the hub are fetched now."""
-    from workbench.encoder._checkpoint import find_checkpoint
+    """Raises SettingError when an encoder that the run loads is not there, or cannot be read as the settings say.
 
-    for name in config.checkpoints:
-        try:
-            find_checkpoint(name, config.revisions.get(name))
-        except EncoderError as problem:
-            raise SettingError(str(problem)) from None
+    Those of the hub are fetched now.
+    """
+    from workbench.encoder import find_checkpoint
+
+    try:
+        found = {name: find_checkpoint(name, config.revisions.get(name)) for name in config.checkpoints}
+    except EncoderError as problem:
+        raise SettingError(str(problem)) from None
+    start = found.get(config.encoder)
+    if start is None:
+        return
+    limit = json.loads((start.folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
+    if isinstance(limit, int) and config.max_tokens > limit:
+        raise SettingError(f"max_tokens is {config.max_tokens}, but {config.encoder} has {limit} positions; lower it")
+    if config.pooling == "mask" and getattr(config, "template", None) is None and start.template is None:
+        raise SettingError(
+            f"pooling 'mask' reads the [MASK] of a template, and {config.encoder} has none; give another pooling, or "
+            "a template where the method has that setting"
+        )
+
+
+def _check_places(config: TrainingConfig) -> None:
+    """Raises SettingError for a device that is not there, or a folder that is none."""
+    for name in ("base_root", "cache"):
+        folder = getattr(config, name, None)
+        if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+            raise SettingError(f"{name}: {folder} is a file; give a folder")
+    if config.device not in ("auto", "cpu"):
+        import torch  # a few seconds, only for whoever names a device; the kernel would say it after as many
+
+        if not (torch.cuda.is_available() if config.device == "cuda" else torch.backends.mps.is_available()):
+            raise SettingError(f"device: there is no {config.device} here that torch can use; give 'auto' or 'cpu'")
 
 
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
@@ -121,7 +143,6 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     cell fails, with the error's own words.
     """
     import papermill
-    from jupyter_client.kernelspec import NoSuchKernel
     from papermill.exceptions import PapermillException
 
     try:
@@ -149,7 +170,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
         except PapermillException as problem:
             name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
             raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
-        except (RuntimeError, NoSuchKernel, OSError) as problem:  # a kernel that died or never started, a full disk
+        except Exception as problem:  # a kernel that died or never started, a full disk, what its sockets say of that
             raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
 
 
@@ -180,51 +201,12 @@ def _assigned(source: str) -> list[str]:
     ]
 
 
-def export_html(notebook: Path) -> Path:
-    """Writes `notebook` as one HTML file beside it, figures included, to be opened without a network.
-
-    Plotly figures stand in the notebook as data alone, which keeps it small; the script that draws them goes into the
-    HTML once. Equations become MathML, which browsers draw themselves.
-    """
-    import nbformat
-    import plotly.io
-    from latex2mathml.converter import convert
-    from nbconvert import HTMLExporter
-    from traitlets.config import Config
-
-    content = nbformat.read(notebook, as_version=4)
-    content.metadata.pop("widgets", None)  # what a widget shows stands beside it as HTML
-    script: bool = True
-    for cell in content.cells:
-        if cell.cell_type == "markdown":
-            cell.source = _MATHS.sub(
-                lambda found: convert(found["block"] or found["line"], display="block" if found["block"] else "inline"),
-                cell.source,
-            )
-        for output in cell.get("outputs", []):
-            data = output.get("data", {})
-            figure = data.get("application/vnd.plotly.v1+json")
-            if figure is not None:
-                drawn = plotly.io.from_json(json.dumps({key: figure[key] for key in ("data", "layout")}))
-                data.clear()
-                data["text/html"] = plotly.io.to_html(drawn, full_html=False, include_plotlyjs=script)
-                script = False
-    # Tables and figures before the widget's own view, which needs a network to be drawn in a page.
-    order = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
-    settings = Config({"NbConvertBase": {"display_data_priority": order}})
-    exporter = HTMLExporter(config=settings, exclude_input_prompt=True, exclude_output_prompt=True)
-    page = _FROM_ELSEWHERE.sub("", exporter.from_notebook_node(content)[0])
-    target = notebook.with_suffix(".html")
-    with explained(target):
-        target.write_text(page, encoding="utf-8")
-    return target
-
-
 @contextlib.contextmanager
 def _kernel_environment() -> Iterator[None]:
     """What the kernel inherits: quiet libraries, figures as data."""
     # cuBLAS reads its workspace once, at the first product: too late for the trainer to ask for a fixed order of sums.
     wanted = {
+        "OMP_WAIT_POLICY": "PASSIVE",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "PLOTLY_RENDERER": "plotly_mimetype",
         "TQDM_DISABLE": "1",

@@ -1,11 +1,14 @@
 """The directory of one run: what was asked, what happened, what came out."""
 
+import importlib.metadata
 import json
 import logging
 import math
 import os
+import platform
 import re
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,20 +17,23 @@ import filelock
 import pandas as pd
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.errors import RunError, unknown_name
+from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import (
+    PACKAGE,
     explained,
     file_checksum,
     json_text,
     lock_run,
+    project_path,
     read_csv,
     replacing,
     sweep,
     text_checksum,
     write_json,
 )
-from workbench.paths import project_path
-from workbench.provenance import provenance
+
+# What a number depends on besides its settings.
+_LIBRARIES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "numpy", "scipy", "ranking-workbench")
 
 _LOG = logging.getLogger("workbench")
 _FINISHED = "metrics.json"  # a run's last file
@@ -44,12 +50,20 @@ _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs tha
 
 def run_path(config: TrainingConfig, runs_root: str | Path = "runs") -> Path:
     """Where the run of `config` lies: `<root>/<method>/<digest>-s<seed>`."""
-    return Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
+    return folder_of_runs(runs_root) / config.method / f"{config.digest()}-s{config.seed}"
+
+
+def folder_of_runs(runs_root: str | Path) -> Path:
+    """The folder that somebody named; SettingError for an empty text, which would mean the one where one is."""
+    if not str(runs_root).strip():
+        raise SettingError("the folder of runs is an empty text; name a folder such as runs, or . for this one")
+    return Path(runs_root).expanduser()
 
 
 def is_finished(path: Path) -> bool:
-    """Whether the run in `path` is finished: metrics.json is written last."""
-    return (path / _FINISHED).is_file()
+    """Whether the run in `path` is finished: metrics.json is written last. RunError for a path that cannot be."""
+    with explained(path):
+        return (path / _FINISHED).is_file()
 
 
 class Run:
@@ -74,9 +88,9 @@ class Run:
         Raises RunError when the directory cannot be written, or when another process is working on this run.
         """
         path = run_path(config, runs_root)
+        if is_finished(path):
+            return cls(path)  # only read from now on, so it may lie where nothing can be written
         with explained(path):
-            if is_finished(path):
-                return cls(path)  # only read from now on, so it may lie where nothing can be written
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
             try:
@@ -282,7 +296,7 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
     A column "spearman <suite>" holds that in [-1, 1]; nan where a run has not (yet) been scored on the suite.
     Raises RunError when `root` is no folder.
     """
-    root = Path(root).expanduser()
+    root = folder_of_runs(root)
     try:
         if root.exists() and not root.is_dir():
             raise RunError(f"{root} is a file; give the folder that holds the runs")
@@ -328,3 +342,37 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     table = table.drop(columns=table.columns[table.isna().all()].difference(["Spearman"]))
     whole = [name for name in ("pairs", "queries") if name in table]
     return table.astype(dict.fromkeys(whole, "Int64"))
+
+
+def provenance() -> dict[str, Any]:
+    """Library versions, the project's git commit (None outside a checkout) and the machine's kind."""
+    return {
+        "versions": _versions(),
+        "git_commit": _git_commit(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _git_commit() -> str | None:
+    """The commit of this checkout, with "+changes" when tracked files differ from it."""
+    root = PACKAGE.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        ask = ["git", "-C", str(root)]
+        commit = subprocess.run([*ask, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        status = [*ask, "status", "--porcelain", "--untracked-files=no"]
+        changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}+changes" if changed else commit

@@ -146,6 +146,11 @@ class RankEncoderConfig(TrainingConfig):
     cache: str | None = setting(None, "folder of E1's cached embeddings; none: WORKBENCH_CACHE, else the user's cache")
 
     @property
+    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+        """With the corpus, where it is a set of its own."""
+        return super().data_sets | ({} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))})
+
+    @property
     def checkpoints(self) -> list[str]:
         """What E2 starts from and E1; a run of a method is looked for, and made, by the notebook."""
         start = [self.encoder] if self.start == "backbone" else []

@@ -88,6 +88,15 @@ class TrainingConfig(Settings):
         return ("sentences",)
 
     @property
+    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+        """Setting -> the sets that it names, and the kinds that it takes."""
+        return {
+            "train": ([self.train], self.train_kinds),
+            "dev": ([self.dev], ("pairs",)),
+            "suites": (self.suites, ("pairs",)),
+        }
+
+    @property
     def checkpoints(self) -> list[str]:
         """The encoders that training loads, by name."""
         return [self.encoder]

@@ -4,6 +4,7 @@ from workbench.data._catalogue import CATALOGUE, dataset_names
 from workbench.data._format import Table, describe_file, read_manifest, read_table, write_manifest
 from workbench.data._inventory import check, describe, fetch, unusable
 from workbench.data._loading import (
+    data_revisions,
     kind_of,
     load_dev,
     load_labelled,
@@ -26,6 +27,7 @@ __all__ = [
     "Table",
     "Triples",
     "check",
+    "data_revisions",
     "dataset_names",
     "describe",
     "describe_file",

@@ -19,7 +19,7 @@ from workbench.data._format import MANIFEST, Table, check_regular, read_header, 
 from workbench.data._hub import LOCAL_ROOT, check_revisions, read_hub, rows_note
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.errors import DataError
-from workbench.paths import project_path
+from workbench.files import project_path
 
 Revisions = Mapping[str, str]
 SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on
@@ -95,17 +95,17 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
     """
     load = LOADERS[kind_of(config.train, *ROLES)]
     limit = getattr(config, "train_limit", None)
-    return load(config.train, limit=limit, seed=SAMPLE_SEED, revisions=_of_data(config))
+    return load(config.train, limit=limit, seed=SAMPLE_SEED, revisions=data_revisions(config))
 
 
 def load_dev(config: Any) -> Pairs:
     """The scored pairs that `config.dev` names."""
-    return load_pairs(config.dev, revisions=_of_data(config))
+    return load_pairs(config.dev, revisions=data_revisions(config))
 
 
 def load_suites(config: Any) -> dict[str, Pairs]:
     """The sets of `config.suites` by name, in their order; all are read, and so checked, before anything is trained."""
-    revisions = _of_data(config)
+    revisions = data_revisions(config)
     suites: dict[str, Pairs] = {}
     for name in config.suites:
         pairs = load_pairs(name, revisions=revisions)
@@ -115,7 +115,7 @@ def load_suites(config: Any) -> dict[str, Pairs]:
     return suites
 
 
-def _of_data(config: Any) -> dict[str, str]:
+def data_revisions(config: Any) -> dict[str, str]:
     """The revisions that are of data sets; the encoder's and the teachers' are theirs. DataError for one of neither."""
     models = {getattr(config, "encoder", ""), getattr(config, "base", ""), *getattr(config, "teachers", [])}
     revisions = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import EncoderError
-from workbench.paths import project_path
+from workbench.files import project_path
 
 BUNDLED = ("world-encoder", "world-teacher")
 SETTINGS_FILE = "encoder.json"

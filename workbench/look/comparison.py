@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import CONFIGS
+from workbench.files import project_path
 from workbench.metrics import bootstrap_interval, paired_bootstrap, permutation_test, seed_spread
-from workbench.paths import project_path
 from workbench.runs import Run, list_runs
 
 _FACTS = ["label", "method", "settings", "encoder", "seed", "path"]

@@ -137,9 +137,9 @@ def numbers(given: Any, of: str) -> np.ndarray:
         given = torch.stack(list(given)) if len({row.shape for row in given}) == 1 else [row.tolist() for row in given]
     if isinstance(given, Tensor):
         given = given.detach().cpu().double()
-    found: Any = given.toarray() if hasattr(given, "toarray") else given
+    dense = getattr(given, "toarray", None)  # of scipy's sparse matrices
     try:
-        found = np.asarray(found)
+        found = np.asarray(given if dense is None else dense())
         if found.dtype.kind not in "fiub":
             raise ValueError(f"it holds {found.dtype}")  # noqa: TRY301 - one refusal for all that are no numbers
     except ValueError as problem:
