@@ -145,6 +145,8 @@ def test_what_is_computed_names_a_run_and_not_where_files_lie(tmp_path: Path):
         ("encoder/config.json", True),
         ("encoder/tokenizer.json", True),
         ("encoder/1_Pooling/config.json", True),
+        ("encoder/transformer/model.safetensors", True),
+        ("encoder/checkpoint-500/model.safetensors", False),
         ("encoder/README.md", False),
         ("encoder/training.log", False),
         ("mine.txt", True),

@@ -231,7 +231,7 @@ def files_checksum(root: Path, paths: Iterable[Path]) -> str:
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in sorted(paths)))
 
 
-# All that is read of an encoder's folder (of SentenceTransformer's layout, also one folder below), beside its weights.
+# All that may be read of an encoder's folder and, in SentenceTransformer's layout, one below; beside its weights.
 _CHECKPOINT_FILES = {
     *("config.json", "encoder.json", "modules.json", "model.safetensors.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
@@ -245,8 +245,10 @@ def checkpoint_checksum(folder: Path) -> str:
     The folder of a run stands for its encoder. A model card, or a file of another library, does not count.
     """
     root = folder / "encoder" if (folder / "encoder").is_dir() else folder
-    files = [path for pattern in ("*", "[0-9]_*/*") for path in root.glob(pattern) if path.is_file()]
-    return files_checksum(root, [p for p in files if p.name in _CHECKPOINT_FILES or p.suffix == ".safetensors"])
+    files = [path for pattern in ("*", "*/*") for path in root.glob(pattern) if path.is_file()]
+    read = [path for path in files if path.name in _CHECKPOINT_FILES or path.suffix == ".safetensors"]
+    # What a trainer of another library left in between is no part of the model.
+    return files_checksum(root, [path for path in read if not path.parent.name.startswith("checkpoint-")])
 
 
 def project_path(name: str) -> Path:

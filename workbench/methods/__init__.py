@@ -1,9 +1,10 @@
 """The methods, by name; each is loaded when it is first asked for."""
 
-import difflib
 import importlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from workbench.errors import unknown_name
 
 if TYPE_CHECKING:
     from workbench.methods.protocol import Method
@@ -22,9 +23,7 @@ class _Methods(Mapping[str, "type[Method]"]):
 
     def __getitem__(self, name: str) -> "type[Method]":
         if name not in _PLACES:
-            near = difflib.get_close_matches(str(name), _PLACES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise KeyError(f"no method {name!r}{hint} (known: {', '.join(_PLACES)})")
+            raise KeyError(unknown_name("method", name, _PLACES, "in this workbench"))
         module, attribute = _PLACES[name]
         return getattr(importlib.import_module(module), attribute)
 
