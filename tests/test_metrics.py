@@ -87,7 +87,6 @@ def test_undefined_is_nan_without_a_warning() -> None:
             metrics.seed_spread([0.5]).std,
             metrics.bootstrap_interval(some, flat, samples=3).low,
             metrics.permutation_test(some, some, flat, samples=3).p_value,
-            metrics.mean_kendall({}, []).mean,
         ):
             assert math.isnan(value)
 
@@ -130,22 +129,12 @@ def test_groups_take_either_side_once_and_keep_repeated_pairs() -> None:
     assert list(metrics.ranking_groups(first, second, range(6), more_than=1)) == ["q", "a", "b"]
 
 
-def test_group_means_leave_out_and_count_what_is_undefined() -> None:
-    groups = metrics.ranking_groups(["p"] * 3 + ["q"] * 3, list("abcdef"), [0, 1, 2, 0, 0, 0], more_than=2)
-    predicted = [1, 3, 2, 1, 2, 3]
-    kcc, gain = metrics.mean_kendall(groups, predicted), metrics.mean_ndcg(groups, predicted)
-    assert (kcc.mean, kcc.defined, kcc.undefined) == (pytest.approx(1 / 3, abs=1e-15), 1, 1)
-    assert (gain.mean, gain.undefined) == (pytest.approx(metrics.ndcg([0, 1, 2], [1, 3, 2]), abs=1e-15), 1)
-
-
 @pytest.mark.parametrize(("split", "either", "first_only"), [("test", 19, 12), ("dev", 5, 1), ("train", 47, 15)])
 def test_stsb_has_the_known_number_of_queries(split: str, either: int, first_only: int, real_data: Path) -> None:
     pairs = load_pairs(f"stsb-{split}")
     sides = pairs.sentence1, pairs.sentence2, pairs.gold
     assert len(metrics.ranking_groups(*sides)) == either
     assert len(metrics.ranking_groups(*sides, either_side=False)) == first_only
-    if split == "test":
-        assert metrics.mean_kendall(metrics.ranking_groups(*sides), np.arange(len(pairs.gold))).undefined == 1
 
 
 def test_stsb_as_a_whole_has_116_queries(real_data: Path) -> None:

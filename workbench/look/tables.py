@@ -24,9 +24,10 @@ def show_tables() -> None:
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """The table as HTML; columns of text at the left, which pandas has at the right."""
-    shown = table.rename(index=_escaped, columns=_escaped)
+    """The table as HTML; text and its headings at the left, which pandas has at the right."""
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
+    headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
+    shown = table.set_axis(headings, axis=1).rename(index=_escaped)
     formats = [_at_the_left if text else None for text in texts]
     return shown.to_html(formatters=formats, escape=False, classes="mathjax_ignore", na_rep="")
 
