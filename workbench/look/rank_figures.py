@@ -12,6 +12,7 @@ from workbench.look.queries import QueryView, line_colours
 from workbench.metrics import spearman
 
 DRAWN = 20  # targets that a slope chart has room for
+_ON_WHITE = {"bgcolor": "white", "borderpad": 2}
 _BELOW = {"orientation": "h", "y": -0.25}
 
 
@@ -26,16 +27,19 @@ def rank_slopes(view: QueryView) -> go.Figure:
     deepest = max(float(ranks.max()) for ranks in columns.values())
     log = deepest > 2 * DRAWN
     figure = go.Figure([_slope(shown, place, colour) for place, colour in enumerate(line_colours(count))])
-    for name, ranks in columns.items():
-        for rank, found in shown.letters_by_rank(ranks).items():
-            at = {"x": name, "y": np.log10(rank) if log else rank}
-            figure.add_annotation(**at, text=" ".join(found), showarrow=False, bgcolor="white", borderpad=2)
+    names = [
+        {"x": name, "y": np.log10(rank) if log else rank, "text": " ".join(found), "showarrow": False, **_ON_WHITE}
+        for name, ranks in columns.items()
+        for rank, found in shown.letters_by_rank(ranks).items()
+    ]
     width = 12 if len(columns) > 6 else 16
-    names = {"tickvals": list(columns), "ticktext": tick_names(list(columns), width)}
-    figure.update_xaxes(side="top", type="category", range=[-0.3, len(columns) - 0.7], **names)
+    ticks = {"tickvals": list(columns), "ticktext": tick_names(list(columns), width)}
+    figure.update_xaxes(side="top", type="category", range=[-0.3, len(columns) - 0.7], **ticks)
     if log:
-        ticks = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
-        figure.update_yaxes(type="log", range=[np.log10(deepest) + 0.1, -0.1], tickvals=ticks, title="rank (log scale)")
+        places = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
+        figure.update_yaxes(
+            type="log", range=[np.log10(deepest) + 0.1, -0.1], tickvals=places, title="rank (log scale)"
+        )
     else:
         figure.update_yaxes(range=[deepest + 0.5, 0.5], dtick=1 if deepest < 25 else 5, title="rank")
     size = {
@@ -43,7 +47,7 @@ def rank_slopes(view: QueryView) -> go.Figure:
         "height": 150 + 26 * min(count, DRAWN),
         "margin": {"t": 100, "r": 40},
     }
-    return laid_out(figure, f"Rank by gold and by each model{shown.part}", **size, showlegend=False)
+    return laid_out(figure, f"Rank by gold and by each model{shown.part}", **size, showlegend=False, annotations=names)
 
 
 def _slope(view: QueryView, place: int, colour: str) -> dict[str, object]:
