@@ -160,7 +160,7 @@ def in_words(tests: pd.DataFrame) -> pd.DataFrame:
     """
     shown = tests.loc[:, ["label", "seed", "against"]].copy()
     percent = 100 * tests[["difference", "low", "high", "mean", "std"]]
-    shown["difference"] = percent["difference"].map("{:+.2f}".format)
+    shown["difference"] = [f"{value:+.2f}" for value in percent["difference"]]
     shown["95% interval"] = [
         f"{low:+.2f} to {high:+.2f}" for low, high in zip(percent["low"], percent["high"], strict=True)
     ]
@@ -169,20 +169,19 @@ def in_words(tests: pd.DataFrame) -> pd.DataFrame:
         f"{mean:+.2f}" + ("" if pd.isna(std) else f" ± {std:.2f}")
         for mean, std in zip(percent["mean"], percent["std"], strict=True)
     ]
-    shown["reads as"] = [_reading(row) for row in percent.to_dict("records")]
+    shown["reads as"] = [_reading(*row) for row in percent.itertuples(index=False)]
     return shown.set_index("label")
 
 
-def _reading(row: dict[str, float]) -> str:
+def _reading(difference: float, low: float, high: float, mean: float, std: float) -> str:
     """A difference (x 100) in words."""
-    if not (row["low"] > 0 or row["high"] < 0):
+    if not (low > 0 or high < 0):
         return "not told apart on these pairs"
-    if abs(row["difference"]) < 0.1:
+    if abs(difference) < 0.1:
         return "sure on these pairs, but under 0.1 points"
-    if pd.isna(row["std"]):
+    if pd.isna(std):
         return "sure on these pairs; one seed says nothing of others"
-    within = abs(row["mean"]) <= row["std"]
-    return f"sure on these pairs, {'within' if within else 'beyond'} the deviation over seeds"
+    return f"sure on these pairs, {'within' if abs(mean) <= std else 'beyond'} the deviation over seeds"
 
 
 def parts(runs: pd.DataFrame) -> pd.DataFrame:

@@ -33,8 +33,9 @@ def rank_slopes(view: QueryView) -> go.Figure:
         for rank, found in shown.letters_by_rank(ranks).items()
     ]
     width = 12 if len(columns) > 6 else 16
-    ticks = {"tickvals": list(columns), "ticktext": tick_names(list(columns), width)}
-    figure.update_xaxes(side="top", type="category", range=[-0.3, len(columns) - 0.7], **ticks)
+    ticks = tick_names(list(columns), width)
+    figure.update_xaxes(side="top", type="category", range=[-0.3, len(columns) - 0.7])
+    figure.update_xaxes(tickvals=list(columns), ticktext=ticks)
     if log:
         places = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
         figure.update_yaxes(

@@ -28,7 +28,7 @@ def table_html(table: pd.DataFrame) -> str:
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
     headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
     shown = table.set_axis(headings, axis=1).rename(index=_escaped)
-    formats = [_at_the_left if text else None for text in texts]
+    formats: Any = [_at_the_left if text else None for text in texts]
     return shown.to_html(formatters=formats, escape=False, classes="mathjax_ignore", na_rep="")
 
 
@@ -50,10 +50,10 @@ def beside(found: Mapping[str, Any]) -> pd.DataFrame:
 
     found: label -> a `Report` or a finished `Run`.
     """
-    tables = {
+    tables: dict[Any, pd.DataFrame] = {
         label: metrics_table(one.metrics() if isinstance(one, Run) else one.metrics) for label, one in found.items()
     }
-    return pd.concat(tables, names=["", None]).droplevel(1).round(2)
+    return pd.concat(tables, names=[""]).droplevel(1).round(2)
 
 
 def measured(histories: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
