@@ -142,10 +142,10 @@ def test_another_suite_brings_its_own_queries_and_labels():
     explorer = RankingExplorer({"one": table(2), "both": both})
     explorer.suite.value = "other"
     assert len(explorer.query.options) == 2
-    assert explorer.first.options == ("both",)
+    assert explorer.first.options == (("both", "both"),)
     assert "not ranked here: one" in explorer.status.value
     explorer.suite.value = "few"
-    assert explorer.first.options == ("one", "both")
+    assert explorer.first.options == (("one", "one"), ("both", "both"))
     assert RankingExplorer({"both": both}, "other").suite.value == "other"
 
 

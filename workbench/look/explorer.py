@@ -9,6 +9,7 @@ import ipywidgets
 import pandas as pd
 
 from workbench.files import explained, replacing
+from workbench.look._style import shortened
 from workbench.look.page import slope_image, view_html
 from workbench.look.queries import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, searched, suites_of
 from workbench.look.rank_figures import rank_slopes
@@ -84,8 +85,10 @@ class RankingExplorer:
         names = [name for name in ORDERS if several or name in ("data", "worst")]
         self.order.tooltips = [ORDERS[name][1] for name in names]
         _offer(self.order, [(ORDERS[name][0], name) for name in names], names, "disagreement" if several else "worst")
-        _offer(self.first, labels, labels, labels[0])
-        _offer(self.second, labels, labels, labels[-1])
+        named = [(short, label) for label, short in shortened(labels, 40).items()]
+        self.first.tooltips = self.second.tooltips = labels
+        _offer(self.first, named, labels, labels[0])
+        _offer(self.second, named, labels, labels[-1])
         _offer(self.show, ["all", "a and b"], ["all", "a and b"], "all")
         self._second_row.layout.display = None if several else "none"
         self._show_row.layout.display = None if len(labels) > 2 else "none"
