@@ -65,7 +65,7 @@ def train_here(method, sentences, config) -> tuple[float, float]:
 
     method.prepare(sentences)
     method.prepare = lambda data: None
-    return _timed(lambda: fit(method, sentences), config.max_steps)
+    return _timed(lambda: fit(method, sentences, quiet=True), config.max_steps)
 
 
 def train_there(method, sentences, config) -> tuple[float, float]:

@@ -240,7 +240,7 @@ def test_bf16_is_close_to_fp32_and_auto_takes_it_only_from_hardware(
     ("options", "words"),
     [
         ({"pooling": "average"}, "pooling is 'average'; it is one of cls, mean"),
-        ({"precision": "fp8"}, "precision is 'fp8'; it is 'auto', 'fp32' or 'bf16'"),
+        ({"precision": "fp8"}, "precision is 'fp8'; it is 'auto', 'fp32', 'bf16' or 'fp16'"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here"),
         ({"dropout": 1.0}, "dropout is 1.0"),
     ],

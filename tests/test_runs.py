@@ -13,7 +13,7 @@ import pytest
 
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
-from workbench.files import History, file_checksum, replacing, replacing_folder, write_json
+from workbench.files import file_checksum, replacing, replacing_folder, write_json
 from workbench.runs import Run, list_runs, metrics_table, runs_folder
 
 
@@ -239,20 +239,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path):
 def test_nan_is_written_as_null(tmp_path: Path):
     write_json(tmp_path / "a.json", {"x": float("nan"), "y": [1.5]})
     assert json.loads((tmp_path / "a.json").read_text()) == {"x": None, "y": [1.5]}
-
-
-def test_history_continues_after_a_checkpoint_without_the_lost_steps(tmp_path: Path):
-    first = History(tmp_path / "history.csv", 0)
-    first.add(0, dev_spearman=0.4)
-    first.add(5, loss=1.0)
-    first.add(5, dev_spearman=0.5)
-    first.add(9, loss=0.5)
-    again = History(tmp_path / "history.csv", 5)
-    again.add(10, loss=0.7)
-    table = pd.read_csv(tmp_path / "history.csv")
-    assert table["step"].tolist() == [0, 5, 10]
-    assert table.loc[1, ["loss", "dev_spearman"]].tolist() == [1.0, 0.5]
-    assert pd.isna(table.loc[2, "dev_spearman"])
 
 
 def test_the_list_of_runs_shows_what_was_changed_and_survives_a_broken_run(tmp_path: Path):

@@ -1,26 +1,35 @@
 """Training: reproducible, resumable after a kill, the same in several processes."""
 
+import functools
 import json
 import os
+import random
+import resource
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import accelerate.tracking
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import load_file
+from accelerate.tracking import GeneralTracker
+from accelerate.utils import LoggerType
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from workbench.config import SimCSEConfig
 from workbench.data import Pairs, Sentences
-from workbench.errors import DataError, RunError
+from workbench.encoder import Encoder
+from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
+from workbench.record import State
 from workbench.runs import Run
-from workbench.train import fit, newest_checkpoint
+from workbench.train import Plan, fit
 
 
 @pytest.fixture
@@ -128,7 +137,7 @@ def test_a_run_killed_after_its_last_step_takes_no_further_step(
     first = SimCSE(settings)
     run = Run.create(settings, tmp_path)
     history = fit(first, sentences, dev, run=run)  # 60 sentences make 8 steps: the end lies within an epoch
-    assert newest_checkpoint(run.path) is not None
+    assert (run.path / "checkpoint" / "state.safetensors").is_file()
     second = SimCSE(settings)
     again = fit(second, sentences, dev, run=run)
     tables = [table.drop(columns="seconds").dropna(axis=1, how="all") for table in (again, history)]
@@ -164,74 +173,312 @@ def test_pairs_are_refused_by_a_method_of_plain_sentences(tiny_encoder: Path, de
         fit(SimCSE(config(tiny_encoder)), dev)
 
 
-def test_a_half_written_checkpoint_is_not_resumed_from(tmp_path: Path):
-    for step, whole in ((2, True), (4, True), (10, False)):
-        folder = tmp_path / "checkpoint" / f"checkpoint-{step}"
-        folder.mkdir(parents=True)
-        if whole:
-            (folder / "complete").touch()
-    found = newest_checkpoint(tmp_path)
-    assert found is not None
-    assert found.name == "checkpoint-4"
-
-
-KILLED = """
-import sys, numpy as np
-from workbench.config import SimCSEConfig
+JOB = """
+import json, os, signal, sys
+import numpy as np
+from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences
-from workbench.methods.simcse import SimCSE
+from workbench.methods import METHODS
 from workbench.runs import Run
 from workbench.train import fit
-import json
+
 job = json.loads(open(sys.argv[1]).read())
-settings = SimCSEConfig.from_parameters("demo", 0, job["settings"])
-data = Sentences("tiny", job["sentences"], "made here", "0")
+settings = CONFIGS[job["method"]].from_parameters("demo", 0, job["settings"])
 dev = Pairs("tiny-dev", *job["pairs"], np.asarray(job["gold"]), None, [str(i) for i in range(20)], (0.0, 7.0), "", "")
-method = SimCSE(settings)
-fit(method, data, dev, run=Run.create(settings, job["root"]))
+data = dev if job["method"] == "cosent" else Sentences("tiny", job["sentences"], "made here", "0")
+calls = 0
+
+
+def dying(at):
+    # Ends this process as a kill would at the so manieth call of whatever changes the disk.
+    def count(event, arguments):
+        global calls
+        if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"):
+            if event == "open" and not (arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+                return
+            if job["root"] in str(arguments[0]):
+                calls += 1
+                if calls == at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+
+
+ends = []
+for die_at in json.loads(sys.argv[2]):
+    reader, writer = os.pipe()
+    child = os.fork()  # a process a start, that need not load torch again
+    if not child:
+        method, run = METHODS[job["method"]](settings), Run.create(settings, job["root"])
+        dying(die_at)
+        fit(method, data, dev, run=run, quiet=True)
+        os.write(writer, str(calls).encode())
+        os._exit(0)
+    os.close(writer)
+    ends.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(os.read(reader, 20) or 0)])
+print(json.dumps(ends))
 """
 
 
-def launch(job: dict, folder: Path) -> "subprocess.Popen[bytes]":
-    file = folder / "job.json"
-    file.write_text(json.dumps(job))
+def kill_job(method: str, encoder: Path, sentences: Sentences, dev: Pairs, folder: Path, **overrides: object) -> Path:
+    """A file that tells JOB what to train; the run lies in the folder `root` beside it."""
+    settings = {"encoder": str(encoder), "batch_size": 8, "max_steps": 12, "eval_steps": 3, "save_steps": 4}
+    settings |= {"log_steps": 5, "device": "cpu", "precision": "fp32", "learning_rate": 1e-2, **overrides}
+    job = {"method": method, "settings": settings, "sentences": sentences.sentences, "gold": dev.gold.tolist()}
+    job |= {"pairs": [dev.sentence1, dev.sentence2], "root": str(folder / "root")}
+    folder.mkdir()
+    (folder / "job.json").write_text(json.dumps(job))
+    return folder / "job.json"
+
+
+def starts(job: Path, die_at: list[int]) -> list[tuple[int, int]]:
+    """Starts a job as often as `die_at` is long; each start's exit code, and how often it changed the disk."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, "-c", KILLED, str(file)], env=environment, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-c", JOB, str(job), json.dumps(die_at)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [(code, writes) for code, writes in json.loads(done.stdout)]
+
+
+def result(job: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], pd.DataFrame]:
+    """The best encoder, the last state and the history of a job."""
+    (path,) = (job.parent / "root").glob("*/*")
+    history = pd.read_csv(path / "history.csv").drop(columns="seconds")
+    return load_file(path / "encoder" / "model.safetensors"), load_file(state_of(path)), history
+
+
+def state_of(path: Path) -> Path:
+    return path / "checkpoint" / "state.safetensors"
+
+
+KILLS = int(os.environ.get("WORKBENCH_KILLS", "6"))
+KILLED_METHODS = [("simcse", {}), ("cosent", {"objective": "softmax"})]
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_weights(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path):
-    settings = {"encoder": str(tiny_encoder), "batch_size": 8, "max_steps": 60, "eval_steps": 5, "save_steps": 5}
-    settings |= {"log_steps": 5, "device": "cpu"}
-    job = {"settings": settings, "sentences": sentences.sentences, "pairs": [dev.sentence1, dev.sentence2]}
-    job |= {"gold": dev.gold.tolist()}
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for folder in (whole, killed):
-        folder.mkdir()
-    assert launch(job | {"root": str(whole)}, whole).wait(300) == 0
-    path = Run.create(SimCSEConfig.from_parameters("demo", 0, settings), whole).path.relative_to(whole)
-    process = launch(job | {"root": str(killed)}, killed)
-    deadline = time.monotonic() + 120
-    while newest_checkpoint(killed / path) is None:
-        assert process.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    at_kill = newest_checkpoint(killed / path)
-    assert at_kill is not None
-    assert int(at_kill.name.split("-")[1]) < 60
-    assert launch(job | {"root": str(killed)}, killed).wait(300) == 0
-    for name in ("encoder/model.safetensors", "checkpoint/checkpoint-60/model.safetensors"):
-        assert same(load_file(whole / path / name), load_file(killed / path / name)), name
-    columns = ["step", "loss", "info_nce", "dev_spearman"]
-    one, two = (pd.read_csv(folder / path / "history.csv")[columns] for folder in (whole, killed))
-    pd.testing.assert_frame_equal(one, two)
+@pytest.mark.parametrize(("method", "overrides"), KILLED_METHODS)
+def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(  # noqa: PLR0917
+    method: str, overrides: dict, tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    whole = kill_job(method, tiny_encoder, sentences, dev, tmp_path / "whole", **overrides)
+    ((code, writes),) = starts(whole, [0])
+    assert code == 0
+    expected = result(whole)
+    killed = kill_job(method, tiny_encoder, sentences, dev, tmp_path / "killed", **overrides)
+    draw = random.Random(method)
+    # Each start goes on from where the one before was killed; the last comes to the end.
+    ends = starts(killed, [*(draw.randrange(1, writes // 2) for _ in range(KILLS)), 0])
+    assert [code for code, _ in ends].count(-signal.SIGKILL) > 1
+    assert ends[-1][0] == 0
+    found = result(killed)
+    assert same(expected[0], found[0])
+    assert same(expected[1], found[1])
+    pd.testing.assert_frame_equal(expected[2], found[2])
+
+
+@pytest.fixture
+def half_trained(tiny_encoder: Path, sentences: Sentences, tmp_path: Path) -> Run:
+    """A run that was stopped at step 4 of 6."""
+    run = Run.create(config(tiny_encoder), tmp_path / "runs")
+
+    def stop(row: dict) -> None:
+        if row["step"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(SimCSE(config(tiny_encoder)), sentences, run=run, callbacks=[stop])
+    return run
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def foreign(file: Path) -> None:
+    save_file({"x": torch.zeros(2)}, file)
+
+
+def without(pattern: str, file: Path) -> None:
+    with safe_open(file, "pt") as opened:
+        facts = opened.metadata()
+    kept = {name: value for name, value in load_file(file).items() if not name.startswith(pattern)}
+    save_file(kept, file, facts)
+
+
+def reshaped(file: Path) -> None:
+    with safe_open(file, "pt") as opened:
+        facts = opened.metadata()
+    save_file(load_file(file) | {"weights.head.linear.bias": torch.zeros(3)}, file, facts)
+
+
+def of_other_settings(file: Path) -> None:
+    with safe_open(file, "pt") as opened:
+        facts = opened.metadata()
+    save_file(load_file(file), file, {"state": facts["state"].replace("simcse/", "simcse/0")})
+
+
+DAMAGE = {
+    "truncated": cut,
+    "empty": lambda file: file.write_bytes(b""),
+    "foreign": foreign,
+    "no second moments": functools.partial(without, "exp_avg_sq"),
+    "a weight missing": functools.partial(without, "weights.head.linear.bias"),
+    "another shape": reshaped,
+    "other settings": of_other_settings,
+    "a folder": lambda file: (file.unlink(), file.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_state_that_is_not_whole_is_refused_with_its_path_and_the_cure(
+    damage: str, half_trained: Run, tiny_encoder: Path, sentences: Sentences
+):
+    file = state_of(half_trained.path)
+    DAMAGE[damage](file)
+    method = SimCSE(config(tiny_encoder))
+    before = weights(method)
+    with pytest.raises(RunError, match="delete this file to train again") as refused:
+        fit(method, sentences, run=half_trained)
+    assert str(file) in str(refused.value)
+    assert same(before, weights(method)), "weights were touched"
+
+
+def test_a_deleted_state_trains_again_to_the_same_weights(half_trained: Run, tiny_encoder: Path, sentences: Sentences):
+    state_of(half_trained.path).unlink()
+    again, whole = SimCSE(config(tiny_encoder)), SimCSE(config(tiny_encoder))
+    fit(again, sentences, run=half_trained)
+    fit(whole, sentences)
+    assert same(weights(again), weights(whole))
+
+
+def test_a_missing_best_encoder_is_not_passed_over(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    run = Run.create(config(tiny_encoder), tmp_path)
+    fit(SimCSE(config(tiny_encoder)), sentences, dev, run=run)
+    shutil.rmtree(run.path / "encoder")
+    with pytest.raises(RunError, match=r"encoder is missing.*checkpoint to train again"):
+        fit(SimCSE(config(tiny_encoder)), sentences, dev, run=run)
+
+
+def test_a_full_disk_is_said_and_the_state_before_stays_whole(half_trained: Run, tiny_encoder: Path, sentences):
+    file = state_of(half_trained.path)
+    before = file.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    method = SimCSE(config(tiny_encoder))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))  # no file may grow larger
+    try:
+        with pytest.raises(RunError, match=r"cannot be written to .*the one before is whole: free some space"):
+            fit(method, sentences, run=half_trained)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert file.read_bytes() == before
+
+
+def test_callbacks_get_every_finished_row(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
+    rows: list[dict] = []
+    history = fit(SimCSE(config(tiny_encoder)), sentences, dev, callbacks=[rows.append])
+    pd.testing.assert_frame_equal(pd.DataFrame(rows), history)
+
+
+def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_waits(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch
+):
+    measured = iter([0.9, 0.3, 0.5, 0.5, 0.4, 0.6])
+    monkeypatch.setattr("workbench.record.dev_values", lambda method, dev: {"dev_spearman": next(measured)})
+    settings = config(tiny_encoder, max_steps=20, patience=2)
+    run = Run.create(settings, tmp_path)
+    history = fit(SimCSE(settings), sentences, dev, run=run)
+    # 0.5 at step 4 is the best: neither step 6 nor step 8 is above it.
+    assert history["step"].iloc[-1] == 8
+    assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 8, "a stopped run took further steps"
+
+
+def test_order_rate_and_seed_are_functions_of_seed_and_step():
+    settings = SimCSEConfig.from_parameters("demo", 3, {"batch_size": 4, "max_steps": 10, "warmup": 0.3})
+    plan = Plan(settings, examples=10)
+    epoch = [plan.rows(step) for step in (2, 0, 1)]  # in any order
+    assert sorted(row for rows in epoch for row in rows) == list(range(10))
+    assert plan.rows(3) != plan.rows(0)
+    shares = [Plan(settings, examples=10, world=2, rank=rank) for rank in (0, 1)]
+    assert shares[0].epoch_steps == 2
+    assert shares[0].rows(0) + shares[1].rows(0) == plan.rows(0)
+    assert len({other.seed(step) for other in shares for step in range(10)}) == 20
+    peak = settings.learning_rate
+    expected = [0, peak / 3, 2 * peak / 3, *(peak * left / 7 for left in range(7, -1, -1))]
+    np.testing.assert_allclose([plan.rate(step) for step in range(11)], expected)
+
+
+def test_batches_that_processes_cannot_share_are_refused():
+    settings = SimCSEConfig.from_parameters("demo", 0, {"batch_size": 8})
+    with pytest.raises(RunError, match="batch_size 8 cannot be shared equally by the 3 processes"):
+        Plan(settings, examples=60, world=3).require_batches()
+
+
+def test_weight_decay_is_where_transformers_puts_it(tiny_encoder: Path):
+    from transformers import Trainer
+
+    method = SimCSE(config(tiny_encoder, weight_decay=0.1))
+    names = {id(parameter): name for name, parameter in method.named_parameters()}
+    groups = State(Path("unused"), method).optimizer.param_groups
+    decayed = {names[id(p)] for group in groups for p in group["params"] if group["weight_decay"]}
+    assert decayed == set(Trainer.get_decay_parameter_names(None, method))
+
+
+class FakeTracker(GeneralTracker):
+    name = "tensorboard"
+    requires_logging_directory = True
+
+    def __init__(self, project: str, folder: str) -> None:
+        super().__init__()
+        self.rows: list[tuple[int, dict]] = []
+        FakeTracker.last = self
+
+    @property
+    def tracker(self) -> list:
+        return self.rows
+
+    def store_init_configuration(self, values: dict) -> None:
+        self.settings = values
+
+    def log(self, values: dict, step: int | None = None, **_: object) -> None:
+        assert step is not None
+        self.rows.append((step, values))
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def test_rows_go_to_the_tracker(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(accelerate.tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", FakeTracker)
+    monkeypatch.setattr(accelerate.tracking, "_available_trackers", [LoggerType.TENSORBOARD])
+    settings = config(tiny_encoder, track="tensorboard")
+    assert settings.digest() == config(tiny_encoder).digest()
+    history = fit(SimCSE(settings), sentences, dev, run=Run.create(settings, tmp_path))
+    tracker = FakeTracker.last
+    assert [step for step, _ in tracker.rows] == history["step"].tolist()
+    assert tracker.rows[-1][1]["loss"] == history["loss"].iloc[-1]
+    assert tracker.settings["batch_size"] == 8
+    assert tracker.finished
+
+
+def test_a_tracker_that_is_not_installed_is_refused_before_training(tiny_encoder: Path, sentences, monkeypatch):
+    monkeypatch.setattr(accelerate.tracking, "_available_trackers", [])
+    with pytest.raises(SettingError, match=r"track: 'wandb' is not installed .*pip install wandb"):
+        fit(SimCSE(config(tiny_encoder, track="wandb")), sentences)
+
+
+def test_fp16_is_refused_on_the_cpu(tiny_encoder: Path):
+    with pytest.raises(SettingError, match=r"fp16 is for GPUs.*give 'bf16'"):
+        config(tiny_encoder, precision="fp16")
+    with pytest.raises(EncoderError, match="fp16"):
+        Encoder.from_pretrained(tiny_encoder, precision="fp16", device="cpu")
 
 
 GRADIENT = """
 import json, sys, torch, torch.distributed as dist
-from workbench.distributed import end_process
+from workbench.processes import end_process
 from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.methods.simcse import SimCSE
@@ -263,12 +510,13 @@ def in_two_processes(script: str, job: dict, folder: Path) -> dict[str, torch.Te
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
+def test_two_processes_in_chunks_give_the_gradient_of_one(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
     settings = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8, "temperature": 0.5}
     method = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).double().train()
     method.prepare(sentences)
     sum(method(method.collate(list(range(8)))).values()).backward()
     alone = {name: parameter.grad for name, parameter in method.named_parameters()}
+    settings["chunk_size"] = 3  # of the 8 texts that each process reads
     together = in_two_processes(GRADIENT, {"settings": settings, "sentences": sentences.sentences}, tmp_path)
     largest = max(float(value.abs().max()) for value in alone.values() if value is not None)
     assert largest > 0
@@ -279,7 +527,7 @@ def test_two_processes_give_the_gradient_of_one(tiny_encoder: Path, sentences: S
 
 TRAINED = """
 import json, sys, torch, torch.distributed as dist
-from workbench.distributed import end_process
+from workbench.processes import end_process
 from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.methods.simcse import SimCSE
@@ -333,10 +581,41 @@ def test_empty_and_endless_sentences_are_trained_on(tiny_encoder: Path):
     assert np.isfinite(history["loss"]).all()
 
 
-def test_dev_gold_that_is_all_equal_is_nan_and_training_ends(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
+def test_a_dev_set_that_cannot_choose_is_refused_before_the_first_step(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, monkeypatch
+):
+    monkeypatch.setattr(SimCSE, "forward", lambda self, batch: pytest.fail("a step was taken"))
     flat = Pairs("flat", dev.sentence1, dev.sentence2, np.full(20, 3.0), None, dev.pair_id, (0.0, 5.0), "", "")
-    history = fit(SimCSE(config(tiny_encoder)), sentences, flat)
+    with pytest.raises(DataError, match=r"flat holds 20 pairs of one and the same gold.*dev=None"):
+        fit(SimCSE(config(tiny_encoder)), sentences, flat)
+    one = Pairs("one", ["a"], ["b"], np.ones(1), None, ["0"], (0.0, 5.0), "", "")
+    with pytest.raises(DataError, match=r"one holds 1 pair\(s\)"):
+        fit(SimCSE(config(tiny_encoder)), sentences, one)
+
+
+def test_blank_lines_and_weights_of_0_are_refused(tiny_encoder: Path, sentences: Sentences):
+    with pytest.raises(DataError, match="3 blank lines"):
+        fit(SimCSE(config(tiny_encoder)), Sentences("blank", ["", " ", "\t"], "made here", "0"))
+    method = SimCSE(config(tiny_encoder))
+    for parameter in method.encoder.parameters():
+        parameter.data.zero_()
+    with pytest.raises(EncoderError, match=r"every weight of .* is 0"):
+        fit(method, sentences)
+
+
+def test_scores_that_are_all_equal_are_said_once_and_the_last_step_is_kept(  # noqa: PLR0917
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch, caplog
+):
+    monkeypatch.setattr(SimCSE, "encode_plain", lambda self, texts, batch_size=64: torch.ones(len(texts), 1))
+    settings = config(tiny_encoder)
+    method, run = SimCSE(settings), Run.create(settings, tmp_path)
+    history = fit(method, sentences, dev, run=run)
     assert history["dev_spearman"].isna().all()
+    assert [record.message for record in caplog.records if "dev cannot choose" in record.message] != []
+    assert len([record for record in caplog.records if "dev cannot choose" in record.message]) == 1
+    last = load_file(run.path / "checkpoint" / "state.safetensors")
+    kept = method.encoder.backbone.state_dict()
+    assert all(torch.equal(last[f"weights.encoder.backbone.{name}"], value) for name, value in kept.items())
 
 
 def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences: Sentences, monkeypatch):
@@ -354,15 +633,20 @@ def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sent
 
 
 @pytest.mark.slow
-def test_a_run_in_two_processes_trains_and_can_be_loaded(tmp_path: Path):
-    small = {"processes": 2, "max_steps": 3, "eval_steps": 3, "device": "cpu", "train_limit": 64, "batch_size": 8}
+def test_a_run_in_two_processes_trains_tells_its_rows_and_can_be_loaded(tmp_path: Path, capfd):
+    small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
+    small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
     settings = SimCSEConfig.from_parameters("demo", 0, small)
     from workbench.data import load_dev, load_training
 
     run = Run.create(settings, tmp_path)
     method = SimCSE(settings)
-    history = fit(method, load_training(settings), load_dev(settings), run=run)
-    assert history["step"].iloc[-1] == 3
+    rows: list[dict] = []
+    history = fit(method, load_training(settings), load_dev(settings), run=run, callbacks=[rows.append], quiet=True)
+    assert history["step"].tolist() == [0, 1, 2, 3, 4], "both stop when the first has waited long enough"
+    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[-1]["dev_spearman"] == history["dev_spearman"].iloc[-1]
+    assert capfd.readouterr().out == ""
     kept = load_file(run.path / "encoder" / "model.safetensors")
     assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
 

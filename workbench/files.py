@@ -1,6 +1,5 @@
 """Files that are never half written (beside, then renamed into place), and the checksums that name their content."""
 
-import csv
 import errno
 import hashlib
 import json
@@ -27,38 +26,6 @@ _BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
 PACKAGE = Path(__file__).resolve().parent
 
 
-class History:
-    """Appends to a run's history.csv; a row is what is known of one step."""
-
-    def __init__(self, path: Path, from_step: int) -> None:
-        """Continues the file at `path` after `from_step`: rows of later steps are of lost work and are dropped."""
-        self.path = path
-        rows = read_csv(path).to_dict("records") if path.is_file() and from_step > 0 else []
-        self.rows: list[dict[str, Any]] = [
-            {str(key): value for key, value in row.items() if value == value}  # noqa: PLR0124 - an empty cell is nan
-            for row in rows
-            if row["step"] <= from_step
-        ]
-        self._columns: list[str] = []
-
-    def add(self, step: int, **values: Any) -> None:
-        """Adds values to the row of `step`, which is the last row or a new one."""
-        if not self.rows or self.rows[-1]["step"] != step:
-            self.rows.append({"step": step})
-        self.rows[-1].update(values)
-        if set(values) - set(self._columns) or len(self.rows) == 1:
-            self._columns = list(dict.fromkeys([*self._columns, *(key for row in self.rows for key in row)]))
-        with explained(self.path), replacing(self.path) as file:
-            # Rewritten whole and renamed: a kill never leaves half a line, and the file is small.
-            writer = csv.DictWriter(file, self._columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
-
-    def table(self) -> pd.DataFrame:
-        """The rows as a table."""
-        return pd.DataFrame(self.rows)
-
-
 @contextmanager
 def replacing(path: Path, *, binary: bool = False) -> Iterator[Any]:
     """A file (text in UTF-8, or `binary`) written beside `path` and renamed into place when the block ends well.
@@ -75,7 +42,7 @@ def replacing(path: Path, *, binary: bool = False) -> Iterator[Any]:
                 # A temporary file is its owner's alone; a run is read by whoever may read the folder.
                 os.fchmod(file.fileno(), 0o666 & ~_umask())
         Path(name).replace(path)
-        _settle(path.parent)
+        settle(path.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -98,9 +65,9 @@ def replacing_folder(target: Path, *, beside: str = "") -> Iterator[Path]:
         fresh.chmod(0o777 & ~_umask())
         yield fresh
         for path in [*fresh.rglob("*"), fresh]:
-            _settle(path)
+            settle(path)
         _swap(fresh, target)
-        _settle(target.parent)
+        settle(target.parent)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
@@ -120,7 +87,7 @@ def _swap(fresh: Path, target: Path) -> None:
     shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
-def _settle(path: Path) -> None:
+def settle(path: Path) -> None:
     """Returns when the content of a file, or the names in a folder, are on the disk itself."""
     if path.is_dir() and os.name == "nt":
         return

@@ -1,52 +1,64 @@
-"""Training: a thin `transformers.Trainer` around a method.
+"""Training: one loop around a method. What a step computes is a function of the seed and the step's number.
 
-The Trainer brings the loop, mixed precision, several processes and exact resume. Added here: loss terms logged by name,
-dev Spearman every few steps, the best checkpoint kept as a loadable encoder, a history on disk.
+So a training state is the weights, AdamW's moments and that number, in one file, and a killed run goes on bit for bit.
 """
 
-import collections
-import json
+import contextlib
+import functools
 import logging
 import math
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
-import transformers
 from torch import Tensor, nn
 
 from workbench.config import TrainingConfig
-from workbench.data import Pairs, load_dev, load_training
-from workbench.distributed import end_process, process_count, process_rank
-from workbench.errors import RunError
-from workbench.evaluation import dev_values
-from workbench.files import History, lock_run
+from workbench.data import Pairs, Sentences, load_dev, load_training
+from workbench.encoder.choices import HALF
+from workbench.errors import DataError, EncoderError, RunError
+from workbench.files import lock_run
 from workbench.methods import METHODS
-from workbench.methods.protocol import Method, seeded_process, weights_checksum
-from workbench.progress import Progress
+from workbench.methods.protocol import Method, weights_checksum
+from workbench.processes import (
+    end_process,
+    first_says,
+    process_count,
+    process_rank,
+    run_processes,
+    tell_row,
+    wait_for_all,
+)
+from workbench.record import Listener, Record, Row, State, listening, require_tracker
 from workbench.runs import Run
 
 _LOG = logging.getLogger("workbench")
-_COMPLETE = "complete"  # a checkpoint without this file was being written when the process died
 
 
 def fit(
-    method: Method, data: Any, dev: Pairs | None = None, *, run: Run | None = None, quiet: bool = False
+    method: Method,
+    data: Any,
+    dev: Pairs | None = None,
+    *,
+    run: Run | None = None,
+    callbacks: Sequence[Listener] = (),
+    quiet: bool = False,
 ) -> pd.DataFrame:
     """Trains `method` on `data` and leaves its best dev checkpoint in it. Returns the history, a row a logged step.
 
     `dev`: scored pairs whose Spearman chooses the checkpoint (strictly greater wins; the start itself is measured at
-    step 0 but not chosen); None: the last step is kept. `run`: where history, checkpoints and the encoder are kept;
-    an unfinished run goes on from its newest checkpoint, a finished one is not trained again. None: nothing is kept.
-    `quiet`: no bar and no line of progress.
-    Raises RunError when the loss is not finite, ValueError on data that the method cannot train on.
+    step 0 but not chosen); None: the last step is kept. `run`: where history, training state and the encoder are kept;
+    an unfinished run goes on from its state, a finished one is not trained again. None: nothing is kept.
+    `callbacks`: each is called with every finished row of the history (a dict). `quiet`: no bar, no line of progress.
+    Raises RunError when the loss is not finite or a state cannot be read, DataError on a `dev` that cannot choose,
+    ValueError on data that the method cannot train on.
     """
     sets = {"train": data} if dev is None else {"train": data, "dev": dev}
     _note(run, {role: (found.source, found.checksum) for role, found in sets.items()})
@@ -55,38 +67,187 @@ def fit(
         _LOG.info("%s is finished: its encoder is used as it is", run.path)
         method.restore(run.path / "encoder")
         return run.history()
-    config = method.config
-    if config.processes > 1 and process_count() == 1:
-        return _fit_in_processes(method, data, dev, run, quiet)
+    _require_trainable(method, data, dev)
+    require_tracker(method.config)
+    train = _fit_in_processes if method.config.processes > 1 and process_count() == 1 else _fit_here
+    return train(method, data, dev, run, callbacks=callbacks, quiet=quiet)
+
+
+def _fit_here(
+    method: Method, data: Any, dev: Pairs | None, run: Run | None, *, callbacks: Sequence[Listener], quiet: bool
+) -> pd.DataFrame:
+    """Trains in this process, which may be one of several."""
+    if method.encoder.device.type == "cuda":
+        # The order of sums is otherwise free there, and the same seed would give other numbers; where an operation has
+        # no fixed order, torch warns. TF32 is left to torch's default, which is off for matrix products.
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.manual_seed(method.config.seed)  # of weights that `prepare` draws
     method.prepare(data)
     _note(run, method.inputs())
-    if process_count() > 1 and method.examples(data) < config.batch_size:
-        raise RunError(
-            f"{method.examples(data)} examples do not fill one batch of {config.batch_size}, and several processes "
-            "take whole batches only; lower batch_size or set processes=1"
-        )
+    plan = Plan(method.config, method.examples(data), process_count(), process_rank())
+    plan.require_batches()
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run is not None else Path(scratch)
-        checkpoint = newest_checkpoint(folder)
-        step = _step_of(checkpoint) if checkpoint else 0
-        fresh = run is None or checkpoint is not None or weights_checksum(method.encoder) == method.starting_weights
-        if not fresh:
+        state = State(folder / "checkpoint" / "state.safetensors", method)
+        step, rows = state.load()
+        if run is not None and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
             raise RunError("this method has been trained already: build it again, so that the run starts at its start")
-        record = _Record(method, dev, folder, from_step=step, run=run, quiet=quiet)
-        trainer = _Trainer(method, method.examples(data), folder, record)
-        if run is not None and process_rank() == 0:
+        if run is not None and plan.rank == 0:
             facts = {"device": _device_name(method), "precision": method.encoder.precision}
             run.record(**facts, threads=torch.get_num_threads())
-        if checkpoint is None or not _is_last(checkpoint):
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        if process_count() > 1:
-            torch.distributed.barrier()  # the first process may still be writing the best encoder
+        tracked = None if run is None else run.path
+        with listening(method.config, (step, plan.steps), tracked, callbacks, quiet=quiet) as listeners:
+            record = Record(method, dev, folder, rows, listeners)
+            _train(method, plan, record, state, step, keep_state=run is not None)
+        wait_for_all()  # the first process may still be writing
         if dev is not None:
             method.restore(folder / "encoder")
-        elif run is not None and process_rank() == 0:
+        elif run is not None and plan.rank == 0:
             record.keep_encoder({})
         method.eval()
-        return record.history.table() if record.history is not None else pd.DataFrame()
+        return record.table()
+
+
+def _train(method: Method, plan: "Plan", record: Record, state: State, step: int, *, keep_state: bool) -> None:
+    """Takes the steps after `step`, to the end of the plan or of patience."""
+    config, device, optimizer, scaler = method.config, method.encoder.device, state.optimizer, state.scaler
+    model = nn.parallel.DistributedDataParallel(method) if plan.world > 1 else method
+    method.train()
+    if step == 0 and record.dev is not None:
+        record.write({"step": 0} | record.evaluate(0))
+    ended = step >= plan.steps or record.out_of_patience()
+    while not ended:
+        # Step. Nothing here waits for the device.
+        torch.manual_seed(plan.seed(step))
+        for group in optimizer.param_groups:
+            group["lr"] = plan.rate(step)
+        with _autocast(method):
+            terms = model(_moved(method.collate(plan.rows(step)), device))
+        scaler.scale(torch.stack(list(terms.values())).sum()).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(method.parameters(), config.max_grad_norm)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        record.add(terms)
+        step += 1
+
+        # Log.
+        evaluates, saves = plan.due(step, config.eval_steps), keep_state and plan.due(step, config.save_steps)
+        if not (evaluates or saves or plan.due(step, config.log_steps)):
+            continue
+        row: Row = {"step": step, "epoch": round(step / plan.epoch_steps, 6), "learning_rate": plan.rate(step)}
+        row |= record.losses(step)
+
+        # Evaluate.
+        if evaluates:
+            row |= record.evaluate(step)
+        record.write(row)
+        ended = step >= plan.steps or (evaluates and first_says(record.out_of_patience(), device))
+
+        # Save.
+        if plan.rank == 0 and keep_state and (saves or ended):
+            record.flush()
+            state.save(step, record.rows)
+    if plan.rank == 0:
+        record.flush()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What each step does, from the settings, the step's number (from 0) and the process alone.
+
+    examples: of the prepared training set. world: processes. rank: this process.
+    """
+
+    config: TrainingConfig
+    examples: int
+    world: int = 1
+    rank: int = 0
+
+    @property
+    def epoch_steps(self) -> int:
+        """Batches of an epoch. One that is not full is left out by several processes, which gather equal shares."""
+        size = self.config.batch_size
+        return self.examples // size if self.world > 1 else -(-self.examples // size)
+
+    @property
+    def steps(self) -> int:
+        """Steps in all."""
+        return self.config.max_steps or math.ceil(self.config.epochs * self.epoch_steps)
+
+    def rows(self, step: int) -> list[int]:
+        """This process's share of the step's examples."""
+        epoch, place = divmod(step, self.epoch_steps)
+        size = self.config.batch_size
+        batch = _order(self.config.seed, epoch, self.examples)[place * size : (place + 1) * size]
+        return batch.reshape(self.world, -1)[self.rank].tolist()
+
+    def rate(self, step: int) -> float:
+        """The learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
+        peak, warmup = self.config.learning_rate, math.ceil(self.config.warmup * self.steps)
+        if step < warmup:
+            return peak * step / warmup
+        return peak * max(0.0, (self.steps - step) / max(1, self.steps - warmup))
+
+    def seed(self, step: int) -> int:
+        """Of the step's dropout masks, which each process draws for itself."""
+        return int(np.random.SeedSequence([self.config.seed, step, self.rank]).generate_state(1, np.uint64)[0])
+
+    def due(self, step: int, every: int) -> bool:
+        """Whether what is done every so many steps, and at the end, is done after `step` steps."""
+        return step % every == 0 or step >= self.steps
+
+    def require_batches(self) -> None:
+        """Raises RunError where several processes cannot share the batches."""
+        size = self.config.batch_size
+        if size % self.world:
+            raise RunError(
+                f"batch_size {size} cannot be shared equally by the {self.world} processes that were started; give a "
+                "multiple, or start as many processes as the setting says"
+            )
+        if self.world > 1 and self.examples < size:
+            raise RunError(
+                f"{self.examples} examples do not fill one batch of {size}, and several processes take whole batches "
+                "only; lower batch_size or set processes=1"
+            )
+
+
+@functools.lru_cache(maxsize=1)
+def _order(seed: int, epoch: int, examples: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(examples)
+
+
+def _autocast(method: Method) -> contextlib.AbstractContextManager:
+    dtype = HALF.get(method.encoder.precision)
+    return torch.autocast(method.encoder.device.type, dtype=dtype) if dtype else contextlib.nullcontext()
+
+
+def _moved(batch: Any, device: torch.device) -> Any:
+    """A batch on the device, copied from pinned memory while the device goes on computing."""
+    if isinstance(batch, Tensor):
+        if device.type == "cpu":
+            return batch
+        return (batch.pin_memory() if device.type == "cuda" else batch).to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return {name: _moved(part, device) for name, part in batch.items()}
+    return [_moved(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
+
+
+def _require_trainable(method: Method, data: Any, dev: Pairs | None) -> None:
+    """Raises where training could only fail or choose by chance."""
+    if dev is not None and (len(dev.gold) < 2 or len(np.unique(dev.gold)) < 2):
+        what = f"{len(dev.gold)} pair(s)" if len(dev.gold) < 2 else f"{len(dev.gold)} pairs of one and the same gold"
+        raise DataError(
+            f"{dev.name} holds {what}, so that no checkpoint is better than another; give a dev set whose gold has an "
+            "order, or dev=None to keep the last step"
+        )
+    if isinstance(data, Sentences) and not any(sentence.strip() for sentence in data.sentences):
+        raise DataError(f"{data.name} holds {len(data)} blank lines and no sentence; give a file with sentences")
+    if not any(bool(parameter.any()) for parameter in method.encoder.parameters()):
+        raise EncoderError(
+            f"every weight of {method.encoder.source} is 0, so that nothing can be learned; save it again"
+        )
 
 
 def _note(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:
@@ -96,218 +257,15 @@ def _note(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:
             run.record_input(role, source, checksum)
 
 
-class _Wrapped(nn.Module):
-    """A method as the Trainer's model: the Trainer would write into the settings of a model that has a `config`."""
-
-    def __init__(self, method: Method) -> None:
-        super().__init__()
-        self.method = method
-
-    def forward(self, batch: dict[str, Any]) -> dict[str, Tensor]:
-        return self.method(batch)
-
-
-class _Trainer(transformers.Trainer):
-    """The loop of transformers with a method's named loss terms."""
-
-    def __init__(self, method: Method, examples: int, folder: Path, record: "_Record") -> None:
-        config = method.config
-        arguments = _arguments(config, method, folder)
-        if method.encoder.device.type == "cuda":
-            # The order of sums is otherwise free there, and the same seed would give other numbers; where an operation
-            # has no fixed order, torch warns. transformers' own switch also makes every kernel wait.
-            torch.use_deterministic_algorithms(True, warn_only=True)
-        # The training set is row numbers: the method holds the rows themselves, tokenised once.
-        rows = torch.utils.data.TensorDataset(torch.arange(examples))
-        super().__init__(
-            model=_Wrapped(method),
-            args=arguments,
-            train_dataset=rows,
-            data_collator=lambda items: method.collate([int(item[0]) for item in items]),
-            callbacks=[record],
-        )
-        self.remove_callback(transformers.PrinterCallback)
-        self.model_accepts_loss_kwargs = False
-        self.record = record
-
-    def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, **_: Any
-    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
-        terms: dict[str, Tensor] = model(inputs)
-        self.record.add_terms(terms)
-        loss = torch.stack(list(terms.values())).sum()
-        return (loss, terms) if return_outputs else loss
-
-
-def _arguments(config: TrainingConfig, method: Method, folder: Path) -> transformers.TrainingArguments:
-    on_cpu = method.encoder.device.type == "cpu"
-    arguments = transformers.TrainingArguments(
-        output_dir=str(folder / "checkpoint"),
-        per_device_train_batch_size=config.batch_size // process_count(),
-        num_train_epochs=config.epochs,
-        max_steps=config.max_steps or -1,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="linear",
-        warmup_steps=config.warmup,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm,
-        optim="adamw_torch_fused",
-        bf16=method.encoder.precision == "bf16",
-        seed=config.seed,
-        data_seed=config.seed,
-        use_cpu=on_cpu,
-        logging_steps=config.log_steps,
-        logging_nan_inf_filter=False,
-        save_strategy="steps",
-        save_steps=config.save_steps,
-        disable_tqdm=True,
-        report_to="none",
-        remove_unused_columns=False,
-        dataloader_pin_memory=not on_cpu,
-        # Gathered negatives need the same number of rows on every process.
-        dataloader_drop_last=process_count() > 1,
-        ddp_find_unused_parameters=False,
-        ddp_backend=("gloo" if on_cpu else None) if process_count() > 1 else None,
-    )
-    # With several GPUs and one process transformers would split every batch over them, and its negatives with it.
-    arguments._n_gpu = min(arguments.n_gpu, 1)
-    return arguments
-
-
-class _Record(transformers.TrainerCallback):
-    """Measures dev, keeps the best encoder, writes the history, marks checkpoints complete."""
-
-    def __init__(
-        self, method: Method, dev: Pairs | None, folder: Path, *, from_step: int, run: Run | None, quiet: bool
-    ) -> None:
-        self.method, self.dev, self.folder, self.run = method, dev, folder, run
-        self.first, self.quiet = process_rank() == 0, quiet
-        self.history = History(folder / "history.csv", from_step) if self.first else None
-        before = [row for row in self.history.rows if row["step"] > 0] if self.history else []
-        self.best = max((row.get("dev_spearman", -math.inf) for row in before), default=-math.inf)
-        self.seconds_before = max((row.get("seconds", 0.0) for row in before), default=0.0)
-        self.sums: dict[str, Tensor] = {}
-        self.steps_summed = 0
-
-    def add_terms(self, terms: dict[str, Tensor]) -> None:
-        """Sums the loss terms, on their device: reading them every step would wait for it."""
-        for name, value in terms.items():
-            self.sums[name] = self.sums.get(name, torch.zeros((), device=value.device)) + value.detach()
-        self.steps_summed += 1
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        seeded_process(self.method.config, process_rank())
-        self.started = time.perf_counter()
-        self.progress = Progress(state.max_steps, state.global_step) if self.first and not self.quiet else None
-        if state.global_step == 0:
-            self._measure(0)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
-        if not self.steps_summed or "loss" not in logs:
-            return
-        self._require_finite(state.global_step)
-        terms = {name: float(value) / self.steps_summed for name, value in self.sums.items()}
-        self.sums, self.steps_summed = {}, 0
-        self._write(
-            state.global_step,
-            epoch=round(state.epoch or 0.0, 6),
-            learning_rate=logs["learning_rate"],
-            loss=logs["loss"],
-            **{name: value for name, value in terms.items() if len(terms) > 1 or name != "loss"},
-            **{f"observed_{name}": value for name, value in self.method.observations().items()},
-        )
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        step = state.global_step
-        ends = step >= state.max_steps
-        if ends or step % self.method.config.eval_steps == 0 or step % args.save_steps == 0:
-            self._require_finite(step)
-        if step % self.method.config.eval_steps == 0 or step >= state.max_steps:
-            control.should_log = True
-            self._measure(step)
-        if step >= state.max_steps:
-            control.should_save = self.run is not None
-        return control
-
-    def _require_finite(self, step: int) -> None:
-        """Before anything is measured or saved with weights that are lost."""
-        terms = {name: float(value) / self.steps_summed for name, value in self.sums.items()}
-        if not all(map(math.isfinite, terms.values())):
-            raise RunError(
-                f"the loss is not finite at step {step} ({terms}); lower the learning rate (now "
-                f"{self.method.config.learning_rate}), raise the temperature, or look for broken data"
-            )
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Only now is the checkpoint whole; older ones go when it is marked."""
-        if process_count() > 1:
-            torch.distributed.barrier()  # each process writes its own random state
-        if self.first:
-            newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            (newest / _COMPLETE).touch()
-            for folder in newest.parent.glob("checkpoint-*"):
-                if folder != newest:
-                    shutil.rmtree(folder, ignore_errors=True)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.progress:
-            self.progress.close()
-
-    def keep_encoder(self, results: dict[str, float]) -> None:
-        """Writes the encoder as it is now."""
-        config = self.method.config
-        card = {
-            "title": f"{type(self.method).__name__} on {config.train}, seed {config.seed}",
-            "description": f"{type(self.method).__name__} from {config.encoder}, settings {config.digest()}.",
-            "base_model": config.encoder,
-            "datasets": [config.train],
-            "tags": [config.method],
-            "results": {f"Spearman on {name}": value for name, value in results.items()},
-        }
-        self.method.save(self.folder / "encoder", card=card)
-
-    def _measure(self, step: int) -> None:
-        if self.dev is None or not self.first:
-            return
-        values = dev_values(self.method, self.dev)
-        self._write(step, **values)
-        found = values["dev_spearman"]
-        # nan (all scores equal) never wins over a number, but something must be kept to go on with.
-        if step > 0 and (found > self.best or not (self.folder / "encoder").is_dir()):
-            self.best = max(self.best, found) if math.isfinite(found) else self.best
-            self.keep_encoder({self.dev.name: found})
-
-    def _write(self, step: int, **values: float) -> None:
-        if self.history is not None:
-            seconds = self.seconds_before + time.perf_counter() - self.started
-            self.history.add(step, **values, seconds=round(seconds, 3))
-            if self.progress is not None:
-                self.progress.show(self.history.rows[-1])
-
-
-def newest_checkpoint(folder: Path) -> Path | None:
-    """The newest whole checkpoint of a run, or None."""
-    whole = [path for path in (folder / "checkpoint").glob("checkpoint-*") if (path / _COMPLETE).is_file()]
-    return max(whole, key=_step_of, default=None)
-
-
-def _is_last(checkpoint: Path) -> bool:
-    """Whether training had ended there; the Trainer, resumed from its end, would take one more step."""
-    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    return state["global_step"] >= state["max_steps"]
-
-
-def _step_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
-
-
 def _device_name(method: Method) -> str:
     device = method.encoder.device
     return f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
 
 
-def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | None, quiet: bool) -> pd.DataFrame:
-    """Trains in `config.processes` fresh processes: a notebook that has touched CUDA cannot fork."""
+def _fit_in_processes(
+    method: Method, data: Any, dev: Pairs | None, run: Run | None, *, callbacks: Sequence[Listener], quiet: bool
+) -> pd.DataFrame:
+    """Trains in `config.processes` fresh processes."""
     config = method.config
     named = (load_training(config).checksum, load_dev(config).checksum)
     if run is None or dev is None or (data.checksum, dev.checksum) != named:
@@ -315,17 +273,12 @@ def _fit_in_processes(method: Method, data: Any, dev: Pairs | None, run: Run | N
             "several processes load their data themselves: give a run, and the training and dev sets that the settings "
             f"name ({config.train!r}, {config.dev!r}), or set processes=1"
         )
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={config.processes}"]
-    command = [*launcher, "-m", "workbench.train", str(run.path)]
-    last_lines: collections.deque[str] = collections.deque(maxlen=30)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as processes:
-        for line in processes.stdout or ():
-            if not quiet:
-                print(line, end="", flush=True)
-            last_lines.append(line)
-    if processes.returncode:
-        what = f"training in {config.processes} processes ended with exit code {processes.returncode}"
-        raise RunError(f"{what}:\n{''.join(last_lines)}")
+
+    def tell(row: Row) -> None:
+        for callback in callbacks:
+            callback(row)
+
+    run_processes("workbench.train", str(run.path), config.processes, on_row=tell, quiet=quiet)
     method.restore(run.path / "encoder")
     return run.history()
 
@@ -344,7 +297,7 @@ def main(path: str) -> None:
     # The process that started these holds the run; should it die, these go on, and nobody else may join them.
     lock = lock_run(run.path, ".processes.lock") if process_rank() == 0 else None
     method = METHODS[config.method](config)
-    fit(method, load_training(config), load_dev(config), run=run)
+    fit(method, load_training(config), load_dev(config), run=run, callbacks=[tell_row])
     if lock is not None:
         lock.release()
     torch.distributed.destroy_process_group()

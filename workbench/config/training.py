@@ -37,7 +37,12 @@ def whole_path(name: str) -> str:
 class TrainingConfig(Settings):
     """Encoder, data, optimisation and hardware of one training run."""
 
-    outside_digest: ClassVar[frozenset[str]] = Settings.outside_digest | {"log_steps", "save_steps"}
+    outside_digest: ClassVar[frozenset[str]] = Settings.outside_digest | {
+        "log_steps",
+        "save_steps",
+        "chunk_size",
+        "track",
+    }
 
     encoder: str = setting(
         "bert-base-uncased",
@@ -72,12 +77,28 @@ class TrainingConfig(Settings):
     warmup: float = setting(0.0, "share of the steps in which the learning rate rises linearly from 0", ge=0, lt=1)
     max_grad_norm: float = setting(1.0, "gradients are scaled down to this norm", gt=0)
     eval_steps: int = setting(125, "dev Spearman is measured every so many steps", unit="steps", ge=1)
+    patience: int | None = setting(
+        None,
+        "training ends after so many evaluations in a row without a better dev Spearman; none: never early",
+        unit="evaluations",
+        ge=1,
+    )
     save_steps: int = setting(
         500, "the training state is saved every so many steps, to resume from after a kill", unit="steps", ge=1
     )
     log_steps: int = setting(10, "losses are logged every so many steps", unit="steps", ge=1)
-    precision: Literal["auto", "fp32", "bf16"] = setting(
-        "auto", "bf16 where the hardware multiplies it fast, else fp32; losses are always fp32"
+    track: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = setting(
+        None, "where the rows of a run's history are sent too, as they come; none: nowhere"
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
+        "auto", "bf16 where the hardware multiplies it fast, else fp32; fp16 on GPUs alone; losses are always fp32"
+    )
+    chunk_size: int | None = setting(
+        None,
+        "texts that the encoder reads at a time in a step, each chunk computed twice: the loss of the whole batch in "
+        "the memory of a chunk; none: all at once",
+        unit="texts",
+        ge=1,
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to compute; auto takes the best there is")
     processes: int = setting(1, "training processes (one a GPU); each takes an equal share of the batch", ge=1)
@@ -116,10 +137,12 @@ class TrainingConfig(Settings):
         return suites
 
     @pydantic.model_validator(mode="after")
-    def _shares(self) -> "TrainingConfig":
+    def _fits_hardware(self) -> "TrainingConfig":
         if self.batch_size % self.processes:
             raise ValueError(
                 f"batch_size {self.batch_size} cannot be shared equally by {self.processes} processes; "
                 "give a multiple of processes"
             )
+        if self.precision == "fp16" and self.device == "cpu":
+            raise ValueError("precision: fp16 is for GPUs, and device is 'cpu'; give 'bf16', 'fp32' or 'auto'")
         return self

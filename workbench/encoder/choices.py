@@ -2,7 +2,7 @@
 
 import logging
 import os
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import torch
 
@@ -16,7 +16,8 @@ from workbench.published import reading_of
 
 logger = logging.getLogger(__name__)
 
-Precision = Literal["auto", "fp32", "bf16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def choose_device(device: str) -> torch.device:
@@ -34,12 +35,14 @@ def choose_device(device: str) -> torch.device:
     return chosen
 
 
-def choose_precision(precision: str, device: torch.device) -> Literal["fp32", "bf16"]:
+def choose_precision(precision: str, device: torch.device) -> Literal["fp32", "bf16", "fp16"]:
     """What "auto" means on a device: bf16 only where the hardware multiplies it, since emulated it is far slower."""
-    if precision not in ("auto", "fp32", "bf16"):
-        raise EncoderError(f"precision is {precision!r}; it is 'auto', 'fp32' or 'bf16'")
+    if precision not in get_args(Precision):
+        raise EncoderError(f"precision is {precision!r}; it is 'auto', 'fp32', 'bf16' or 'fp16'")
+    if precision == "fp16" and device.type == "cpu":
+        raise EncoderError("precision is 'fp16', which is for GPUs, and the device is the CPU; give 'bf16' or 'fp32'")
     if precision != "auto":
-        return cast(Literal["fp32", "bf16"], precision)
+        return cast(Literal["fp32", "bf16", "fp16"], precision)
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     fast = device.type == "cpu" and any(torch.cpu.get_capabilities().get(k, False) for k in ("amx_bf16", "avx512_bf16"))

@@ -22,7 +22,7 @@ from workbench.encoder._tokens import (
     ids_of,
     special_tokens,
 )
-from workbench.encoder.choices import choose_device, choose_pooling, choose_precision
+from workbench.encoder.choices import HALF, choose_device, choose_pooling, choose_precision
 from workbench.encoder.dropout import ATTENTION, fast_dropout
 from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, position_range
 from workbench.encoder.packing import PACKABLE, Packing
@@ -42,7 +42,7 @@ class Encoder(nn.Module):
 
     backbone: any AutoModel that reads both ways (BERT and RoBERTa kinds are tested). width: numbers a sentence.
     pooling: see POOLINGS. max_tokens: where training batches are cut. limit: the backbone's own, where encode cuts.
-    precision: "fp32" or "bf16". source: where the checkpoint was found, with the commit when it came from the hub.
+    precision: "fp32", "bf16" or "fp16". source: where the checkpoint was found, with the commit when it is the hub's.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Encoder(nn.Module):
         pooling: Pooling = "cls",
         template: str | None = None,
         max_tokens: int = 32,
-        precision: Literal["fp32", "bf16"] = "fp32",
+        precision: Literal["fp32", "bf16", "fp16"] = "fp32",
         checkpoint: Checkpoint | None = None,
     ) -> None:
         super().__init__()
@@ -256,11 +256,11 @@ class Encoder(nn.Module):
         return result
 
     def _autocast(self) -> AbstractContextManager:
-        """bf16 while encoding. No weight cache within a caller's autocast: its copies would have no gradient."""
+        """bf16 or fp16. No weight cache within a caller's autocast: its copies would have no gradient."""
         if self.precision == "fp32":
             return nullcontext()
         kind = self.device.type
-        return torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=not torch.is_autocast_enabled(kind))
+        return torch.autocast(kind, dtype=HALF[self.precision], cache_enabled=not torch.is_autocast_enabled(kind))
 
 
 @contextmanager

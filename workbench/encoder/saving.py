@@ -1,9 +1,6 @@
 """An encoder on disk: plain transformers files in the root, SentenceTransformer's beside them, a model card; atomic."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +14,7 @@ from torch import Tensor, nn
 from workbench.encoder._checkpoint import SETTINGS_FILE, quiet
 from workbench.encoder.pooling import FIRST_LAYER
 from workbench.errors import EncoderError
+from workbench.files import replacing_folder
 
 if TYPE_CHECKING:
     from workbench.encoder.model import Encoder
@@ -173,34 +171,14 @@ def replacing(folder: Path) -> Iterator[Path]:
     target = Path(folder).expanduser().absolute()
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").is_file())):
         raise EncoderError(f"{target} exists and is no saved encoder; it is left as it is: give another folder")
-    fresh: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        fresh.chmod(0o755)  # mkdtemp gives 0700; an encoder is read by others too
-        yield fresh
-        _swap(fresh, target)
+        with replacing_folder(target) as fresh:
+            yield fresh
     except (OSError, SafetensorError) as error:
         raise EncoderError(
             f"the encoder cannot be written to {target}: {error}; free space or give another folder"
         ) from error
-    finally:
-        if fresh is not None:
-            shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _swap(fresh: Path, target: Path) -> None:
-    if not target.exists():
-        os.replace(fresh, target)  # noqa: PTH105 - the atomic rename is the point
-        return
-    old = fresh.with_name(f"{fresh.name}.old")
-    target.rename(old)
-    try:
-        fresh.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old)
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from workbench.config import CompCSEConfig, TrainingConfig
 from workbench.data import Sentences
-from workbench.distributed import gather_rows
 from workbench.encoder import TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
@@ -30,6 +29,7 @@ from workbench.methods._splitting import (
     subsuming_spans,
 )
 from workbench.methods.protocol import Batch, Method, MLPHead, training_sentences
+from workbench.processes import gather_rows
 
 __all__ = [
     "CompCSE",
@@ -104,7 +104,7 @@ class CompCSE(Method):
 
     def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         """z and z+, from one forward pass over all texts, of all processes' sentences, cut to d0 coordinates."""
-        vectors = self.encoder(batch["tokens"]).chunk(sum(map(len, self.sides)))
+        vectors = self.embed(batch["tokens"]).chunk(sum(map(len, self.sides)))
         anchor = len(self.sides[0])
         return self._side(vectors[:anchor]), self._side(vectors[anchor:])
 

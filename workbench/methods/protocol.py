@@ -1,7 +1,6 @@
 """What a method is to the trainer, and the pieces that the contrastive methods share."""
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
 from workbench.config import TrainingConfig
@@ -73,6 +73,20 @@ class Method(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Loss terms by name, weighted: the trainer minimises their sum and logs each."""
         raise NotImplementedError
+
+    def embed(self, tokens: dict[str, Tensor]) -> Float[Tensor, "n *width"]:
+        """What the encoder gives for each row of `tokens`, with gradient; `forward` asks for it here.
+
+        With the setting `chunk_size`, so many rows at a time, each chunk computed once more on the way back with the
+        same dropout masks: loss and gradients are those of the whole batch in the activation memory of one chunk.
+        """
+        size, rows = self.config.chunk_size, len(tokens["input_ids"])
+        if size is None or size >= rows or not torch.is_grad_enabled():
+            return self.encoder(tokens)
+        # On the encoder's device: checkpoint keeps the random state of the devices that it sees.
+        tokens = {name: values.to(self.encoder.device) for name, values in tokens.items()}
+        chunks = ({name: v[start : start + size] for name, v in tokens.items()} for start in range(0, rows, size))
+        return torch.cat([checkpoint(self.encoder, chunk, use_reentrant=False) for chunk in chunks])
 
     def observations(self) -> dict[str, float]:
         """What deserves a column of the history beside the losses: shares and counts since this was last asked."""
@@ -192,9 +206,3 @@ class MLPHead(nn.Module):
 
     def forward(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         return torch.tanh(self.linear(vectors))
-
-
-def seeded_process(config: TrainingConfig, rank: int) -> None:
-    """Gives each process its own dropout masks, from the run's seed."""
-    set_seed(config.seed + 100_003 * rank)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import RankCSEConfig, TrainingConfig
-from workbench.distributed import gather_rows
 from workbench.losses import (
     cosent_lists,
     cosine_matrix,
@@ -26,6 +25,7 @@ from workbench.methods.protocol import (
     training_sentences,
     weights_checksum,
 )
+from workbench.processes import gather_rows
 from workbench.teachers import Teacher, load_teacher
 
 
@@ -98,7 +98,7 @@ class RankCSE(Method):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         config = self.config
-        vectors = self.encoder(batch["tokens"])
+        vectors = self.embed(batch["tokens"])
         scores = cosine_matrix(*self.views(vectors if self.head is None else self.head(vectors)))
         lists = scores if config.lists_after_mlp else cosine_matrix(*self.views(vectors))
         terms: dict[str, Tensor] = {}

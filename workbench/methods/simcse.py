@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import SimCSEConfig, TrainingConfig
-from workbench.distributed import gather_rows
 from workbench.losses import cosine_matrix, info_nce
 from workbench.methods.protocol import (
     Batch,
@@ -15,6 +14,7 @@ from workbench.methods.protocol import (
     MLPHead,
     training_sentences,
 )
+from workbench.processes import gather_rows
 
 
 class SimCSE(Method):
@@ -36,7 +36,7 @@ class SimCSE(Method):
 
     def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         """z and z', from one forward pass over both views, of all processes' sentences."""
-        vectors = self.encoder(batch["tokens"])
+        vectors = self.embed(batch["tokens"])
         vectors = vectors if self.head is None else self.head(vectors)
         first, second = vectors.chunk(2)
         return gather_rows(first), gather_rows(second)

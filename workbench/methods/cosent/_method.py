@@ -13,12 +13,12 @@ from torch.nn import functional
 
 from workbench.config import CoSENTConfig, TrainingConfig
 from workbench.data import Pairs, Triples
-from workbench.distributed import gather_rows
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods.cosent._labels import class_numbers, require_order, shares, sides, triple_rows
 from workbench.methods.protocol import Batch, Method, set_name
+from workbench.processes import gather_rows
 
 _LOG = logging.getLogger("workbench")
 
@@ -109,9 +109,9 @@ class CoSENT(Method):
         target = gather_rows(batch["target"].to(self.encoder.device)[:, None]).squeeze(1)
         objective = self.config.objective
         if self.pairwise:
-            scores = gather_rows(self.encoder(batch["tokens"])[:, None]).squeeze(1)
+            scores = gather_rows(self.embed(batch["tokens"])[:, None]).squeeze(1)
             return {objective: self._loss(scores, target)}
-        views = [gather_rows(view) for view in self.encoder(batch["tokens"]).chunk(len(self.texts))]
+        views = [gather_rows(view) for view in self.embed(batch["tokens"]).chunk(len(self.texts))]
         if objective == "triplet":
             anchor, positive, negative = views
             return {objective: triplet(anchor, positive, negative, margin=self.config.margin)}

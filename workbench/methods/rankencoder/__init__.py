@@ -12,7 +12,6 @@ from torch import Tensor
 from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
 from workbench.config.rankencoder import names_method
 from workbench.data import load_sentences
-from workbench.distributed import gather_rows
 from workbench.encoder import Encoder, TokenRows
 from workbench.encoder.saving import replacing
 from workbench.errors import EncoderError, RunError
@@ -27,6 +26,7 @@ from workbench.methods.protocol import (
 from workbench.methods.rankencoder._corpus import draw_corpus, read_corpus, write_corpus
 from workbench.methods.rankencoder._mixture import RankMixture, shared_neighbours
 from workbench.methods.rankencoder._targets import RankTargets
+from workbench.processes import gather_rows
 from workbench.published import reading_of
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
@@ -105,7 +105,7 @@ class RankEncoder(Method):
 
     def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
         """E2 of both dropout views under the tanh layer, from one forward pass, of all processes' sentences."""
-        vectors = self.encoder(batch["tokens"])
+        vectors = self.embed(batch["tokens"])
         first, second = (vectors if self.head is None else self.head(vectors)).chunk(2)
         return gather_rows(first), gather_rows(second)
 

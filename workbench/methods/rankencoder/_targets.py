@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.distributed import gather_rows
 from workbench.errors import DataError, SettingError
 from workbench.losses import full_precision
+from workbench.processes import gather_rows
 from workbench.ranks import Corpus, corpus_covariance, gaussian_rank_similarity, rank_vectors
 
 _ROWS = 2048  # training sentences ranked at a time when all are ranked beforehand

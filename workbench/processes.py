@@ -1,0 +1,116 @@
+"""Several processes as one: who they are, rows gathered with their gradient, and how they are started and ended."""
+
+import collections
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed
+from jaxtyping import Float
+from torch import Tensor
+
+from workbench.errors import RunError
+
+_ROW = "\x1e"  # begins a line that is a row of the history as JSON; the ASCII record separator, as in RFC 7464
+
+
+def process_count() -> int:
+    """Processes that train together; 1 outside torchrun."""
+    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+
+
+def process_rank() -> int:
+    """This process's number, from 0."""
+    return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+
+
+def wait_for_all() -> None:
+    """Returns when every process has come this far."""
+    if process_count() > 1:
+        torch.distributed.barrier()
+
+
+def first_says(answer: bool, device: torch.device) -> bool:
+    """The first process's `answer`, on every process."""
+    if process_count() == 1:
+        return answer
+    told = torch.tensor(float(answer), device=device)
+    torch.distributed.broadcast(told, src=0)
+    return bool(told)
+
+
+def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
+    """The rows of all processes, in the order of their ranks, on every process, with gradient.
+
+    Every process then computes the same loss of the whole batch. The backward pass sums the gradients of all
+    processes' losses and DistributedDataParallel averages the parameters' gradients, so that the two factors cancel
+    and each parameter gets the gradient that one process would have computed on the whole batch.
+    Every process must bring the same number of rows.
+    """
+    return rows if process_count() == 1 else _GatherRows.apply(rows)
+
+
+class _GatherRows(torch.autograd.Function):
+    """all_gather whose backward sums over the processes: torch deprecates its own, and the successor is private."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor) -> Tensor:
+        context.rows, rows = len(rows), rows.contiguous()
+        gathered = [torch.empty_like(rows) for _ in range(process_count())]
+        torch.distributed.all_gather(gathered, rows)
+        return torch.cat(gathered)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        summed = gradient.clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(summed)
+        start = process_rank() * context.rows
+        return summed[start : start + context.rows]
+
+
+def run_processes(
+    module: str, argument: str, processes: int, *, on_row: Callable[[dict[str, Any]], None], quiet: bool
+) -> None:
+    """Runs `python -m module argument` in fresh processes: a notebook that has touched CUDA cannot fork.
+
+    What they print is printed unless `quiet`; rows that `tell_row` sends are given to `on_row`.
+    Raises RunError with their last lines when they end in a failure.
+    """
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    last_lines: collections.deque[str] = collections.deque(maxlen=30)
+    with subprocess.Popen(
+        [*launcher, "-m", module, argument], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as started:
+        try:
+            for line in started.stdout or ():
+                if line.startswith(_ROW):
+                    on_row(json.loads(line[1:]))
+                    continue
+                last_lines.append(line)
+                if not quiet:
+                    print(line, end="", flush=True)
+        except BaseException:
+            started.terminate()
+            raise
+    if started.returncode:
+        what = f"training in {processes} processes ended with exit code {started.returncode}"
+        raise RunError(f"{what}:\n{''.join(last_lines)}")
+
+
+def tell_row(row: dict[str, Any]) -> None:
+    """Sends a row of the history to the process that called `run_processes`."""
+    print(f"{_ROW}{json.dumps(row)}", flush=True)
+
+
+def end_process() -> NoReturn:
+    """Ends one of several processes with success, at once: in an orderly exit gloo's threads abort it now and then.
+
+    About one exit in thirty, all work done, is else counted as a failure ("terminate called without an active ...").
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
