@@ -12,8 +12,7 @@ import os
 import pandas as pd
 
 from workbench.bases import Base, TfIdf, load_base
-from workbench.config import SEVEN_STS
-from workbench.config.bases import BaseConfig
+from workbench.config import SEVEN_STS, BaseConfig
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.evaluation import evaluate
 

@@ -10,7 +10,7 @@ import torch
 from torch.testing import assert_close
 
 from workbench.bases import Base, Pooled, StaticWords, TfIdf, Whitened, Whitening, load_base, raw_vectors
-from workbench.config.bases import BaseConfig
+from workbench.config import BaseConfig
 from workbench.data import Pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, SettingError

@@ -7,6 +7,7 @@ import pytest
 
 from workbench.config import (
     CONFIGS,
+    BaseConfig,
     CompCSEConfig,
     RankCSEConfig,
     RankEncoderConfig,
@@ -215,6 +216,27 @@ def test_the_rendered_table_marks_what_was_overridden():
     page = SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.07})._repr_html_()
     assert "<b>temperature</b>" in page
     assert "<b>batch_size</b>" not in page
+
+
+def test_the_rendered_table_folds_what_every_method_shares():
+    page = RankCSEConfig.from_parameters("demo", 0, {"max_grad_norm": 2.0})._repr_html_()
+    shown, folded = page.split("<details>")
+    for name in ("teachers", "temperature", "mlp", "batch_size", "learning_rate", "max_grad_norm"):
+        assert f">{name}<" in shown
+        assert f">{name}<" not in folded
+    for name in ("weight_decay", "log_steps", "device"):
+        assert f">{name}<" in folded
+        assert f">{name}<" not in shown
+    assert "<details>" not in BaseConfig.from_parameters("demo")._repr_html_()
+
+
+def test_a_limit_unit_and_source_stand_in_the_table_and_in_the_refusal():
+    table = SimCSEConfig.from_parameters("paper").table().set_index("setting")
+    assert table.loc["dropout", "allowed"] == "a number >= 0 and < 1 or none"
+    assert table.loc["max_steps", ["unit", "source"]].tolist() == ["steps", "our choice"]
+    assert table.loc["dropout", "source"] == "SimCSE table 2"
+    with pytest.raises(SettingError, match=r"dropout: got 1.5 .* a number >= 0 and < 1 or none - dropout rate of the"):
+        SimCSEConfig.from_parameters("demo", 0, {"dropout": 1.5})
 
 
 if __name__ == "__main__":

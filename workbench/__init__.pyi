@@ -1,13 +1,13 @@
 from .bases import load_base as load_base
 from .cache import cached_embeddings as cached_embeddings
 from .config import CONFIGS as CONFIGS
+from .config import BaseConfig as BaseConfig
 from .config import CompCSEConfig as CompCSEConfig
 from .config import CoSENTConfig as CoSENTConfig
 from .config import RankCSEConfig as RankCSEConfig
 from .config import RankEncoderConfig as RankEncoderConfig
 from .config import SimCSEConfig as SimCSEConfig
 from .config import TrainingConfig as TrainingConfig
-from .config.bases import BaseConfig as BaseConfig
 from .data import load_dev as load_dev
 from .data import load_pairs as load_pairs
 from .data import load_sentences as load_sentences

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from workbench.config.bases import BaseConfig
+from workbench.config import BaseConfig
 from workbench.data import load_sentences
 from workbench.encoder import Encoder
 from workbench.encoder._checkpoint import find_checkpoint

@@ -1,12 +1,13 @@
 """Settings of every method: validated, documented, torch-free."""
 
-from workbench.config.compcse import CompCSEConfig
-from workbench.config.cosent import CoSENTConfig
-from workbench.config.machinery import Settings, setting
-from workbench.config.rankcse import RankCSEConfig
-from workbench.config.rankencoder import RankEncoderConfig
-from workbench.config.simcse import SimCSEConfig
-from workbench.config.training import SEVEN_STS, Pooling, TrainingConfig
+from workbench.config._bases import BaseConfig
+from workbench.config._compcse import CompCSEConfig
+from workbench.config._cosent import CoSENTConfig
+from workbench.config._machinery import Settings
+from workbench.config._rankcse import RankCSEConfig
+from workbench.config._rankencoder import RankEncoderConfig
+from workbench.config._simcse import SimCSEConfig
+from workbench.config._training import SEVEN_STS, Pooling, TrainingConfig
 from workbench.errors import SettingError
 
 CONFIGS: dict[str, type[TrainingConfig]] = {
@@ -16,6 +17,7 @@ CONFIGS: dict[str, type[TrainingConfig]] = {
 __all__ = [
     "CONFIGS",
     "SEVEN_STS",
+    "BaseConfig",
     "CoSENTConfig",
     "CompCSEConfig",
     "Pooling",
@@ -25,5 +27,4 @@ __all__ = [
     "Settings",
     "SimCSEConfig",
     "TrainingConfig",
-    "setting",
 ]

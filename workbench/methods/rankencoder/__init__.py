@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
-from workbench.config.rankencoder import names_method
 from workbench.data import load_sentences
 from workbench.encoder import Encoder, TokenRows
 from workbench.encoder.saving import replacing
@@ -205,7 +204,7 @@ class RankEncoder(Method):
 def load_base(config: RankEncoderConfig) -> Teacher:
     """E1, frozen. Raises EncoderError when it is missing, unfinished, or does not say how it is read."""
     name = config.base
-    if names_method(name):
+    if name in CONFIGS:
         settings = CONFIGS[name].from_parameters(config.base_profile, config.seed)
         if config.base_root is None:
             raise EncoderError(

@@ -1,11 +1,12 @@
 """Settings of the bases that papers compare with: embeddings that nothing is trained for."""
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
+from annotated_types import Ge
 
-from workbench.config.machinery import Settings, setting
-from workbench.config.training import Pooling
+from workbench.config._machinery import Count, Settings, Source, Unit
+from workbench.config._training import Pooling
 
 _DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world"}
 
@@ -35,32 +36,29 @@ class BaseConfig(Settings):
         "demo-tfidf": {**_DEMO, "kind": "tfidf"},
     }
 
-    kind: Literal["pooling", "whitening", "static", "tfidf"] = setting(
-        "pooling", "what the embedding is: pooled hidden states, those whitened, word embeddings, or word counts"
-    )
-    encoder: str = setting("bert-base-uncased", "bundled name, local folder or hub id; tfidf has none")
-    pooling: Pooling | None = setting(
-        None, "how token states become one vector; none: as the checkpoint or its published name says"
-    )
-    template: str | None = setting(
-        None,
-        "for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's, or that of "
-        "its published name",
-        source="PromptBERT sec. 4",
-    )
-    width: int | None = setting(
-        None,
-        "k: coordinates kept by whitening; none: every direction in which the sentences vary",
-        unit="coordinates",
-        source="BERT-whitening: 256 base, 384 large",
-        ge=1,
-    )
-    fit_on: str = setting("wiki1m", "sentences that whitening and tfidf are fitted on: a catalogue name or a file")
-    fit_limit: int | None = setting(100_000, "a seeded sample of so many; none: all", unit="sentences", ge=2)
-    words: int | None = setting(None, "tfidf keeps the so many most frequent words; none: all", unit="words", ge=1)
-    revision: str | None = setting(None, "git revision of a hub id")
-    precision: Literal["auto", "fp32", "bf16"] = setting("auto", "as in training; whitening itself is float64")
-    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "where to compute; auto takes the best there is")
+    kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"
+    """what the embedding is: pooled hidden states, those whitened, word embeddings, or word counts"""
+    encoder: str = "bert-base-uncased"
+    """bundled name, local folder or hub id; tfidf has none"""
+    pooling: Pooling | None = None
+    """how token states become one vector; none: as the checkpoint or its published name says"""
+    template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
+    """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's, or that of its
+    published name"""
+    width: Annotated[Count | None, Unit("coordinates"), Source("BERT-whitening: 256 base, 384 large")] = None
+    """k: coordinates kept by whitening; none: every direction in which the sentences vary"""
+    fit_on: str = "wiki1m"
+    """sentences that whitening and tfidf are fitted on: a catalogue name or a file"""
+    fit_limit: Annotated[int | None, Ge(2), Unit("sentences")] = 100_000
+    """a seeded sample of so many; none: all"""
+    words: Annotated[Count | None, Unit("words")] = None
+    """tfidf keeps the so many most frequent words; none: all"""
+    revision: str | None = None
+    """git revision of a hub id"""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """as in training; whitening itself is float64"""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """where to compute; auto takes the best there is"""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaseConfig":

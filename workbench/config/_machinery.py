@@ -1,15 +1,19 @@
 """What every configuration shares: documented settings, profiles, clear refusals, a table and a digest."""
 
 import html
+import inspect
 import json
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import pandas as pd
 import pydantic
+from annotated_types import Ge, Gt, Lt
+from pydantic.fields import FieldInfo
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import checkpoint_checksum, file_checksum, text_checksum
@@ -20,28 +24,40 @@ OWN_FILES = (".tsv", ".tsv.gz", ".txt", ".txt.gz")  # how a data file of the use
 SomeSettings = TypeVar("SomeSettings", bound="Settings")
 
 
-def setting(default: Any, meaning: str, *, unit: str = "", source: str = "", **limits: Any) -> Any:
-    """A documented field: `default`, what it means, its unit, where the paper gives the value, pydantic limits.
+@dataclass(frozen=True)
+class Source:
+    """Where a paper, or its code, gives the value of a setting; a setting without one is this project's choice."""
 
-    No `source` means that no paper says: the value is this project's choice.
-    `limits` are pydantic's (`gt`, `ge`, `lt`, `le`, `min_length`, ...). Floats never admit nan or infinity.
-    """
-    keywords: dict[str, Any] = {"default_factory": lambda: default} if isinstance(default, (list, dict)) else {}
-    if not keywords:
-        keywords["default"] = default
-    return pydantic.Field(
-        description=meaning,
-        json_schema_extra={"unit": unit, "source": source or "our choice"},
-        validate_default=True,
-        **keywords,
-        **limits,
-    )
+    text: str
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a setting counts."""
+
+    text: str
+
+
+Positive = Annotated[float, Gt(0)]
+NonNegative = Annotated[float, Ge(0)]
+Fraction = Annotated[float, Ge(0), Lt(1)]
+Count = Annotated[int, Ge(1)]
 
 
 class Settings(pydantic.BaseModel):
-    """Immutable, self-validating settings; every default stands here once and nowhere else."""
+    """Immutable, self-validating settings; every default stands once, in a class of this kind, and nowhere else.
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
+    The text under a setting is its meaning; its annotation says what is allowed, its unit and its source.
+    """
+
+    model_config = pydantic.ConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        use_attribute_docstrings=True,
+        validate_default=True,
+    )
 
     method: ClassVar[str] = ""
     # Profile name -> the settings in which it differs from the defaults of the fields.
@@ -49,8 +65,10 @@ class Settings(pydantic.BaseModel):
     # What says where or how, not what is computed: two runs that differ in these alone share a digest.
     outside_digest: ClassVar[frozenset[str]] = frozenset({"profile", "seed", "device", "processes"})
 
-    profile: str = setting("demo", "which set of values the settings start from")
-    seed: int = setting(0, "every random generator derives from it", ge=0, lt=2**31)
+    profile: str = "demo"
+    """which set of values the settings start from"""
+    seed: Annotated[int, Ge(0), Lt(2**31)] = 0
+    """every random generator derives from it"""
 
     @classmethod
     def from_parameters(
@@ -118,36 +136,52 @@ class Settings(pydantic.BaseModel):
         start = type(self)(**{**self.profiles.get(self.profile, {}), "profile": self.profile})
         rows = []
         for name, field in type(self).model_fields.items():
-            extra = typing.cast(dict[str, str], field.json_schema_extra or {})
             value = getattr(self, name)
             changed = name not in ("seed", "profile") and value != getattr(start, name)
-            source = "given for this run" if changed else self._source_of(name, extra.get("source", ""))
-            allowed = _allowed(field.annotation, list(field.metadata))
-            rows.append((name, value, extra.get("unit", ""), allowed, field.description, source, changed))
+            source = "given for this run" if changed else self._source_of(name, field)
+            allowed = _allowed(field.annotation, field.metadata)
+            rows.append((name, value, _mark(field, Unit), allowed, _meaning(field), source, changed))
         return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source", "changed"])
 
-    def _source_of(self, name: str, written: str) -> str:
+    def _source_of(self, name: str, field: FieldInfo) -> str:
         """A field's source speaks of its default and of the papers' other backbones, not of a profile of our own."""
         ours = name in self.profiles.get(self.profile, {}) and not self.profile.startswith("paper")
-        return f"our choice for {self.profile!r}" if ours else written
+        return f"our choice for {self.profile!r}" if ours else _mark(field, Source) or "our choice"
 
     def _repr_html_(self) -> str:
-        """The table as a notebook shows it: changed settings in bold."""
-        cells = []
-        for row in self.table().to_dict("records"):
-            name = f"<b>{row['setting']}</b>" if row["changed"] else str(row["setting"])
-            value = f"{html.escape(str(row['value']))} {html.escape(str(row['unit']))}".strip()
-            value = f"<b>{value}</b>" if row["changed"] else value
-            texts = "".join(
-                f"<td style='text-align:left'>{html.escape(str(row[t]))}</td>" for t in ("meaning", "source")
-            )
-            cells.append(
-                f"<tr><td style='text-align:left'>{name}</td><td style='text-align:left'>{value}</td>{texts}</tr>"
-            )
-        head = "".join(
-            f"<th style='text-align:left'>{title}</th>" for title in ("setting", "value", "meaning", "source")
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
+        """The table as a notebook shows it, changed settings in bold; what every method shares is folded."""
+        rows = self.table().to_dict("records")
+        kept = {*self._own(), *self.profiles.get(self.profile, {})}
+        shown = [row for row in rows if row["changed"] or row["setting"] in kept]
+        folded = [row for row in rows if row not in shown]
+        rest = f"<details><summary>{len(folded)} more, as in every method</summary>{_html_table(folded)}</details>"
+        return _html_table(shown) + (rest if folded else "")
+
+    @classmethod
+    def _own(cls) -> set[str]:
+        """The settings that a method adds to those of all, or changes of them; of other settings all."""
+        below = cls.__mro__[: cls.__mro__.index(Settings) - 1]
+        return {name for each in below for name in inspect.get_annotations(each)} or set(cls.model_fields)
+
+
+def _html_table(settings: list[dict[Any, Any]]) -> str:
+    rows = []
+    for row in settings:
+        texts = [row["setting"], f"{row['value']} {row['unit']}".strip(), row["meaning"], row["source"]]
+        name, value, *rest = (html.escape(str(text)) for text in texts)
+        rows.append([f"<b>{name}</b>", f"<b>{value}</b>", *rest] if row["changed"] else [name, value, *rest])
+    left = "style='text-align:left'"
+    head = "".join(f"<th {left}>{title}</th>" for title in ("setting", "value", "meaning", "source"))
+    body = "".join(f"<tr>{''.join(f'<td {left}>{text}</td>' for text in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _mark(field: FieldInfo, kind: type[Source] | type[Unit]) -> str:
+    return next((mark.text for mark in field.metadata if isinstance(mark, kind)), "")
+
+
+def _meaning(field: FieldInfo) -> str:
+    return " ".join((field.description or "").split())
 
 
 def _texts(value: Any) -> Iterable[str]:
@@ -179,7 +213,7 @@ def _by_content(value: Any, contents: dict[str, str]) -> Any:
 def _read_text(name: str, value: Any, annotation: Any) -> Any:
     """Text from a command line as the setting's type wants it; anything else as it is."""
     if isinstance(value, bool) and not _admits_bool(annotation):
-        raise SettingError(f"{name}: got {value!r} (bool); allowed: {_allowed(annotation, [])}")
+        raise SettingError(f"{name}: got {value!r} (bool); allowed: {_allowed(annotation)}")
     if not isinstance(value, str):
         return value
     optional = typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in typing.get_args(
@@ -201,9 +235,11 @@ def _admits_bool(annotation: Any) -> bool:
     return bool in (typing.get_args(annotation) or (annotation,))
 
 
-def _allowed(annotation: Any, metadata: list[Any]) -> str:
+def _allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     """What a field admits, in words."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _allowed(arguments[0], arguments[1:])
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
     if origin in (typing.Union, types.UnionType):
@@ -223,11 +259,9 @@ def _explain(error: pydantic.ValidationError, cls: type[Settings]) -> str:
         if item["type"] == "extra_forbidden":
             lines.append(unknown_name("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
         elif name in cls.model_fields and item["type"] != "value_error":
-            field = cls.model_fields[name]
-            given = item["input"]
-            allowed = _allowed(field.annotation, list(field.metadata))
-            kind = type(given).__name__
-            lines.append(f"{name}: got {given!r} ({kind}); allowed: {allowed} - {field.description}")
+            field, given = cls.model_fields[name], item["input"]
+            allowed = _allowed(field.annotation, field.metadata)
+            lines.append(f"{name}: got {given!r} ({type(given).__name__}); allowed: {allowed} - {_meaning(field)}")
         else:
             lines.append(f"{name + ': ' if name else ''}{item['msg'].removeprefix('Value error, ')}")
     return "\n".join(lines)

@@ -2,11 +2,10 @@
 
 from typing import Any, ClassVar
 
-from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, TrainingConfig
+from workbench.config._training import DEMO, ContrastiveConfig
 
 
-class SimCSEConfig(TrainingConfig):
+class SimCSEConfig(ContrastiveConfig):
     """Unsupervised SimCSE; the defaults are the published settings of BERT-base."""
 
     method: ClassVar[str] = "simcse"
@@ -15,10 +14,5 @@ class SimCSEConfig(TrainingConfig):
         "paper-bert-large": {"encoder": "bert-large-uncased", "learning_rate": 1e-5},
         "paper-roberta-base": {"encoder": "roberta-base", "batch_size": 512, "learning_rate": 1e-5},
         "paper-roberta-large": {"encoder": "roberta-large", "batch_size": 512, "learning_rate": 3e-5},
-        "demo": {**DEMO_DATA, "learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50},
+        "demo": DEMO,
     }
-
-    temperature: float = setting(0.05, "tau of the infoNCE softmax; divides the cosines", source="SimCSE eq. 4", gt=0)
-    mlp: bool = setting(
-        True, "a tanh layer on the sentence vector in training, dropped at test", source="SimCSE sec. 6.3"
-    )

@@ -1,11 +1,12 @@
 """Settings of RankCSE."""
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
+from annotated_types import Ge, MinLen
 
-from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, Pooling, TrainingConfig, whole_folder, whole_path
+from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
+from workbench.config._training import DEMO, ContrastiveConfig, Pooling, whole_folder, whole_path
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
@@ -24,11 +25,11 @@ def _table_9(encoder: str, ranking: str, learning_rate: float, *temperatures: fl
     }
 
 
-class RankCSEConfig(TrainingConfig):
+class RankCSEConfig(ContrastiveConfig):
     """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9)."""
 
     method: ClassVar[str] = "rankcse"
-    outside_digest: ClassVar[frozenset[str]] = TrainingConfig.outside_digest | {"cache"}
+    outside_digest: ClassVar[frozenset[str]] = ContrastiveConfig.outside_digest | {"cache"}
     profiles: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": _table_9("bert-base-uncased", "listnet", 3e-5, 0.025, 0.0125),
         "paper-listmle": _table_9("bert-base-uncased", "listmle", 2e-5, 0.05),
@@ -50,93 +51,53 @@ class RankCSEConfig(TrainingConfig):
             "epochs": 1,
             "warmup": 0.0,
         },
-        "demo": {
-            **DEMO_DATA,
-            "teachers": ["world-teacher"],
-            "batch_size": 64,
-            "learning_rate": 1e-3,
-            "max_steps": 200,
-            "eval_steps": 25,
-            "save_steps": 50,
-        },
+        "demo": {**DEMO, "teachers": ["world-teacher"], "batch_size": 64},
     }
 
-    batch_size: int = setting(
-        128, "sentences a step, over all processes", unit="sentences", source="RankCSE table 9", ge=2
+    batch_size: Annotated[int, Ge(2), Unit("sentences"), Source("RankCSE table 9")] = 128
+    """sentences a step, over all processes"""
+    epochs: Annotated[Positive, Unit("epochs"), Source("RankCSE app. A")] = 4.0
+    """passes over the training set"""
+    warmup: Annotated[Fraction, Source("RankCSE app. A")] = 0.05
+    """share of the steps in which the learning rate rises linearly from 0"""
+    temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.05
+    """tau_1 of infoNCE and of the consistency; divides the cosines"""
+    lists_after_mlp: bool = True
+    """the student's lists are of the vectors that infoNCE sees; false: of the vectors under the tanh layer"""
+    info_nce: Annotated[bool, Source("RankCSE table 4")] = True
+    """the contrastive term; false: the ablation without it"""
+    beta: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
+    """weight of the consistency; 0: the ablation without it"""
+    consistency: Annotated[Literal["js", "entropy"], Source("RankCSE eq. 2")] = "js"
+    """how the two views' lists are held together; entropy: what the public code computes instead of eq. 2"""
+    gamma: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
+    """weight of the ranking distillation; 0: the ablation without it"""
+    ranking: Annotated[Literal["listnet", "listmle", "cosent"], Source("RankCSE eqs. 4, 5; CoSENT table III")] = (
+        "listnet"
     )
-    epochs: float = setting(4.0, "passes over the training set", unit="epochs", source="RankCSE app. A", gt=0)
-    warmup: float = setting(
-        0.05,
-        "share of the steps in which the learning rate rises linearly from 0",
-        source="RankCSE app. A",
-        ge=0,
-        lt=1,
-    )
-    temperature: float = setting(
-        0.05, "tau_1 of infoNCE and of the consistency; divides the cosines", source="RankCSE table 9", gt=0
-    )
-    mlp: bool = setting(
-        True, "a tanh layer on the sentence vector in training, dropped at test", source="SimCSE sec. 6.3"
-    )
-    lists_after_mlp: bool = setting(
-        True, "the student's lists are of the vectors that infoNCE sees; false: of the vectors under the tanh layer"
-    )
-    info_nce: bool = setting(True, "the contrastive term; false: the ablation without it", source="RankCSE table 4")
-    beta: float = setting(1.0, "weight of the consistency; 0: the ablation without it", source="RankCSE app. A", ge=0)
-    consistency: Literal["js", "entropy"] = setting(
-        "js",
-        "how the two views' lists are held together; entropy: what the public code computes instead of eq. 2",
-        source="RankCSE eq. 2",
-    )
-    gamma: float = setting(
-        1.0, "weight of the ranking distillation; 0: the ablation without it", source="RankCSE app. A", ge=0
-    )
-    ranking: Literal["listnet", "listmle", "cosent"] = setting(
-        "listnet", "the loss that distils the teacher's lists", source="RankCSE eqs. 4, 5; CoSENT table III"
-    )
-    positive: Literal["paper", "kept", "dropped"] = setting(
-        "paper",
-        "whether a sentence stands in its own list; paper: ListMLE keeps it, ListNet drops it, and so does CoSENT here",
-        source="RankCSE eq. 5, footnote 1",
-    )
-    student_temperature: float = setting(
-        0.025, "tau_2 of the student's lists; divides the cosines", source="RankCSE table 9", gt=0
-    )
-    teacher_temperature: float = setting(
-        0.0125, "tau_3 of the teacher's lists, ListNet only; divides the cosines", source="RankCSE table 9", gt=0
-    )
-    temperatures: Literal["paper", "community"] = setting(
-        "paper",
-        "community: as the public code wires them, tau_1 for the student's lists and tau_2 for the teacher's",
-        source="RankCSE eqs. 4, 5",
-    )
-    cosent_scale: float = setting(
-        20.0, "lambda of CoSENT on lists; multiplies the cosines", source="CoSENT sec. IV-C", gt=0
-    )
-    teachers: list[str] = setting(
-        _BERT_TEACHERS,
-        "frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled names, hub ids",
-        source="RankCSE app. A",
-        min_length=1,
-    )
-    teacher_weights: list[float] | None = setting(
-        None,
-        "shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for more",
-        source="RankCSE sec. 4.4, app. A",
-    )
-    teacher_pooling: dict[str, Pooling] = setting(
-        {}, "teacher -> pooling, where neither its files nor its name say, or to overrule them"
-    )
-    teacher_template: dict[str, str] = setting({}, "teacher -> template, for pooling mask")
-    teacher_max_tokens: int | None = setting(
-        32,
-        "teachers read sentences up to here, specials included, as the student does; none: whole",
-        unit="tokens",
-        ge=3,
-    )
-    cache: str | None = setting(
-        None, "folder of cached teacher embeddings; none: WORKBENCH_CACHE, else the user's cache"
-    )
+    """the loss that distils the teacher's lists"""
+    positive: Annotated[Literal["paper", "kept", "dropped"], Source("RankCSE eq. 5, footnote 1")] = "paper"
+    """whether a sentence stands in its own list; paper: ListMLE keeps it, ListNet drops it, and so does CoSENT here"""
+    student_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.025
+    """tau_2 of the student's lists; divides the cosines"""
+    teacher_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.0125
+    """tau_3 of the teacher's lists, ListNet only; divides the cosines"""
+    temperatures: Annotated[Literal["paper", "community"], Source("RankCSE eqs. 4, 5")] = "paper"
+    """community: as the public code wires them, tau_1 for the student's lists and tau_2 for the teacher's"""
+    cosent_scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
+    """lambda of CoSENT on lists; multiplies the cosines"""
+    teachers: Annotated[list[str], MinLen(1), Source("RankCSE app. A")] = _BERT_TEACHERS
+    """frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled names, hub ids"""
+    teacher_weights: Annotated[list[float] | None, Source("RankCSE sec. 4.4, app. A")] = None
+    """shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for more"""
+    teacher_pooling: dict[str, Pooling] = {}
+    """teacher -> pooling, where neither its files nor its name say, or to overrule them"""
+    teacher_template: dict[str, str] = {}
+    """teacher -> template, for pooling mask"""
+    teacher_max_tokens: Annotated[int | None, Ge(3), Unit("tokens")] = 32
+    """teachers read sentences up to here, specials included, as the student does; none: whole"""
+    cache: str | None = None
+    """folder of cached teacher embeddings; none: WORKBENCH_CACHE, else the user's cache"""
 
     @property
     def checkpoints(self) -> list[str]:

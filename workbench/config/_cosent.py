@@ -1,11 +1,12 @@
 """Settings of CoSENT and of the supervised losses that its paper compares."""
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
+from annotated_types import Ge, Le, MinLen
 
-from workbench.config.machinery import setting
-from workbench.config.training import DEMO_DATA, SEVEN_STS, Pooling, TrainingConfig
+from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
+from workbench.config._training import DEMO_DATA, SEVEN_STS, Pooling, TrainingConfig
 
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
 
@@ -67,66 +68,45 @@ class CoSENTConfig(TrainingConfig):
         },
     }
 
-    model: Literal["representation", "interaction"] = setting(
-        "representation",
-        "representation: cosine of two sentence vectors; interaction: one score of both sentences read together",
-        source="CoSENT fig. 2",
-    )
-    objective: Objective = setting(
-        "cosent",
-        "the loss; cross_entropy belongs to the interaction model, mse, softmax, contrastive and triplet to the other",
-        source="CoSENT eqs. 2, 4-6, 10, 11",
-    )
-    scale: float = setting(20.0, "lambda, multiplies score differences", source="CoSENT sec. IV-C", gt=0)
-    interaction_scale: Literal["paper", "code"] = setting(
-        "paper",
-        "lambda of the interaction model: paper: scale, as eq. 11 prints it; code: 1, as both published codes run it",
-        source="CoSENT eq. 11",
-    )
-    epsilon: float = setting(
-        0.0, "contrastive: the cosine above which a dissimilar pair costs", source="CoSENT sec. V-H", ge=-1, le=1
-    )
-    contrastive_form: Literal["paper", "hinge"] = setting(
-        "paper",
-        "of a dissimilar pair: paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as published code runs it",
-        source="CoSENT eq. 2",
-    )
-    threshold: float | None = setting(
-        None,
-        "contrastive and triplet: pairs with gold above it are similar; none: the middle of the scale",
-        source="CoSENT code",
-    )
-    margin: float = setting(1.0, "triplet: epsilon, by how much the negative is farther", source="SBERT sec. 3.1", gt=0)
-    softmax_labels: Literal["whole", "nearest", "floor"] = setting(
-        "whole",
-        "softmax: classes of graded gold; whole: refused, nearest: rounded, floor: cut off as published code does",
-        source="CoSENT sec. V-B",
-    )
-    softmax_bias: bool = setting(
-        False, "softmax: a bias beside W, as sentence-transformers has it", source="CoSENT eq. 5"
-    )
+    model: Annotated[Literal["representation", "interaction"], Source("CoSENT fig. 2")] = "representation"
+    """representation: cosine of two sentence vectors; interaction: one score of both sentences read together"""
+    objective: Annotated[Objective, Source("CoSENT eqs. 2, 4-6, 10, 11")] = "cosent"
+    """the loss; cross_entropy belongs to the interaction model, mse, softmax, contrastive and triplet to the other"""
+    scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
+    """lambda, multiplies score differences"""
+    interaction_scale: Annotated[Literal["paper", "code"], Source("CoSENT eq. 11")] = "paper"
+    """lambda of the interaction model: paper: scale, as eq. 11 prints it; code: 1, as both published codes run it"""
+    epsilon: Annotated[float, Ge(-1), Le(1), Source("CoSENT sec. V-H")] = 0.0
+    """contrastive: the cosine above which a dissimilar pair costs"""
+    contrastive_form: Annotated[Literal["paper", "hinge"], Source("CoSENT eq. 2")] = "paper"
+    """of a dissimilar pair: paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as published code runs it"""
+    threshold: Annotated[float | None, Source("CoSENT code")] = None
+    """contrastive and triplet: pairs with gold above it are similar; none: the middle of the scale"""
+    margin: Annotated[Positive, Source("SBERT sec. 3.1")] = 1.0
+    """triplet: epsilon, by how much the negative is farther"""
+    softmax_labels: Annotated[Literal["whole", "nearest", "floor"], Source("CoSENT sec. V-B")] = "whole"
+    """softmax: classes of graded gold; whole: refused, nearest: rounded, floor: cut off as published code does"""
+    softmax_bias: Annotated[bool, Source("CoSENT eq. 5")] = False
+    """softmax: a bias beside W, as sentence-transformers has it"""
 
-    pooling: Pooling = setting("mean", "how token states become one sentence vector", source="CoSENT sec. IV-C")
-    max_tokens: int = setting(
-        512, "training sentences (interaction: both together) are cut here", unit="tokens", source="CoSENT code", ge=3
-    )
-    train: str = setting(
-        "stsb-train", "training pairs (triplet: triples too): a name or a file", source="CoSENT tab. II"
-    )
-    suites: list[str] = setting(
-        ["stsb-test"], "scored pairs reported at the end", source="CoSENT tab. IV", min_length=1
-    )
-    batch_size: int = setting(16, "pairs a step, over all processes", unit="pairs", source="CoSENT sec. IV-C", ge=2)
-    epochs: float = setting(4.0, "passes over the training set", unit="epochs", source="CoSENT sec. IV-C", gt=0)
-    learning_rate: float = setting(
-        2e-5, "AdamW's peak step size; it decays linearly to 0", source="CoSENT sec. IV-C", gt=0
-    )
-    weight_decay: float = setting(
-        0.01, "AdamW's decoupled decay, not of biases and LayerNorms", source="CoSENT sec. IV-C", ge=0
-    )
-    warmup: float = setting(
-        0.1, "share of the steps in which the learning rate rises linearly", source="CoSENT sec. IV-C", ge=0, lt=1
-    )
+    pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
+    """how token states become one sentence vector"""
+    max_tokens: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
+    """training sentences (interaction: both together) are cut here"""
+    train: Annotated[str, Source("CoSENT tab. II")] = "stsb-train"
+    """training pairs (triplet: triples too): a name or a file"""
+    suites: Annotated[list[str], MinLen(1), Source("CoSENT tab. IV")] = ["stsb-test"]
+    """scored pairs reported at the end"""
+    batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
+    """pairs a step, over all processes"""
+    epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
+    """passes over the training set"""
+    learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
+    """AdamW's peak step size; it decays linearly to 0"""
+    weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
+    """AdamW's decoupled decay, not of biases and LayerNorms"""
+    warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
+    """share of the steps in which the learning rate rises linearly"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

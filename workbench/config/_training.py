@@ -1,0 +1,147 @@
+"""The settings that every method's training shares; a method's own file changes and adds."""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import pydantic
+from annotated_types import Ge, MinLen
+
+from workbench.config._machinery import OWN_FILES, Count, Fraction, NonNegative, Positive, Settings, Source, Unit
+
+Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
+
+SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
+
+BUNDLED_MODELS = ("world-encoder", "world-teacher")
+
+# The bundled world, which every "demo" profile trains on and reports, and how long most train on it.
+DEMO_DATA: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}
+DEMO = {**DEMO_DATA, "learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
+
+
+def whole_folder(name: str | None) -> str | None:
+    """A folder, which need not exist yet, by its whole path."""
+    return None if name is None else str(Path(name).expanduser().resolve())
+
+
+def whole_path(name: str) -> str:
+    """A folder or table of the user's own by its whole path: a headless run's notebook has another working folder."""
+    path = Path(name).expanduser()
+    own = path.is_dir() if name not in BUNDLED_MODELS else False
+    return str(path.resolve()) if own or (name.endswith(OWN_FILES) and path.is_file()) else name
+
+
+class TrainingConfig(Settings):
+    """Encoder, data, optimisation and hardware of one training run."""
+
+    outside_digest: ClassVar[frozenset[str]] = Settings.outside_digest | {
+        "log_steps",
+        "save_steps",
+        "chunk_size",
+        "track",
+    }
+
+    encoder: Annotated[str, Source("SimCSE sec. 6")] = "bert-base-uncased"
+    """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
+    pooling: Annotated[Pooling, Source("SimCSE sec. 6.3")] = "cls"
+    """how token states become one sentence vector"""
+    max_tokens: Annotated[int, Ge(3), Unit("tokens")] = 32
+    """training sentences are cut here, specials included"""
+    dropout: Annotated[Fraction | None, Source("SimCSE table 2")] = None
+    """dropout rate of the backbone in training; none: the checkpoint's own"""
+    train: Annotated[str, Source("SimCSE sec. 6")] = "wiki1m"
+    """training set: a catalogue name or a file of your own"""
+    train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
+    """train on a seeded sample of this many examples; none: all"""
+    dev: Annotated[str, Source("SimCSE sec. 6.1")] = "stsb-dev"
+    """scored pairs that choose the checkpoint"""
+    suites: Annotated[list[str], MinLen(1), Source("SimCSE sec. 6.1")] = SEVEN_STS
+    """scored pairs reported at the end"""
+    revisions: dict[str, str] = {}
+    """hub id -> git revision, instead of the catalogue's"""
+    batch_size: Annotated[int, Ge(2), Unit("sentences"), Source("SimCSE app. A")] = 64
+    """sentences a step, over all processes"""
+    epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A")] = 1.0
+    """passes over the training set"""
+    max_steps: Annotated[Count | None, Unit("steps")] = None
+    """stop after this many steps; none: as epochs say"""
+    learning_rate: Annotated[Positive, Source("SimCSE app. A")] = 3e-5
+    """AdamW's peak step size; it decays linearly to 0"""
+    weight_decay: NonNegative = 0.0
+    """AdamW's decoupled decay"""
+    warmup: Fraction = 0.0
+    """share of the steps in which the learning rate rises linearly from 0"""
+    max_grad_norm: Positive = 1.0
+    """gradients are scaled down to this norm"""
+    eval_steps: Annotated[Count, Unit("steps")] = 125
+    """dev Spearman is measured every so many steps"""
+    patience: Annotated[Count | None, Unit("evaluations")] = None
+    """training ends after so many evaluations in a row without a better dev Spearman; none: never early"""
+    save_steps: Annotated[Count, Unit("steps")] = 500
+    """the training state is saved every so many steps, to resume from after a kill"""
+    log_steps: Annotated[Count, Unit("steps")] = 10
+    """losses are logged every so many steps"""
+    track: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
+    """where the rows of a run's history are sent too, as they come; none: nowhere"""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    """bf16 where the hardware multiplies it fast, else fp32; fp16 on GPUs alone; losses are always fp32"""
+    chunk_size: Annotated[Count | None, Unit("texts")] = None
+    """texts that the encoder reads at a time in a step, each chunk computed twice: the loss of the whole batch in the
+    memory of a chunk; none: all at once"""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """where to compute; auto takes the best there is"""
+    processes: Count = 1
+    """training processes (one a GPU); each takes an equal share of the batch"""
+
+    @property
+    def train_kinds(self) -> tuple[str, ...]:
+        """The kinds of training set that the method reads."""
+        return ("sentences",)
+
+    @property
+    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+        """Setting -> the sets that it names, and the kinds that it takes."""
+        return {
+            "train": ([self.train], self.train_kinds),
+            "dev": ([self.dev], ("pairs",)),
+            "suites": (self.suites, ("pairs",)),
+        }
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The encoders that training loads, by name."""
+        return [self.encoder]
+
+    @pydantic.field_validator("encoder", "train", "dev", "suites")
+    @classmethod
+    def _whole_paths(cls, value: str | list[str]) -> str | list[str]:
+        """A folder or file of the user's own by its whole path: a run must not depend on where it was started."""
+        return [whole_path(name) for name in value] if isinstance(value, list) else whole_path(value)
+
+    @pydantic.field_validator("suites")
+    @classmethod
+    def _distinct(cls, suites: list[str]) -> list[str]:
+        repeated = sorted({name for name in suites if suites.count(name) > 1})
+        if repeated:
+            raise ValueError(f"suites: {', '.join(repeated)} named more than once; name each set once")
+        return suites
+
+    @pydantic.model_validator(mode="after")
+    def _fits_hardware(self) -> "TrainingConfig":
+        if self.batch_size % self.processes:
+            raise ValueError(
+                f"batch_size {self.batch_size} cannot be shared equally by {self.processes} processes; "
+                "give a multiple of processes"
+            )
+        if self.precision == "fp16" and self.device == "cpu":
+            raise ValueError("precision: fp16 is for GPUs, and device is 'cpu'; give 'bf16', 'fp32' or 'auto'")
+        return self
+
+
+class ContrastiveConfig(TrainingConfig):
+    """What SimCSE shares with the methods that add a ranking loss to its own."""
+
+    temperature: Annotated[Positive, Source("SimCSE eq. 4")] = 0.05
+    """tau of the infoNCE softmax; divides the cosines"""
+    mlp: Annotated[bool, Source("SimCSE sec. 6.3")] = True
+    """a tanh layer on the sentence vector in training, dropped at test"""
