@@ -26,6 +26,12 @@ def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:
     assert list(load_suites(SimpleNamespace(suites=[str(pairs)]))) == ["mine"]
 
 
+def test_a_byte_order_mark_hides_no_column(tmp_path: Path) -> None:
+    path = tmp_path / "marked.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\td\t2\n", encoding="utf-8-sig")
+    assert check([str(path)]).loc[0, ["kind", "rows"]].tolist() == ["pairs", 2]
+
+
 def test_files_of_the_users_own_are_checked_like_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.txt").write_text("one\ntwo\nthree\n")
