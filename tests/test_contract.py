@@ -120,6 +120,15 @@ def test_loss_terms_are_finite_scalars_with_names(bench: Bench, name: str, form:
 
 
 @pytest.mark.parametrize(("name", "form"), **named(CASES))
+def test_a_batch_in_chunks_gives_the_gradient_of_the_whole(bench: Bench, name: str, form: dict[str, Any]):
+    whole, chunked = (gradients(bench.prepared(name, form, chunk_size=size).double(), ROWS) for size in ("none", 3))
+    largest = max(float(gradient.abs().max()) for gradient in whole.values() if gradient is not None)
+    for weight, gradient in whole.items():
+        # float64: only the order of sums differs.
+        torch.testing.assert_close(chunked[weight], gradient, rtol=1e-8, atol=1e-11 * largest, msg=weight)
+
+
+@pytest.mark.parametrize(("name", "form"), **named(CASES))
 def test_embeddings_are_unit_rows_in_order_whose_dot_product_is_the_score(
     bench: Bench, sentences: Sentences, name: str, form: dict[str, Any]
 ):
