@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from written_runs import PAIRS, SUITE, write_run
 
-from workbench.config import CoSENTConfig, SimCSEConfig
-from workbench.look import comparison, part_scores, ranking_tables, score_intervals
+from workbench.config import SEVEN_STS, CoSENTConfig, SimCSEConfig
+from workbench.look import comparison, papers, part_scores, ranking_tables, score_intervals
+from workbench.metrics import spearman
+from workbench.rankings import COLUMNS
 from workbench.runs import Run
 
 
@@ -71,8 +73,92 @@ def test_paired_tests_meet_the_same_seed_else_the_first(runs: pd.DataFrame):
     assert against_simcse["label"].tolist() == ["cosent", "simcse (temperature=0.2)"]
     without = runs.loc[runs["label"] != "simcse"]
     assert set(comparison.paired_tests(without, SUITE, samples=5)["against"]) == {"simcse (temperature=0.2), seed 0"}
-    one = runs.loc[runs["label"] == "cosent"]
-    assert comparison.paired_tests(one, SUITE, samples=5).empty
+
+
+def test_runs_of_one_setting_are_tested_against_their_encoders_before_training(runs: pd.DataFrame, root: Path):
+    simcse = runs.loc[runs["label"] == "simcse"]
+    found = comparison.paired_tests(simcse, SUITE, samples=60)
+    assert found["against"].tolist() == ["before, seed 0", "before, seed 1"]
+    gains = (simcse["spearman"] - simcse["before"]).to_numpy()
+    assert found["difference"].to_numpy() == pytest.approx(gains, abs=1e-12)
+    assert found["mean"].to_numpy() == pytest.approx([gains.mean()] * 2, abs=1e-12)
+    assert found["std"].to_numpy() == pytest.approx([gains.std(ddof=1)] * 2, abs=1e-12)
+    assert "its own encoder before training" in comparison.what_there_is(simcse, root)
+    assert "compared with simcse" in comparison.what_there_is(runs, root)
+    assert len(comparison.paired_tests(runs, SUITE, "before", samples=5)) == len(runs)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "std", "words"),
+    [
+        (-0.001, 0.02, 0.001, "not told apart"),
+        (0.00001, 0.0002, 0.00001, "but under 0.1 points"),
+        (0.005, 0.015, math.nan, "one seed"),
+        (0.005, 0.015, 0.02, "within the deviation over seeds"),
+        (0.005, 0.015, 0.005, "beyond the deviation over seeds"),
+    ],
+)
+def test_a_small_p_value_alone_is_not_called_a_gain(low: float, high: float, std: float, words: str):
+    middle = (low + high) / 2
+    row = {"label": "a", "seed": 0, "against": "b", "difference": middle, "low": low, "high": high, "p_value": 0.001}
+    (shown,) = comparison.in_words(pd.DataFrame([{**row, "mean": middle, "std": std}])).to_dict("records")
+    assert words in shown["reads as"]
+    assert shown["difference"] == f"{100 * middle:+.2f}"
+    assert shown["p"] == "0.001"
+    assert ("±" in shown["over seeds"]) is not math.isnan(std)
+
+
+def write_seven(root: Path, seed: int) -> None:
+    """A run scored on all seven STS sets, 30 pairs each with noise of its own, as `evaluate` leaves it behind."""
+    run = Run.create(SimCSEConfig.from_parameters("demo", seed, {}), root)
+    draw = np.random.default_rng(seed)
+    for stage, noise in (("before", 4.0), ("", 1.0)):
+        metrics, scores = {}, []
+        for suite in SEVEN_STS:
+            gold = PAIRS.gold[:30]
+            predicted = gold + noise * draw.standard_normal(30)
+            identity = {"suite": suite, "subset": "", "pair_id": PAIRS.pair_id[:30]}
+            scores.append(pd.DataFrame({**identity, "gold": gold, "predicted": predicted}))
+            metrics[suite] = {"spearman": spearman(gold, predicted), "n": 30, "kcc": 0.5, "ndcg": 0.9}
+        names = ("spearman", "kcc", "ndcg")
+        metrics["sts-average"] = {name: float(np.mean([metrics[s][name] for s in SEVEN_STS])) for name in names}
+        run.write_evaluation(metrics, pd.concat(scores), pd.DataFrame(columns=list(COLUMNS)), stage)
+
+
+def test_the_average_of_the_seven_sets_is_compared_like_a_suite(tmp_path: Path):
+    write_seven(tmp_path, 0)
+    write_seven(tmp_path, 1)
+    runs = comparison.finished_runs(tmp_path, "sts-average")
+    assert runs["pairs"].tolist() == [210, 210]
+    table = comparison.seed_table(runs)
+    assert (table.loc["simcse", "pairs"], table.loc["simcse", "queries"]) == (210, 0)
+    assert table.loc["simcse", "KCC"] == "50.00 ± 0.00"
+    found = comparison.intervals(runs, "sts-average", samples=60)
+    assert found["value"].to_numpy() == pytest.approx(runs["spearman"].to_numpy(), abs=1e-12)
+    assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
+    tests = comparison.paired_tests(runs, "sts-average", samples=60)
+    gains = (runs["spearman"] - runs["before"]).to_numpy()
+    assert tests["difference"].to_numpy() == pytest.approx(gains, abs=1e-12)
+    assert tests["p_value"].tolist() == pytest.approx([1 / 61] * 2)
+    assert not papers.published_beside(runs, "sts-average", papers.published_numbers(), "BERT-base").empty
+    assert len(score_intervals(found, "sts-average").data) == 1
+
+
+@pytest.mark.parametrize("name", ["scores.csv", "rankings.csv", "before/scores.csv", "before/metrics.json"])
+def test_a_run_that_cannot_be_read_is_named_and_left_out(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    whole = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    broken = write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 0.5)
+    text = (broken.path / name).read_text(encoding="utf-8")
+    (broken.path / name).write_text(text[: text.rindex("\n", 0, len(text) // 2)], encoding="utf-8")
+    runs = comparison.finished_runs(tmp_path, SUITE)
+    tables = comparison.rankings_of_runs(runs, SUITE)
+    comparison.intervals(runs, SUITE, samples=5)
+    comparison.paired_tests(runs, SUITE, "before", samples=5)
+    assert len(comparison.parts(runs)) >= 3
+    assert "simcse" in tables
+    assert str(broken.path) in caplog.text
+    assert "left out" in caplog.text
+    assert str(whole.path) not in caplog.text
 
 
 def test_runs_of_other_pairs_are_not_tested_against_each_other(tmp_path: Path):
@@ -106,18 +192,18 @@ def test_published_numbers_stand_beside_with_their_own_model_and_data(runs: pd.D
         ],
         columns=["table", "model", "method", "task", "value"],
     )
-    beside = comparison.published_beside(runs, SUITE, published, "BERT-base")
+    beside = papers.published_beside(runs, SUITE, published, "BERT-base")
     assert beside.index.tolist() == ["cosent", "simcse", "simcse", "simcse"]
     assert beside["published"].tolist() == ["", "", "", "76.25"]
     assert beside["measured here"].astype(bool).tolist() == [True, True, True, False]
     assert beside["data"].tolist() == [SUITE, SUITE, SUITE, "average"]
     assert beside["model"].tolist() == ["world-encoder"] * 3 + ["BERT-base"]
     assert beside["from"].iloc[-1] == "table 2; table 9"
-    assert len(comparison.published_beside(runs, SUITE, published)) == 5
+    assert len(papers.published_beside(runs, SUITE, published)) == 5
 
 
 def test_the_papers_numbers_at_hand_are_numbers_of_known_tables():
-    published = comparison.published_numbers()
+    published = papers.published_numbers()
     values = published["value"].astype(float)
     assert values.between(-100, 100).all()
     # A task has one name in all files, and "average" is that of the seven STS sets: others stand beside nothing.
@@ -141,13 +227,13 @@ def test_rankings_of_runs_are_of_the_same_targets(runs: pd.DataFrame):
 
 def test_without_runs_everything_is_empty_and_says_how_to_make_some(tmp_path: Path):
     empty = comparison.finished_runs(tmp_path, SUITE)
-    assert "workbench run simcse" in comparison.no_runs(empty, tmp_path)
+    assert "workbench run simcse" in comparison.what_there_is(empty, tmp_path)
     tables = [
         comparison.seed_table(empty),
         comparison.intervals(empty, SUITE),
         comparison.paired_tests(empty, SUITE),
         comparison.parts(empty),
-        comparison.published_beside(empty, SUITE, comparison.published_numbers()),
+        papers.published_beside(empty, SUITE, papers.published_numbers()),
     ]
     assert [len(table) for table in tables] == [0] * 5
     assert score_intervals(tables[1], SUITE).layout.title.text == "No finished runs yet"

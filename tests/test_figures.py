@@ -1,10 +1,23 @@
 """Figures show the numbers of their tables."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
-from workbench.look import alignment_uniformity_path, cosine_by_gold, cosine_maps, setting_sweep, training_curve
+from workbench.look import (
+    alignment_uniformity_path,
+    closed_against_exact,
+    cosine_by_gold,
+    cosine_maps,
+    part_scores,
+    score_intervals,
+    setting_sweep,
+    training_curve,
+    vector_spaces,
+)
 
 
 @pytest.fixture
@@ -94,3 +107,46 @@ def test_maps_share_one_scale_that_holds_every_cosine():
     assert [panel.z.tolist() for panel in figure.data] == [values.tolist() for values in maps.values()]
     assert list(figure.data[0].y) == ["A: anchor", "B: phrase"]
     assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (-0.25, 1)
+
+
+HOSTILE = '<b>bold</b> "quoted" & $1.20 to $20.35 %{y}'
+RUNS = pd.DataFrame({"label": [HOSTILE], "seed": [0], "value": [0.5], "low": [0.4], "high": [0.6]})
+PARTS = pd.DataFrame({"label": [HOSTILE], "part": [HOSTILE], "mean": [0.5], "std": [0.1], "n": [2]})
+SQUARE = np.array([[1.0, 0.5], [0.5, 1.0]])
+FIGURES: dict[str, Callable[[], go.Figure]] = {
+    "intervals": lambda: score_intervals(RUNS, HOSTILE),
+    "parts": lambda: part_scores(PARTS),
+    "maps": lambda: cosine_maps({HOSTILE: SQUARE}, [HOSTILE, HOSTILE]),
+    "spaces": lambda: vector_spaces({HOSTILE: SQUARE}, [HOSTILE, HOSTILE]),
+    "closed form": lambda: closed_against_exact({HOSTILE: (SQUARE, SQUARE)}),
+    "sweep": lambda: setting_sweep(pd.DataFrame({"x": [HOSTILE], HOSTILE: [0.5]}), "x", label=HOSTILE),
+}
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES.keys())
+def test_names_are_neither_markup_nor_mathematics_in_any_figure(draw: Callable[[], go.Figure]):
+    drawn = draw().to_json()
+    assert "bold" in drawn
+    assert "$1" not in drawn
+    assert "<b>" not in drawn
+    assert r"\u003cb\u003e" not in drawn
+
+
+def test_more_texts_than_letters_go_on_in_pairs():
+    names = [f"text {place}" for place in range(28)]
+    figure = cosine_maps({"m": np.eye(28)}, names)
+    assert list(figure.data[0].x)[25:] == ["Z", "AA", "AB"]
+    assert list(figure.data[0].y)[-1] == "AB: text 27"
+
+
+@pytest.mark.parametrize("panels", [1, 2, 3, 6])
+def test_a_figure_is_never_wider_than_what_it_is_shown_in(panels: int):
+    names = [f"panel {number}" for number in range(panels)]
+    several = dict.fromkeys(names, SQUARE)
+    for figure in (
+        vector_spaces(several, ["a", "b"]),
+        closed_against_exact(dict.fromkeys(names, (SQUARE, SQUARE))),
+        cosine_maps(several, ["a", "b"]),
+        part_scores(PARTS),
+    ):
+        assert figure.layout.autosize or figure.layout.width <= 844, "an output's width on a screen of 1280"

@@ -87,7 +87,6 @@ def test_undefined_is_nan_without_a_warning() -> None:
             metrics.seed_spread([0.5]).std,
             metrics.bootstrap_interval(some, flat, samples=3).low,
             metrics.permutation_test(some, some, flat, samples=3).p_value,
-            metrics.mean_kendall({}, []).mean,
         ):
             assert math.isnan(value)
 
@@ -130,22 +129,12 @@ def test_groups_take_either_side_once_and_keep_repeated_pairs() -> None:
     assert list(metrics.ranking_groups(first, second, range(6), more_than=1)) == ["q", "a", "b"]
 
 
-def test_group_means_leave_out_and_count_what_is_undefined() -> None:
-    groups = metrics.ranking_groups(["p"] * 3 + ["q"] * 3, list("abcdef"), [0, 1, 2, 0, 0, 0], more_than=2)
-    predicted = [1, 3, 2, 1, 2, 3]
-    kcc, gain = metrics.mean_kendall(groups, predicted), metrics.mean_ndcg(groups, predicted)
-    assert (kcc.mean, kcc.defined, kcc.undefined) == (pytest.approx(1 / 3, abs=1e-15), 1, 1)
-    assert (gain.mean, gain.undefined) == (pytest.approx(metrics.ndcg([0, 1, 2], [1, 3, 2]), abs=1e-15), 1)
-
-
 @pytest.mark.parametrize(("split", "either", "first_only"), [("test", 19, 12), ("dev", 5, 1), ("train", 47, 15)])
 def test_stsb_has_the_known_number_of_queries(split: str, either: int, first_only: int, real_data: Path) -> None:
     pairs = load_pairs(f"stsb-{split}")
     sides = pairs.sentence1, pairs.sentence2, pairs.gold
     assert len(metrics.ranking_groups(*sides)) == either
     assert len(metrics.ranking_groups(*sides, either_side=False)) == first_only
-    if split == "test":
-        assert metrics.mean_kendall(metrics.ranking_groups(*sides), np.arange(len(pairs.gold))).undefined == 1
 
 
 def test_stsb_as_a_whole_has_116_queries(real_data: Path) -> None:
@@ -164,6 +153,31 @@ def test_a_bootstrap_interval_covers_the_truth_about_as_often_as_it_says() -> No
         interval = metrics.bootstrap_interval(x, y, samples=60, level=0.9, seed=seed)
         covered += interval.low <= truth <= interval.high
     assert 92 <= covered <= 118
+
+
+def test_a_draw_counts_pairs_as_if_they_stood_there_as_often() -> None:
+    gold, predicted = numbers(40, 0, 5), numbers(40, 1, 7)
+    draws = np.random.default_rng(3)
+    rows = [draws.integers(40, size=40) for _ in range(50)]
+    found = [spearmanr(gold[row], predicted[row]).statistic for row in rows]
+    interval = metrics.bootstrap_interval(gold, predicted, samples=50, seed=3)
+    assert interval[1:] == pytest.approx(np.quantile(found, [0.025, 0.975]), abs=1e-12)
+
+
+def test_a_mean_over_sets_draws_and_exchanges_within_each() -> None:
+    sets = ["a"] * 30 + ["b"] * 50
+    gold, first, second = numbers(80, 0, 5), numbers(80, 1, 7), numbers(80, 2)
+    parts = [slice(0, 30), slice(30, 80)]
+    means = [np.mean([metrics.spearman(gold[part], x[part]) for part in parts]) for x in (first, second)]
+    assert metrics.bootstrap_interval(gold, first, sets=sets, samples=5).value == pytest.approx(means[0], abs=1e-15)
+    paired = metrics.paired_bootstrap(gold, first, second, sets=sets, samples=200)
+    assert paired.value == pytest.approx(means[0] - means[1], abs=1e-15)
+    assert paired.low < paired.value < paired.high
+    assert metrics.permutation_test(gold, first, second, sets=sets, samples=5).difference == paired.value
+    shifted = first + np.array([0.0] * 30 + [99.0] * 50)  # another level in another set changes no rank within one
+    assert metrics.bootstrap_interval(gold, shifted, sets=sets) == metrics.bootstrap_interval(gold, first, sets=sets)
+    one = metrics.bootstrap_interval(gold, first, sets=["a"] * 80)
+    assert one == metrics.bootstrap_interval(gold, first)
 
 
 def test_paired_tests_see_a_difference_and_do_not_invent_one() -> None:
@@ -214,6 +228,7 @@ MISTAKES = {
     "2 and 1 sentences": lambda: metrics.ranking_groups(["a", "b"], ["a"], [1.0, 2.0]),
     "more_than is -1": lambda: metrics.ranking_groups(["a"], ["b"], [1.0], more_than=-1),
     "at least one sample": lambda: metrics.bootstrap_interval([1, 2], [1, 2], samples=0),
+    "sets has 1 entries for 2": lambda: metrics.bootstrap_interval([1, 2], [1, 2], sets=["a"]),
     "one number a seed": lambda: metrics.seed_spread([[1.0]]),
 }
 

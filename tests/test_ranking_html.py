@@ -5,14 +5,19 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from written_runs import write_run
 
+from workbench.config import SimCSEConfig
+from workbench.errors import RunError
 from workbench.look import (
     INK,
     SHADES,
+    most_changed,
     of_suite,
     ordered_queries,
     query_view,
@@ -65,7 +70,7 @@ class _Cells(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
-        self._inside = tag in ("td", "th") or (self._inside and tag in ("b", "small", "br"))
+        self._inside = tag in ("td", "th") or (self._inside and tag in ("b", "small", "br", "details", "summary"))
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = self._inside and tag not in ("td", "th")
@@ -85,8 +90,8 @@ def test_the_table_has_gold_and_every_rank_with_its_distance_ties_and_score():
         ["", "target", "gold", "gold rank", "before", "after"],
         ["A", "target 0", "5", "1", "5| ▼4|0.100", "1|0.900"],
         ["B", "target 1", "4", "2", "=3| ▼1|0.500", "2|0.800"],
-        ["C", "target 2", "2", "=3.5", "=3| ▲0.5|0.500", "3| ▲0.5|0.400"],
-        ["D", "target 3", "2", "=3.5", "=3| ▲0.5|0.500", "4| ▼0.5|0.300"],
+        ["C", "target 2", "2", "=3.5", "=3|0.500", "3|0.400"],
+        ["D", "target 3", "2", "=3.5", "=3|0.500", "4|0.300"],
         ["E", "target 4", "0", "5", "1| ▲4|0.900", "5|0.100"],
         ["KCC", f"{100 * kendall(GOLD, TIED):.1f}", f"{100 * kendall(GOLD, RIGHT):.1f}"],
         ["NDCG", "65.0", "100.0"],  # by hand: 8/3 (1/log 3 + 1/log 4 + 1/log 5) + 5/log 6 over 9.3851, logs of base 2
@@ -97,14 +102,94 @@ def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     long = HOSTILE + " word" * 2000
     hostile = table(RIGHT, target=long).assign(query=long)
     html = ranking_html({HOSTILE: hostile}, "q0", chart=True).html
-    assert _Cells(html).tags == {"div", "p", "b", "small", "table", "thead", "tbody", "tr", "th", "td", "br", "img"}
+    table_tags = {"table", "thead", "tbody", "tr", "th", "td"}
+    assert _Cells(html).tags == {*table_tags, "div", "p", "b", "small", "br", "img", "details", "summary"}
     assert "onerror=" not in re.sub(r"&[a-z]+;.*?(?=<)", "", html)
-    assert shown(html)[1][1] == f"{long} 0"
+    assert shown(html)[1][1].replace("|", "") == f"{long} 0", "its beginning, and the rest behind it"
     assert "white-space:normal" in html
     assert "text-align:left" in html
-    figure = rank_slopes(query_view(ranking_tables({"m": hostile}), "q0"))
-    assert "<img" not in figure.data[0].text
-    assert max(map(len, figure.data[0].text.split("<br>"))) < 200
+    assert '<div class="mathjax_ignore"' in html
+    figure = rank_slopes(query_view(ranking_tables({HOSTILE: hostile}), "q0"))
+    for text in figure.data[0].text:
+        assert "<img" not in text
+        assert "$" not in text
+        assert len(text) < 1000
+        assert max(map(len, text.split("<br>"))) < 200
+    assert "$" not in "".join([figure.layout.title.text, *figure.layout.xaxis.ticktext])
+
+
+def test_a_query_where_gold_ties_everything_shows_no_move():
+    html = ranking_html({"m": table(RIGHT).assign(gold=3.0)}, "q0").html
+    assert [row[-1].split("|")[0] for row in shown(html)[1:6]] == ["1", "2", "3", "4", "5"]
+    assert html.count(SHADES[0][1]) == 5
+
+
+def test_a_move_is_counted_from_the_nearest_place_that_gold_ties():
+    gold, scores = [5.0, 3.0, 3.0, 3.0, 0.0], [0.1, 0.9, 0.8, 0.7, 0.5]  # gold's places: 1, 2 to 4, 5
+    cells = shown(ranking_html({"m": table(scores).assign(gold=gold)}, "q0").html)[1:6]
+    assert [row[-1].split("|")[:-1] for row in cells] == [["5", " ▼4"], ["1", " ▲1"], ["2"], ["3"], ["4", " ▲1"]]
+
+
+def test_a_long_label_is_cut_in_the_middle_and_whole_under_the_pointer():
+    names = [f"rankcse (ranking=listmle, teachers=[a, b], {end})" + " " * 30 + end for end in ("one", "two")]
+    html = ranking_html({name: table(RIGHT) for name in names}, "q0").html
+    heads = shown(html)[0][-2:]
+    assert all(len(head) <= 48 and "…" in head for head in heads)
+    assert len(set(heads)) == 2
+    assert all(f'title="{name}"' in html for name in names)
+
+
+def long_list(count: int) -> dict[str, pd.DataFrame]:
+    """A query of `count` targets of falling gold, ranked right by one label and backwards by another."""
+    rows = pd.DataFrame(
+        {"suite": "long", "query_id": "q0", "target_id": [str(n) for n in range(count)], "query": "all"}
+    )
+    rows["target"] = [f"target {place}" for place in range(count)]
+    rows["gold"] = np.linspace(5, 0, count)
+    rank = np.arange(1.0, count + 1)
+    return {
+        "right": rows.assign(score=-rank, rank=rank),
+        "wrong": rows.assign(score=rank, rank=rank[::-1]),
+    }
+
+
+def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_their_true_ranks():
+    tables = long_list(2000)
+    html = ranking_html(tables, "q0", chart=True, targets=10).html
+    cells = shown(html)
+    assert [row[1] for row in cells[1:11]] == [f"target {place}" for place in [*range(5), *range(1995, 2000)]]
+    assert [row[3] for row in cells[1:11]] == [f"{place + 1}" for place in [*range(5), *range(1995, 2000)]]
+    assert "10 of 2,000 targets" in html
+    assert cells[-2][1:] == ["100.0", "-100.0"], "KCC is that of all targets"
+    figure = rank_slopes(query_view(ranking_tables(tables), "q0"))
+    assert len(figure.data) == 20
+    assert figure.layout.height < 900
+    assert max(max(trace.y) for trace in figure.data) == 2000
+    low, high = figure.layout.yaxis.range
+    assert 10**high < 1
+    assert 10**low > 2000
+    assert len(html) < 40_000
+
+
+def test_most_changed_shows_the_query_of_the_largest_disagreement():
+    tables = {"a": table(RIGHT, RIGHT), "b": table(RIGHT, TIED), "c": table(TIED, RIGHT)}
+    assert "query 0" in most_changed(tables).html
+    assert "query 1" in most_changed(tables, ("a", "b"), chart=False).html
+    other = {label: pd.concat([found, found.assign(suite="other")]) for label, found in tables.items()}
+    assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other").html
+    assert "no sentence has more than three partners" in most_changed({"a": table(RIGHT)[:0]}).html
+    assert "No query in sets" in most_changed(tables, suite="sets").html
+
+
+def test_a_run_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    broken = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 1, {}), 2.0)
+    with (broken.path / "rankings.csv").open("a", encoding="utf-8") as file:
+        file.write("more\n")
+    assert list(ranking_tables({"whole": run, "broken": broken})) == ["whole"]
+    assert str(broken.path) in caplog.text
+    with pytest.raises(RunError, match=r"rankings\.csv"):
+        ranking_tables({"broken": broken})
 
 
 def test_the_picture_has_a_line_a_target_and_letters_where_the_ranks_are():

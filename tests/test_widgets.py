@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from workbench.errors import RunError
-from workbench.look import RankingExplorer
+from workbench.look import RankingExplorer, ordered_queries
 from workbench.rankings import COLUMNS
 
 WORDS = ["the cat sleeps", "a dog <b>barks</b>", "the bird sings", "a cat and a dog"]
@@ -39,7 +39,7 @@ def drawn(explorer: RankingExplorer) -> dict:
 def test_the_first_query_is_shown_at_once_in_table_and_chart(explorer: RankingExplorer):
     number = explorer.query.value[1:]
     assert f"target 0 of {number}" in explorer.table.value
-    assert f"target 0 of {number}" in drawn(explorer)["data"][0]["text"]
+    assert f"target 0 of {number}" in drawn(explorer)["data"][0]["text"][0]
     assert explorer.order.value == "disagreement"
 
 
@@ -68,6 +68,26 @@ def test_search_keeps_the_queries_with_these_words_whatever_their_case(explorer:
     assert sorted(value for _, value in explorer.query.options) == ["q0", "q3"]
     assert "2 of 4 queries; before each: 1 - tau-b" in explorer.status.value
     assert explorer.query.value in ("q0", "q3")
+
+
+def test_a_search_is_for_words_in_any_order_in_the_query_or_its_targets(explorer: RankingExplorer):
+    explorer.search.value = "dog cat"
+    assert [value for _, value in explorer.query.options] == ["q3"]
+    explorer.search.value = "2 sings target"
+    assert [value for _, value in explorer.query.options] == ["q2"], "'target 2 of 2' is a target of 'the bird sings'"
+
+
+def test_a_search_orders_nothing_again(monkeypatch: pytest.MonkeyPatch):
+    made = []
+    monkeypatch.setattr(
+        "workbench.look.explorer.ordered_queries", lambda *given: made.append(given[1:]) or ordered_queries(*given)
+    )
+    explorer = RankingExplorer({"one": table(1), "two": table(2)})
+    for letters in ("c", "ca", "cat", ""):
+        explorer.search.value = letters
+    assert made == [("disagreement", "one", "two")]
+    explorer.order.value = "worst"
+    assert len(made) == 2
 
 
 def test_a_search_is_text_and_not_a_pattern(explorer: RankingExplorer):
@@ -122,10 +142,10 @@ def test_another_suite_brings_its_own_queries_and_labels():
     explorer = RankingExplorer({"one": table(2), "both": both})
     explorer.suite.value = "other"
     assert len(explorer.query.options) == 2
-    assert explorer.first.options == ("both",)
+    assert explorer.first.options == (("both", "both"),)
     assert "not ranked here: one" in explorer.status.value
     explorer.suite.value = "few"
-    assert explorer.first.options == ("one", "both")
+    assert explorer.first.options == (("one", "one"), ("both", "both"))
     assert RankingExplorer({"both": both}, "other").suite.value == "other"
 
 

@@ -86,7 +86,9 @@ def evaluate(
         }
         scores.append(pd.DataFrame(columns))
     if all(name in metrics for name in SEVEN_STS):
-        metrics[AVERAGE] = {"spearman": float(np.mean([metrics[name]["spearman"] for name in SEVEN_STS]))}
+        seven = [metrics[name] for name in SEVEN_STS]
+        names = [name for name in ("spearman", "kcc", "ndcg") if all(name in values for values in seven)]
+        metrics[AVERAGE] = {name: float(np.mean([values[name] for values in seven])) for name in names}
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
         for name, pairs in suites.items():

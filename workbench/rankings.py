@@ -197,26 +197,3 @@ def disagreements(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows, columns=["suite", "query_id", "query", "disagreement", "largest_move", "n"])
     return table.sort_values("disagreement", ascending=False, kind="stable", ignore_index=True)
-
-
-def moved(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Every target with its rank under `a`, under `b`, and by how many ranks it rose (positive) or fell from a to b.
-
-    Args:
-        a: The ranking table before.
-        b: The ranking table after, of the same data.
-
-    Returns:
-        suite, query_id, target_id, query, target, gold, rank_a, rank_b, rose, closer: whether the move brought the
-        target towards its rank by gold (1), away from it (-1) or neither (0). Largest moves first.
-
-    Raises:
-        ValueError: A column is missing, or the tables are of different data.
-    """
-    both = _joined(a, b)
-    best = both.groupby(["suite", "query_id"], sort=False)["gold"].rank(ascending=False)
-    both["rose"] = both["rank_a"] - both["rank_b"]
-    both["closer"] = np.sign((both["rank_a"] - best).abs() - (both["rank_b"] - best).abs()).astype(int)
-    columns = [*_KEY, "query", "target", "gold", "rank_a", "rank_b", "rose", "closer"]
-    order = np.argsort(-np.abs(both["rose"].to_numpy()), kind="stable")
-    return both.loc[:, columns].iloc[order].reset_index(drop=True)

@@ -3,35 +3,37 @@
 from typing import TYPE_CHECKING, Any
 
 from workbench.look.comparison import (
-    TASKS,
     finished_runs,
+    in_words,
     intervals,
-    no_runs,
     paired_tests,
     parts,
-    published_beside,
-    published_numbers,
     rankings_of_runs,
     seed_table,
+    what_there_is,
 )
-from workbench.look.comparison_figures import part_scores, rank_slopes, score_intervals
 from workbench.look.figures import (
     alignment_uniformity_path,
     cosine_by_gold,
     cosine_maps,
+    part_scores,
+    score_intervals,
     setting_sweep,
     training_curve,
 )
-from workbench.look.page import INK, SHADES, ranking_html
+from workbench.look.page import INK, SHADES, most_changed, ranking_html
+from workbench.look.papers import TASKS, published_beside, published_numbers
 from workbench.look.queries import of_suite, ordered_queries, query_view, ranking_tables, suites_of
 from workbench.look.rank_figures import (
     closed_against_exact,
     neighbour_bins,
     neighbours_and_gain,
     principal_plane,
+    rank_slopes,
     two_losses,
     vector_spaces,
 )
+from workbench.look.tables import beside, measured, show_tables, summary, sweep, table_html
 
 if TYPE_CHECKING:
     from workbench.look.explorer import RankingExplorer
@@ -42,14 +44,17 @@ __all__ = [
     "TASKS",
     "RankingExplorer",
     "alignment_uniformity_path",
+    "beside",
     "closed_against_exact",
     "cosine_by_gold",
     "cosine_maps",
     "finished_runs",
+    "in_words",
     "intervals",
+    "measured",
+    "most_changed",
     "neighbour_bins",
     "neighbours_and_gain",
-    "no_runs",
     "of_suite",
     "ordered_queries",
     "paired_tests",
@@ -66,10 +71,15 @@ __all__ = [
     "score_intervals",
     "seed_table",
     "setting_sweep",
+    "show_tables",
     "suites_of",
+    "summary",
+    "sweep",
+    "table_html",
     "training_curve",
     "two_losses",
     "vector_spaces",
+    "what_there_is",
 ]
 
 

@@ -1,35 +1,35 @@
-"""Finished runs as tables to compare: spread over seeds, intervals over pairs, paired tests, published numbers beside.
+"""Finished runs as tables to compare: spread over seeds, intervals over pairs, paired tests, rankings.
 
 Reads what runs left on disk, trains nothing, needs no torch. A label names runs of one setting; its seeds are its runs.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Container, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from workbench.config import CONFIGS
-from workbench.files import project_path
+from workbench.config import SEVEN_STS
+from workbench.errors import RunError
 from workbench.metrics import bootstrap_interval, paired_bootstrap, permutation_test, seed_spread
 from workbench.runs import Run, list_runs
 
+_LOG = logging.getLogger("workbench")
+_T = TypeVar("_T")
 _FACTS = ["label", "method", "settings", "encoder", "seed", "path"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "pairs", "queries"]
-_PUBLISHED = ["table", "model", "method", "task", "value"]
-_PAIR = ["subset", "pair_id"]
-# What the papers call our suites. No paper reports any other suite; its runs stand beside the average of the seven.
-TASKS = {
-    **{f"sts{year}-test": f"STS{year}" for year in range(12, 17)},
-    **{"stsb-test": "STS-B", "sick-test": "SICK-R", "paws-test": "PAWS", "mrpc-test": "MRPC"},
-    **{"zh-lcqmc-test": "LCQMC", "zh-bq-test": "BQ", "zh-atec-test": "ATEC", "zh-pawsx-test": "PAWSX"},
-    **{"zh-stsb-test": "Chinese STS-B", "allnli-test": "NLI"},
-}
-AVERAGE = "average"
+_PAIR = ["suite", "subset", "pair_id"]
+_STS_AVERAGE = "sts-average"  # in a run's metrics: the mean of the seven
+_BEFORE = "before"  # the stage of a run in which its encoder is untrained, and what the others can be held against
 
 
 def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     """The finished runs under `runs_root` that were scored on `suite`, a row each, empty where there are none.
+
+    A run that cannot be read is left out, here and in every table of this module, and a line says which and why.
 
     Returns:
         label, method, settings (profile and what differs from it), encoder, seed, path; before (Spearman of the encoder
@@ -38,19 +38,18 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     Raises:
         ValueError: There are finished runs, but none was scored on `suite`; the text has the suites that they have.
     """
-    listed = list_runs(runs_root)
-    listed = listed.loc[listed["status"] == "finished"]
     rows, others = [], set()
-    for row in listed.to_dict("records"):
-        run = Run(row["path"])
-        metrics = run.metrics()
-        others |= set(metrics)
-        if suite in metrics:
-            before = run.metrics("before").get(suite, {}) if (run.path / "before" / "metrics.json").is_file() else {}
-            found = {**metrics[suite], "pairs": metrics[suite].get("n"), "before": before.get("spearman")}
+    for row in list_runs(runs_root).to_dict("records"):
+        if str(row["status"]).startswith("unreadable"):
+            _LOG.warning("left out: %s: %s", row["path"], row["status"])
+        found = readable(row["path"], lambda run: _evaluated(run, suite)) if row["status"] == "finished" else None
+        if found is None:
+            continue
+        known, values = found
+        others |= known
+        if suite in known:
             settings = ", ".join(text for text in (row["profile"], row["changed"]) if text)
-            facts = {**row, "settings": settings, "encoder": run.config.encoder, "seed": int(row["seed"])}
-            rows.append(facts | {name: found.get(name) for name in _VALUES})
+            rows.append({**row, "settings": settings, "seed": int(row["seed"]), **values})
     if others and not rows:
         raise ValueError(f"no finished run was scored on {suite!r}; they were scored on {', '.join(sorted(others))}")
     table = pd.DataFrame(rows, columns=["digest", "profile", "changed", *_FACTS[1:], *_VALUES])
@@ -59,13 +58,20 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     return table.sort_values(["label", "seed"], ignore_index=True).loc[:, [*_FACTS, *_VALUES]]
 
 
-def no_runs(runs: pd.DataFrame, runs_root: str | Path) -> str:
-    """What to do where `runs` is empty; else how many there are."""
-    if len(runs):
-        return f"{len(runs)} finished runs of {runs['label'].nunique()} settings under {runs_root}"
+def what_there_is(runs: pd.DataFrame, runs_root: str | Path) -> str:
+    """How many runs there are, what can be compared with what, and what to do for more."""
+    if runs.empty:
+        return (
+            f"No finished runs under {runs_root}. Make some with\n"
+            "    workbench run simcse --seed 0\n    workbench run simcse --seed 1\nand run this notebook again."
+        )
+    labels = list(dict.fromkeys(runs["label"]))
+    there = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}"
+    if len(labels) > 1:
+        return f"{there}: each is compared with {_first_baseline(labels)}, or with the label that `baseline` names."
     return (
-        f"No finished runs under {runs_root}. Make some with\n"
-        "    workbench run simcse --seed 0\n    workbench run simcse --seed 1\nand run this notebook again."
+        f"{there}: each is compared with its own encoder before training. To compare settings or methods make further "
+        "runs, such as\n    workbench run simcse --seed 0 --set temperature=0.1\n    workbench run compcse --seed 0"
     )
 
 
@@ -77,23 +83,28 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
             "label": label,
             "settings": group["settings"].iloc[0],
             "seeds": len(group),
-            **{title: _spread(group[name].to_numpy()) for name, title in shown.items()},
-            "pairs": int(group["pairs"].iloc[0]),
-            "queries": 0 if pd.isna(group["queries"].iloc[0]) else int(group["queries"].iloc[0]),
+            **{title: spread(group[name].to_numpy()) for name, title in shown.items()},
+            "pairs": group["pairs"].iloc[0],
+            "queries": group["queries"].fillna(0).iloc[0],
         }
         for label, group in runs.groupby("label", sort=False)
     ]
     columns = ["label", "settings", "seeds", *shown.values(), "pairs", "queries"]
-    return pd.DataFrame(rows, columns=columns).set_index("label")
+    return pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
 
 
 def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
-    """label, seed, value, low, high: each run's Spearman with its 95% bootstrap interval over pairs, in [-1, 1]."""
+    """label, seed, value, low, high: each run's Spearman with its 95% bootstrap interval over pairs, in [-1, 1].
+
+    Of "sts-average", the mean of the seven sets, each set's pairs are drawn again from its own.
+    """
     rows = []
     for run in runs.to_dict("records"):
-        scores = _scores(run["path"], suite)
-        found = bootstrap_interval(scores["gold"], scores["predicted"], samples=samples)
-        rows.append({"label": run["label"], "seed": run["seed"], **found._asdict()})
+        scores = readable(run["path"], partial(_scores, suite=suite))
+        if scores is not None:
+            sides = scores["gold"], scores["predicted"]
+            found = bootstrap_interval(*sides, sets=scores["suite"].tolist(), samples=samples)
+            rows.append({"label": run["label"], "seed": run["seed"], **found._asdict()})
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
 
@@ -102,42 +113,82 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
 
     Args:
         runs: As `finished_runs` gives them.
-        suite: On which pairs.
-        baseline: A label; "": the first SimCSE, from which every method here starts, else the first of all.
+        suite: On which pairs; "sts-average": on the mean of the seven sets, pairs drawn and exchanged within each.
+        baseline: A label; "before": each run's own encoder before training; "": the first SimCSE, from which every
+            method here starts, else the first label, and "before" where all runs have one label.
         samples: Of the bootstrap and of the permutations.
 
     Returns:
         label, seed, against (label and seed), difference of Spearman in [-2, 2] (positive: better than the baseline),
-        low, high (95% bootstrap interval over pairs), p_value (permutation test), pairs.
+        low, high (95% bootstrap interval over pairs), p_value (permutation test), pairs, mean and std of the difference
+        over the label's seeds (std nan for one). `in_words` says it in words.
 
     Raises:
         ValueError: No such label, or two runs scored different pairs.
     """
-    columns = ["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"]
-    if runs.empty:
-        return pd.DataFrame(columns=columns)
     known = list(dict.fromkeys(runs["label"]))
-    name = baseline or next((label for label in known if label.startswith("simcse")), known[0])
-    if name not in known:
-        raise ValueError(f"no runs {name!r}; there are {', '.join(known)}")
-    base = runs.loc[runs["label"] == name].set_index("seed")["path"].to_dict()
+    name = baseline or _first_baseline(known)
+    if name not in (*known, _BEFORE) and known:
+        raise ValueError(f"no runs {name!r}; there are {', '.join([*known, _BEFORE])}")
+    base = {row["seed"]: row["path"] for row in runs.to_dict("records") if row["label"] == name}
     rows = []
     for run in runs.loc[runs["label"] != name].to_dict("records"):
-        seed = run["seed"] if run["seed"] in base else min(base)
-        both = _on_same_pairs(Path(run["path"]), Path(base[seed]), suite)
-        gold, ours, theirs = (both[column].to_numpy() for column in ("gold", "predicted", "predicted_base"))
-        found = paired_bootstrap(gold, ours, theirs, samples=samples)
-        test = permutation_test(gold, ours, theirs, samples=samples)
+        seed = run["seed"] if run["seed"] in base else min(base, default=run["seed"])
+        path, stage = (run["path"], _BEFORE) if name == _BEFORE else (base[seed], "")
+        ours = readable(run["path"], partial(_scores, suite=suite))
+        theirs = readable(path, partial(_scores, suite=suite, stage=stage))
+        if ours is None or theirs is None:
+            continue
+        both = _on_same_pairs(run["path"], ours, path, theirs, suite)
+        sides = [both[column].to_numpy() for column in ("gold", "predicted", "predicted_base")]
+        sets = both["suite"].tolist()
+        found = paired_bootstrap(*sides, sets=sets, samples=samples)
+        test = permutation_test(*sides, sets=sets, samples=samples)
         row = {"label": run["label"], "seed": run["seed"], "against": f"{name}, seed {seed}", "pairs": len(both)}
         rows.append(row | {"difference": found.value, "low": found.low, "high": found.high, "p_value": test.p_value})
-    return pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
+    over_seeds = table.groupby("label")["difference"]
+    return table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
+
+
+def in_words(tests: pd.DataFrame) -> pd.DataFrame:
+    """What `paired_tests` found, to read: x 100, the size beside the p-value, and how far apart seeds are.
+
+    A difference can be certain on these pairs and still be nothing: too small to matter, or smaller than what another
+    seed changes. "reads as" names the first of: not told apart, under 0.1 points, one seed, within or beyond the
+    deviation over seeds.
+    """
+    shown = tests.loc[:, ["label", "seed", "against"]].copy()
+    percent = 100 * tests[["difference", "low", "high", "mean", "std"]]
+    shown["difference"] = [f"{value:+.2f}" for value in percent["difference"]]
+    shown["95% interval"] = [
+        f"{low:+.2f} to {high:+.2f}" for low, high in zip(percent["low"], percent["high"], strict=True)
+    ]
+    shown["p"] = tests["p_value"].map("{:.3g}".format)
+    shown["over seeds"] = [
+        f"{mean:+.2f}" + ("" if pd.isna(std) else f" ± {std:.2f}")
+        for mean, std in zip(percent["mean"], percent["std"], strict=True)
+    ]
+    shown["reads as"] = [_reading(*row) for row in percent.itertuples(index=False)]
+    return shown.set_index("label")
+
+
+def _reading(difference: float, low: float, high: float, mean: float, std: float) -> str:
+    """A difference (x 100) in words."""
+    if not (low > 0 or high < 0):
+        return "not told apart on these pairs"
+    if abs(difference) < 0.1:
+        return "sure on these pairs, but under 0.1 points"
+    if pd.isna(std):
+        return "sure on these pairs; one seed says nothing of others"
+    return f"sure on these pairs, {'within' if abs(mean) <= std else 'beyond'} the deviation over seeds"
 
 
 def parts(runs: pd.DataFrame) -> pd.DataFrame:
     """label, part, mean, std, n: Spearman on every suite and on every subset of a suite, in [-1, 1], over seeds."""
     rows = []
     for run in runs.to_dict("records"):
-        for suite, values in Run(run["path"]).metrics().items():
+        for suite, values in (readable(run["path"], Run.metrics) or {}).items():
             found = {suite: values, **{f"{suite}: {name}": part for name, part in values.get("subsets", {}).items()}}
             rows += [{"label": run["label"], "part": part, "spearman": one["spearman"]} for part, one in found.items()]
     table = pd.DataFrame(rows, columns=["label", "part", "spearman"]).astype({"spearman": float})
@@ -146,54 +197,6 @@ def parts(runs: pd.DataFrame) -> pd.DataFrame:
         for _, group in table.groupby(["label", "part"], sort=False)
     ]
     return pd.DataFrame(spread, columns=["label", "part", "mean", "std", "n"])
-
-
-def published_numbers() -> pd.DataFrame:
-    """table, model, method, task, value: the papers' numbers that come with the project, as printed (x 100)."""
-    files = sorted(project_path("data").glob("published/*.csv"))
-    read = [pd.read_csv(file, dtype=str, keep_default_na=False) for file in files]
-    for file, table in zip(files, read, strict=True):
-        if not set(_PUBLISHED) <= set(table.columns):
-            raise ValueError(f"{file} has columns {', '.join(table.columns)}; it needs {', '.join(_PUBLISHED)}")
-    return pd.concat(read, ignore_index=True).loc[:, _PUBLISHED] if read else pd.DataFrame(columns=_PUBLISHED)
-
-
-def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, model: str = "") -> pd.DataFrame:
-    """What was measured here and what the papers print, method by method: two things, in two columns, not one.
-
-    Args:
-        runs: As `finished_runs` gives them.
-        suite: Its published task stands beside it; a suite that no paper has stands beside the average of the seven.
-        published: As `published_numbers` gives them.
-        model: Only published rows of this model, such as "BERT-base"; "": of all.
-
-    Returns:
-        By method: name, model, data, "measured here" (Spearman x 100, mean ± deviation over seeds), "published" (as
-        printed, x 100), from. A row is either measured or published; what several tables repeat is one row.
-    """
-    known = published.loc[published["task"] == TASKS.get(suite, AVERAGE)]
-    known = known.loc[~known["table"].str.contains("deviation") & known["model"].str.startswith(model)]
-    rows = []
-    for method in dict.fromkeys(runs["method"]):
-        for label, group in runs.loc[runs["method"] == method].groupby("label", sort=False):
-            ours = {"name": label, "model": group["encoder"].iloc[0], "data": suite, "from": f"seeds: {len(group)}"}
-            rows.append({"method": method, **ours, "measured here": _spread(group["spearman"].to_numpy())})
-        theirs = known.loc[known["method"].map(_method_of) == method]
-        for _, group in theirs.groupby(["method", "model", "value"], sort=False):
-            first = group.iloc[0].to_dict()
-            row = {"name": first["method"], "model": first["model"], "data": first["task"], "published": first["value"]}
-            rows.append({"method": method, **row, "from": "; ".join(group["table"])})
-    columns = ["method", "name", "model", "data", "measured here", "published", "from"]
-    return pd.DataFrame(rows, columns=columns).fillna("").set_index("method")
-
-
-def _method_of(published: str) -> str:
-    """The method of ours that a paper's name stands for: the last in it, as in "SimCSE + RankEncoder"; "": none."""
-    # Behind a comma stands what it was made with, such as its teachers.
-    found = [
-        name for part in published.casefold().split(",")[0].split(" + ") for name in CONFIGS if part.startswith(name)
-    ]
-    return found[-1] if found else ""
 
 
 def rankings_of_runs(
@@ -211,10 +214,13 @@ def rankings_of_runs(
         )
     found: dict[str, pd.DataFrame] = {}
     for row in [firsts[label] for label in labels or firsts]:
-        run = Run(row["path"])
-        if before and not found and (run.path / "before" / "rankings.csv").is_file():
-            found["before"] = run.rankings("before")
-        found[row["label"]] = run.rankings()
+        table = readable(row["path"], Run.rankings)
+        if table is None:
+            continue
+        if before and not found and (Path(row["path"]) / _BEFORE / "metrics.json").is_file():
+            untrained = readable(row["path"], lambda run: run.rankings(_BEFORE))
+            found |= {_BEFORE: untrained} if untrained is not None else {}
+        found[row["label"]] = table
     tables = {label: table.loc[table["suite"] == suite] for label, table in found.items()}
     return {label: table for label, table in tables.items() if len(table)}
 
@@ -232,13 +238,43 @@ def _labels(table: pd.DataFrame) -> list[str]:
     return [unique[digest] for digest in table["digest"]]
 
 
-def _scores(path: str | Path, suite: str) -> pd.DataFrame:
-    scores = Run(path).scores()
-    return scores.loc[scores["suite"] == suite]
+def readable(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
+    """What `read` finds in the run; None, and a line that says why, where the run cannot be read."""
+    try:
+        return read(Run(path))
+    except RunError as problem:
+        _LOG.warning("left out: %s: %s", path, problem)
+        return None
 
 
-def _on_same_pairs(path: Path, base: Path, suite: str) -> pd.DataFrame:
-    ours, theirs = _scores(path, suite), _scores(base, suite)
+def _evaluated(run: Run, suite: str) -> tuple[set[str], dict[str, Any]]:
+    """The suites that a run was scored on, and its values on one of them."""
+    metrics = run.metrics()
+    before = run.metrics(_BEFORE).get(suite, {}) if (run.path / _BEFORE / "metrics.json").is_file() else {}
+    found = {**metrics.get(suite, {}), "encoder": run.config.encoder, "before": before.get("spearman")}
+    found["pairs"] = sum(metrics[name].get("n", 0) for name in _sets(suite, metrics))
+    return set(metrics), {name: found.get(name) for name in ("encoder", *_VALUES)}
+
+
+def _sets(suite: str, known: Container[str]) -> list[str]:
+    """The sets that a suite stands for: the seven of the average, else itself."""
+    every = list(SEVEN_STS) if suite == _STS_AVERAGE else [suite]
+    return [name for name in every if name in known]
+
+
+def _scores(run: Run, suite: str, stage: str = "") -> pd.DataFrame:
+    """A run's scored pairs of a suite. Raises RunError where they are not as many as its metrics say."""
+    scores, metrics = run.scores(stage), run.metrics(stage)
+    found = scores.loc[scores["suite"].isin(_sets(suite, metrics))]
+    expected = sum(metrics[name].get("n", 0) for name in _sets(suite, metrics))
+    if len(found) != expected or not expected:
+        raise RunError(
+            f"scores.csv has {len(found)} pairs of {suite!r} and metrics.json counts {expected}; run it again"
+        )
+    return found
+
+
+def _on_same_pairs(path: str, ours: pd.DataFrame, base: str, theirs: pd.DataFrame, suite: str) -> pd.DataFrame:
     both = ours.merge(theirs, on=_PAIR, suffixes=("", "_base"), validate="one_to_one")
     if not len(both) == len(ours) == len(theirs) or not both["gold"].equals(both["gold_base"]):
         raise ValueError(
@@ -248,6 +284,13 @@ def _on_same_pairs(path: Path, base: Path, suite: str) -> pd.DataFrame:
     return both
 
 
-def _spread(values: np.ndarray) -> str:
+def _first_baseline(labels: list[str]) -> str:
+    """What the others are held against where nobody says: SimCSE, from which every method starts, else the first."""
+    if len(labels) < 2:
+        return _BEFORE
+    return next((label for label in labels if label.startswith("simcse")), labels[0])
+
+
+def spread(values: np.ndarray) -> str:
     found = seed_spread(100 * values)
     return "" if pd.isna(found.mean) else str(found)

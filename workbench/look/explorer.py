@@ -1,4 +1,4 @@
-"""Controls around rankings. The state lives here, the drawing in `page` and `comparison_figures`."""
+"""Controls around rankings. The state lives here, the drawing in `page` and `rank_figures`."""
 
 from collections.abc import Mapping
 from html import escape
@@ -9,11 +9,13 @@ import ipywidgets
 import pandas as pd
 
 from workbench.files import explained, replacing
-from workbench.look.comparison_figures import rank_slopes
+from workbench.look._style import shortened
 from workbench.look.page import slope_image, view_html
-from workbench.look.queries import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, suites_of
+from workbench.look.queries import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, searched, suites_of
+from workbench.look.rank_figures import rank_slopes
 
 _STATIC_QUERIES = 3
+_TARGETS = 50  # at most, in a table: the chart below it should be near
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{title}</title>
 <style>body {{ font-family: sans-serif; margin: 2em; }} hr {{ margin: 2em 0; opacity: 0.3; }}</style></head>
@@ -26,7 +28,8 @@ _PAGE = """<!DOCTYPE html>
 class RankingExplorer:
     """Chooses a query and shows its targets with gold and the rank under each label: table, slope chart, KCC, NDCG.
 
-    Queries can be searched by their text and ordered by `ORDERS`; of many labels, two can be shown alone. All of it
+    Queries can be searched by words of their text and of their targets' and ordered by `ORDERS`; of many labels, two
+    can be shown alone. Of many targets those are shown that gold or a label has nearest. All of it
     works by keyboard: the buttons by the space bar, the number of the query by the arrow keys. (JupyterLab takes the
     arrow keys from lists, for its own cells.)
     Where no kernel runs, or the notebook is not trusted, the first queries of the list stand as plain HTML.
@@ -43,11 +46,13 @@ class RankingExplorer:
         first = suites[0] if suite is None else suite
         self._tables = of_suite(self._all, first)
         self._queries = pd.DataFrame()
+        self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
+        self._words: dict[str, str] = {}
         self._shown: tuple[Any, ...] | None = None
         self._offering = False
         self.suite, self.order, self.first, self.second, self.show = (_buttons() for _ in range(5))
         _offer(self.suite, suites, suites, first)
-        self.search = ipywidgets.Text(placeholder="words of the query", description="search")
+        self.search = ipywidgets.Text(placeholder="words of query or targets", description="search")
         self.number = ipywidgets.BoundedIntText(description="number", min=1, layout={"width": "11em"})
         self.query = ipywidgets.Select(description="query", rows=6, layout={"width": "98%"})
         self.status, self.table, self.chart = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
@@ -66,6 +71,7 @@ class RankingExplorer:
 
     def _suite_chosen(self, _: Any) -> None:
         self._tables = of_suite(self._all, str(self.suite.value))
+        self._words = searched(self._tables)
         self._offering = True  # what is set now is no choice of the reader's
         try:
             self._offer_labels()
@@ -79,8 +85,10 @@ class RankingExplorer:
         names = [name for name in ORDERS if several or name in ("data", "worst")]
         self.order.tooltips = [ORDERS[name][1] for name in names]
         _offer(self.order, [(ORDERS[name][0], name) for name in names], names, "disagreement" if several else "worst")
-        _offer(self.first, labels, labels, labels[0])
-        _offer(self.second, labels, labels, labels[-1])
+        named = [(short, label) for label, short in shortened(labels, 40).items()]
+        self.first.tooltips = self.second.tooltips = labels
+        _offer(self.first, named, labels, labels[0])
+        _offer(self.second, named, labels, labels[-1])
         _offer(self.show, ["all", "a and b"], ["all", "a and b"], "all")
         self._second_row.layout.display = None if several else "none"
         self._show_row.layout.display = None if len(labels) > 2 else "none"
@@ -90,9 +98,13 @@ class RankingExplorer:
         if self._offering:
             return
         order, a, b = (str(control.value) for control in (self.order, self.first, self.second))
-        found = ordered_queries(self._tables, order, a, b)
-        words = self.search.value.casefold().strip()
-        self._queries = found.loc[found["query"].str.casefold().str.contains(words, regex=False)]
+        chosen = str(self.suite.value), order, a, b
+        if chosen not in self._ordered:  # not again for each letter of a search
+            self._ordered[chosen] = ordered_queries(self._tables, order, a, b)
+        found = self._ordered[chosen]
+        words = self.search.value.casefold().split()
+        kept = [all(word in self._words[query_id] for word in words) for query_id in found["query_id"]]
+        self._queries = found.loc[kept]
         rows = list(self._queries.itertuples(index=False, name=None))
         self.query.options = [(_line(query, value), query_id) for query_id, query, value in rows]
         self.number.max, self.number.disabled = max(len(rows), 1), not rows
@@ -118,7 +130,7 @@ class RankingExplorer:
             self.table.value, self.chart.outputs = "", ()
             return
         view = query_view(shown, str(self.query.value), suite=str(self.suite.value))
-        self.table.value = view_html(view, chart=False)
+        self.table.value = view_html(view, chart=False, targets=_TARGETS)
         # The whole output at once: clearing and displaying are two messages, which flicker and may come in between.
         figure = {"application/vnd.plotly.v1+json": rank_slopes(view).to_plotly_json()}
         data = figure | {"text/html": slope_image(view), "text/plain": "slope chart"}
@@ -152,7 +164,7 @@ class RankingExplorer:
     def _static(self, query_ids: list[str]) -> str:
         shown = self._shown_tables()
         views = (query_view(shown, query_id, suite=self.suite.value) for query_id in query_ids)
-        return "\n<hr>\n".join(view_html(view, chart=True) for view in views)
+        return "\n<hr>\n".join(view_html(view, chart=True, targets=_TARGETS) for view in views)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """The widget for a front end with a kernel; HTML for a page, or a notebook that is not trusted."""

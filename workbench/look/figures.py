@@ -8,15 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-# Okabe and Ito's colours: told apart by readers of every colour vision.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-LAYOUT: dict[str, Any] = {
-    "template": "simple_white",
-    "colorway": COLOURS,
-    "margin": {"l": 60, "r": 60, "t": 50, "b": 50},
-    "height": 380,
-    "width": 720,
-}
+from workbench.look._style import coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
+
+_NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history, beside its loss terms
 
 
 def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
@@ -25,40 +19,31 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     histories: label -> history.csv. `terms` draws each loss term instead of their sum.
     """
     figure = go.Figure()
-    for colour, (label, history) in zip(_colours(), histories.items(), strict=False):
+    for colour, (label, history) in coloured(histories.items()):
+        name, line = plain(label), {"color": colour}
         dev = history.reindex(columns=[*history.columns.union(["dev_spearman"])]).dropna(subset=["dev_spearman"])
-        figure.add_scatter(
-            x=dev["step"],
-            y=100 * dev["dev_spearman"],
-            name=f"{label}: dev",
-            mode="lines+markers",
-            line={"color": colour},
-        )
+        curve = {"x": dev["step"], "y": 100 * dev["dev_spearman"], "name": f"{name}: dev", "line": line}
+        figure.add_scatter(**curve, mode="lines+markers")
         trained = dev.loc[dev["step"] > 0]
         if len(trained):
             best = trained.loc[trained["dev_spearman"].idxmax()]
             ring = {"symbol": "circle-open", "size": 16, "color": colour, "line": {"width": 2}}
-            figure.add_scatter(
-                x=[best["step"]], y=[100 * best["dev_spearman"]], mode="markers", marker=ring, name=f"{label}: kept"
-            )
-        known = {"step", "epoch", "learning_rate", "loss", "seconds"}
-        named = [c for c in history.columns if c not in known and not c.startswith(("dev_", "observed_"))]
+            at = {"x": [best["step"]], "y": [100 * best["dev_spearman"]], "name": f"{name}: kept"}
+            figure.add_scatter(**at, mode="markers", marker=ring)
+        named = [c for c in history.columns if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
         losses = history.dropna(subset=["loss"])
         for dash, column in zip(["dot", "dash", "dashdot", "longdash"], named if terms else ["loss"], strict=False):
-            line = {"color": colour, "dash": dash, "width": 1.5}
-            figure.add_scatter(
-                x=losses["step"], y=losses[column], name=f"{label}: {column}", mode="lines", line=line, yaxis="y2"
-            )
-    figure.update_layout(
-        **LAYOUT,
-        title="Dev Spearman and training loss",
+            loss = {"x": losses["step"], "y": losses[column], "name": f"{name}: {column}", "yaxis": "y2"}
+            figure.add_scatter(**loss, mode="lines", line={**line, "dash": dash, "width": 1.5})
+    return laid_out(
+        figure,
+        "Dev Spearman and training loss",
         xaxis_title="training step",
         yaxis_title="Spearman on dev x 100",
         # Ticks of its own: plotly would put them beside those of the left axis, at crooked numbers.
         yaxis2={"title": "training loss", "overlaying": "y", "side": "right", "tickmode": "auto"},
         legend={"orientation": "h", "y": -0.25},
     )
-    return figure
 
 
 def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
@@ -72,47 +57,44 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     every = pd.concat(paths.values())[plane]
     extent = (every.max() - every.min()).replace(0, 1).to_numpy()
     named = set()
-    for colour, (label, path) in zip(_colours(), paths.items(), strict=False):
+    for colour, (label, path) in coloured(paths.items()):
         figure.add_scatter(
             x=path["dev_uniformity"],
             y=path["dev_alignment"],
             mode="lines+markers",
-            name=label,
+            name=plain(label),
             line={"color": colour},
             customdata=path[["step", "dev_spearman"]].mul([1, 100]).round(2),
             hovertemplate="step %{customdata[0]:.0f}<br>dev Spearman %{customdata[1]}<extra></extra>",
         )
-        points = path[plane].to_numpy()
-        for end, beside, text_colour in ((0, 1, "black"), (-1, -2, colour)) if len(points) > 1 else ():
-            if (tuple(points[end]), text_colour) in named:
+        for end, beside, text_colour in ((0, 1, "black"), (-1, -2, colour)) if len(path) > 1 else ():
+            point, neighbour = (path[plane].iloc[place].to_numpy() for place in (end, beside))
+            if (tuple(point), text_colour) in named:
                 continue  # several models begin at one point
-            named.add((tuple(points[end]), text_colour))
-            away = (points[end] - points[beside]) / extent  # where the path does not go
-            right, up = away / max(np.hypot(*away), 1e-9)
+            named.add((tuple(point), text_colour))
+            text = f"step {path['step'].iloc[end]:.0f}"
             figure.add_annotation(
-                x=points[end, 0],
-                y=points[end, 1],
-                ax=30 * right,
-                ay=-30 * up,
-                text=f"step {path['step'].iloc[end]:.0f}",
-                font={"color": text_colour},
-                arrowhead=0,
-                arrowcolor="#888888",
-                bgcolor="rgba(255,255,255,0.8)",
+                **_end_of_path(point, (point - neighbour) / extent), text=text, font_color=text_colour
             )
-    figure.update_layout(
-        **LAYOUT,
-        title="Alignment and uniformity on dev (left and down is better)",
-        xaxis_title="uniformity (log of a mean; smaller: more spread out)",
-        yaxis_title="alignment (mean squared distance)",
-        showlegend=len(paths) > 1,
-    )
     if len(every):
         room = 0.18 * extent  # for the names of the ends
         low, high = every.min() - room, every.max() + room
         figure.update_xaxes(range=[low["dev_uniformity"], high["dev_uniformity"]])
         figure.update_yaxes(range=[low["dev_alignment"], high["dev_alignment"]])
-    return figure
+    return laid_out(
+        figure,
+        "Alignment and uniformity on dev (left and down is better)",
+        xaxis_title="uniformity (log of a mean; smaller: more spread out)",
+        yaxis_title="alignment (mean squared distance)",
+        showlegend=len(paths) > 1,
+    )
+
+
+def _end_of_path(point: np.ndarray, away: np.ndarray) -> dict[str, Any]:
+    """Where the name of a path's end stands: `away` from it, where the path does not go."""
+    right, up = away / max(float(np.hypot(*away)), 1e-9)
+    arrow = {"ax": 30 * right, "ay": -30 * up, "arrowhead": 0, "arrowcolor": "#888888"}
+    return {"x": point[0], "y": point[1], **arrow, "bgcolor": "rgba(255,255,255,0.8)"}
 
 
 def cosine_by_gold(
@@ -132,24 +114,21 @@ def cosine_by_gold(
     gold = pd.concat(rows.values())["gold"]
     edges = np.linspace(np.floor(gold.min()), np.ceil(gold.max()), bands + 1)
     names = [f"{edges[i]:.3g} to {edges[i + 1]:.3g}" for i in range(bands)]
-    for colour, (label, part) in zip(_colours(), rows.items(), strict=False):
+    for colour, (label, part) in coloured(rows.items()):
         place = np.clip(np.digitize(part["gold"], edges[1:-1]), 0, bands - 1)
         figure.add_violin(
             x=[names[i] for i in place],
             y=part["predicted"],
-            name=label,
+            name=plain(label),
             line={"color": colour, "width": 1},
             meanline={"visible": True},
             points=False,
             spanmode="hard",
             scalegroup=label,
         )
-    figure.update_xaxes(categoryorder="array", categoryarray=names)
-    title = f"{score.capitalize()} by band of gold, {suite}"
-    figure.update_layout(
-        **LAYOUT, title=title, xaxis_title="gold score", yaxis_title=f"{score} of the pair", violinmode="group"
-    )
-    return figure
+    figure.update_xaxes(categoryorder="array", categoryarray=names, title="gold score")
+    figure.update_yaxes(title=f"{score} of the pair")
+    return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", violinmode="group")
 
 
 def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figure:
@@ -157,18 +136,20 @@ def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figu
 
     maps: label -> [n, n] cosines. names: of the texts; the columns have the letters that stand before them.
     """
-    letters = [chr(ord("A") + place) for place in range(len(names))]
-    figure = make_subplots(cols=len(maps), subplot_titles=list(maps), shared_yaxes=True, horizontal_spacing=0.03)
+    columns = letters(len(names))
+    rows = [f"{letter}: {name}" for letter, name in zip(columns, tick_names(names, 30), strict=True)]
+    figure = make_subplots(
+        cols=len(maps), subplot_titles=tick_names(list(maps), 28), shared_yaxes=True, horizontal_spacing=0.03
+    )
+    written = {"texttemplate": "%{z:.2f}"} if len(names) <= 10 else {}  # more have no room in their cells
     for column, values in enumerate(maps.values(), start=1):
-        rows = [f"{letter}: {name}" for letter, name in zip(letters, names, strict=True)]
-        cells = {"z": np.asarray(values), "x": letters, "y": rows, "texttemplate": "%{z:.2f}", "coloraxis": "coloraxis"}
+        cells = {"z": np.asarray(values), "x": columns, "y": rows, "coloraxis": "coloraxis", **written}
         figure.add_heatmap(**cells, hovertemplate="%{y} - %{x}: %{z:.3f}<extra></extra>", row=1, col=column)
+    figure.update_yaxes(autorange="reversed")
     lowest = min(0.0, *(float(np.min(values)) for values in maps.values()))
     scale = {"colorscale": "Viridis", "cmin": lowest, "cmax": 1, "colorbar": {"title": "cosine"}}
-    size = {"width": 150 + 240 * len(maps), "height": 380, "margin": {"l": 60, "r": 60, "t": 80, "b": 50}}
-    figure.update_layout(**{**LAYOUT, **size}, coloraxis=scale, title="Cosine of each text with each other")
-    figure.update_yaxes(autorange="reversed")
-    return figure
+    size = {"width": 150 + 240 * len(maps), "height": max(380, 140 + 24 * len(names)), "margin": {"t": 80}}
+    return laid_out(figure, "Cosine of each text with each other", coloraxis=scale, **size)
 
 
 def setting_sweep(
@@ -183,18 +164,79 @@ def setting_sweep(
     if setting not in table.columns:
         raise ValueError(f"the table has no column {setting!r}; its columns are {', '.join(map(str, table.columns))}")
     figure = go.Figure()
-    values = [f"{value:g}" if isinstance(value, int | float) else str(value) for value in table[setting]]
-    for colour, name in zip(_colours(), (c for c in table.columns if c != setting), strict=False):
-        figure.add_scatter(x=values, y=100 * table[name], name=str(name), mode="lines+markers", line={"color": colour})
+    values = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in table[setting]]
+    for colour, name in coloured(c for c in table.columns if c != setting):
+        curve = {"x": values, "y": 100 * table[name], "name": plain(name), "line": {"color": colour}}
+        figure.add_scatter(**curve, mode="lines+markers")
     if paper is not None and f"{paper:g}" in values:
         line = {"dash": "dot", "color": "#666666", "width": 1.5}
         figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
-    title = f"Spearman on dev by {label or setting}"
-    figure.update_layout(
-        **LAYOUT, title=title, xaxis_title=label or setting, yaxis_title="Spearman on dev x 100", xaxis_type="category"
-    )
-    return figure
+    figure.update_xaxes(title=plain(label or setting), type="category")
+    return laid_out(figure, f"Spearman on dev by {label or setting}", yaxis_title="Spearman on dev x 100")
 
 
-def _colours() -> list[str]:
-    return COLOURS * 4
+def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
+    """A dot a run with its interval over pairs, x 100, a row a label; seeds stand under each other.
+
+    intervals: label, seed, value, low, high, as `look.intervals` gives them.
+    """
+    if intervals.empty:
+        return nothing_yet()
+    figure = go.Figure()
+    labels = list(dict.fromkeys(intervals["label"]))
+    for colour, (number, label) in coloured(enumerate(labels)):
+        rows = intervals[intervals["label"] == label]
+        bars = {"array": 100 * (rows["high"] - rows["value"]), "arrayminus": 100 * (rows["value"] - rows["low"])}
+        figure.add_scatter(
+            x=100 * rows["value"],
+            y=number + _spread_out(len(rows)),
+            mode="markers",
+            name=plain(label),
+            marker={"size": 8, "color": colour},
+            error_x={"type": "data", "width": 3, **bars},
+            text=[f"{plain(label)}, seed {seed}" for seed in rows["seed"]],
+            hovertemplate="%{text}: %{x:.2f}<extra></extra>",
+        )
+    title = f"Spearman on {suite}: a dot a seed, its 95% interval over pairs"
+    return _in_rows(figure, labels, title, width=760, height=150 + 60 * len(labels), showlegend=False)
+
+
+def part_scores(parts: pd.DataFrame) -> go.Figure:
+    """Spearman x 100 on every suite and on every subset of a suite: mean over seeds, bars of one standard deviation.
+
+    parts: label, part, mean, std (nan for one seed), as `look.parts` gives them, in [-1, 1].
+    """
+    if parts.empty:
+        return nothing_yet()
+    figure = go.Figure()
+    names = list(dict.fromkeys(parts["part"]))
+    labels = list(dict.fromkeys(parts["label"]))
+    offsets = dict(zip(labels, _spread_out(len(labels)), strict=True))
+    short = shortened(labels, 40)
+    for colour, label in coloured(labels):
+        rows = parts[parts["label"] == label]
+        figure.add_scatter(
+            x=100 * rows["mean"],
+            y=[names.index(part) + offsets[label] for part in rows["part"]],
+            mode="markers",
+            name=wrapped(short[label], 24),
+            marker={"size": 9, "color": colour},
+            error_x={"type": "data", "array": 100 * np.nan_to_num(rows["std"]), "width": 3},
+            text=[f"{plain(label)}, {plain(part)}" for part in rows["part"]],
+            hovertemplate="%{text}: %{x:.2f}<extra></extra>",
+        )
+    height = max(170 + 50 * len(names), 140 + 40 * len(labels))  # room for the rows, and for the legend beside them
+    title = "Spearman by suite and subset, mean over seeds ± one standard deviation"
+    return _in_rows(figure, names, title, width=800, height=height, showlegend=True)
+
+
+def _in_rows(figure: go.Figure, names: list[str], title: str, **layout: Any) -> go.Figure:
+    """The layout of dots in rows with a name each, the first at the top."""
+    axis = {"tickvals": list(range(len(names))), "ticktext": tick_names(names, 24), "automargin": True}
+    figure.update_yaxes(**axis, range=[len(names) - 0.5, -0.5])
+    return laid_out(figure, title, margin={"l": 40, "r": 40}, xaxis={"title": "Spearman x 100"}, **layout)
+
+
+def _spread_out(count: int) -> np.ndarray:
+    """Small offsets around 0, so that several dots of one row do not hide each other."""
+    return np.linspace(-0.25, 0.25, count) if count > 1 else np.zeros(count)

@@ -1,18 +1,22 @@
 """One query under several rankings: which tables belong together, what stands where, which query to look at first.
 
-Pure tables, no drawing: `page` and `comparison_figures` draw what is found here.
+Pure tables, no drawing: `page` and `rank_figures` draw what is found here.
 """
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
+from workbench.errors import RunError
+from workbench.look._style import letters
 from workbench.metrics import kendall, ndcg
 from workbench.rankings import COLUMNS, disagreements, per_query_metrics, side_by_side
 
+_LOG = logging.getLogger("workbench")
 _KEY = ["query_id", "target_id"]
 
 # How queries can be ordered: name -> (in a few words, what it orders by). a and b are labels.
@@ -29,7 +33,8 @@ class QueryView:
     """One query with its targets, best gold first, and where each label ranks them.
 
     A letter names a target in table and chart. ranks and scores: by label, in the order of the targets. kcc in [-1, 1]
-    and ndcg in [0, 1] by label, nan where undefined.
+    and ndcg in [0, 1] by label, nan where undefined, over all `total` targets of the query, also where a view has a
+    part of them.
     """
 
     suite: str
@@ -43,6 +48,32 @@ class QueryView:
     scores: dict[str, np.ndarray]
     kcc: dict[str, float]
     ndcg: dict[str, float]
+    total: int
+
+    @property
+    def part(self) -> str:
+        """Which targets these are, to stand behind a title; "" where they are all."""
+        count = len(self.targets)
+        whole = count == self.total
+        return "" if whole else f": {count} of {self.total:,} targets, the nearest under gold or a model"
+
+    def nearest(self, count: int) -> "QueryView":
+        """At most `count` targets: those whose best rank, under gold or any label, is best."""
+        kept = self.nearest_places(count)
+        return replace(
+            self,
+            letters=[self.letters[place] for place in kept],
+            targets=[self.targets[place] for place in kept],
+            gold=self.gold[kept],
+            gold_rank=self.gold_rank[kept],
+            ranks={label: ranks[kept] for label, ranks in self.ranks.items()},
+            scores={label: scores[kept] for label, scores in self.scores.items()},
+        )
+
+    def nearest_places(self, count: int) -> np.ndarray:
+        """Where the targets of `nearest` stand in this view."""
+        best = np.minimum.reduce(list(self.columns.values()))
+        return np.sort(np.argsort(best, kind="stable")[:count])
 
     @property
     def columns(self) -> dict[str, np.ndarray]:
@@ -67,12 +98,21 @@ def ranking_tables(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         TypeError: Something else than a ranking table, a run or a report.
         ValueError: No tables, an empty one, or tables of different data; the text names the two labels and the first
             difference.
+        RunError: Not one of the runs can be read; else one that cannot is left out, and a line says so.
     """
     if not isinstance(tables, Mapping) or not tables:
         raise ValueError("no rankings to look at; give at least one, as {label: table or run}")
     if "gold" in tables:
         raise ValueError("a label is 'gold', which is the name of the data's own ranks; give it another")
-    read = {str(label): _table(str(label), given) for label, given in tables.items()}
+    read, problem = {}, None
+    for label, given in tables.items():
+        try:
+            read[str(label)] = _checked(str(label), as_table(str(label), given))
+        except RunError as found:
+            problem = found
+            _LOG.warning("left out: %s: %s", label, problem)
+    if problem and not read:
+        raise problem
     first: dict[str, str] = {}
     for label, table in read.items():
         for suite in table["suite"].unique():
@@ -114,7 +154,7 @@ def query_view(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: str 
         suite=row["suite"],
         query_id=query_id,
         query=row["query"],
-        letters=_letters(len(wide)),
+        letters=letters(len(wide)),
         targets=wide["target"].tolist(),
         gold=gold,
         gold_rank=wide["gold rank"].to_numpy(),
@@ -122,6 +162,7 @@ def query_view(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: str 
         scores=scores,
         kcc={label: kendall(gold, values) for label, values in scores.items()},
         ndcg={label: ndcg(gold, values) for label, values in scores.items()},
+        total=len(wide),
     )
 
 
@@ -151,6 +192,13 @@ def ordered_queries(tables: Mapping[str, pd.DataFrame], by: str, a: str, b: str)
     return find[by]().reindex(columns=["query_id", "query", "value"]).reset_index(drop=True)
 
 
+def searched(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """query_id -> what a search for words looks at: the query and its targets, folded to one case."""
+    every = next(iter(tables.values()))  # all rank the same targets
+    joined = every.groupby("query_id", sort=False).agg({"query": "first", "target": "\n".join})
+    return (joined["query"] + "\n" + joined["target"]).str.casefold().to_dict()
+
+
 def line_colours(count: int) -> list[str]:
     """Blue for the target that gold has nearest, over grey, to vermilion for the furthest."""
     ends = np.array([[0, 114, 178], [140, 140, 140], [213, 94, 0]])
@@ -168,7 +216,8 @@ def _gain(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     return before.assign(value=after.loc[before["query_id"]].to_numpy() - before["value"].to_numpy())
 
 
-def _table(label: str, given: Any) -> pd.DataFrame:
+def as_table(label: str, given: Any) -> pd.DataFrame:
+    """The ranking table of a table, a run or a report; TypeError or ValueError where it is none, RunError as a run."""
     table = getattr(given, "rankings", given)  # a run has a method of this name, a report a table
     table = table() if callable(table) else table
     if not isinstance(table, pd.DataFrame):
@@ -178,6 +227,10 @@ def _table(label: str, given: Any) -> pd.DataFrame:
         raise ValueError(
             f"{label!r} has no column {', '.join(missing)}; give a table of ranking_table or Run.rankings()"
         )
+    return table
+
+
+def _checked(label: str, table: pd.DataFrame) -> pd.DataFrame:
     if table.empty:
         raise ValueError(f"{label!r} ranks nothing: its data has no query with enough targets")
     twice = table.duplicated(["suite", *_KEY])
@@ -208,13 +261,3 @@ def _require_same_targets(suite: str, reference: str, label: str, tables: Mappin
                 f"{reference!r} and {label!r} have another {column} for {int(differs.sum())} targets of {suite!r}, "
                 f"the first is target {target!r} of query {query!r}; score both on one version of the set"
             )
-
-
-def _letters(count: int) -> list[str]:
-    """A, B, ..., Z, AA, AB, ..."""
-
-    def name(number: int) -> str:
-        head, tail = divmod(number, 26)
-        return (name(head - 1) if head else "") + chr(ord("A") + tail)
-
-    return [name(number) for number in range(count)]

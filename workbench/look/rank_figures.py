@@ -1,18 +1,74 @@
-"""RankEncoder's figures: its losses (fig. 8), neighbours shared (fig. 6), vector spaces (fig. 7), the closed form."""
+"""Ranks as figures: one query under several models, and RankEncoder's (losses, neighbours, spaces, closed form)."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.look.figures import COLOURS, LAYOUT
+from workbench.look._style import COLOURS, laid_out, plain, tick_names, wrapped
+from workbench.look.queries import QueryView, line_colours
 from workbench.metrics import spearman
 
+DRAWN = 20  # targets that a slope chart has room for
+_ON_WHITE = {"bgcolor": "white", "borderpad": 2}
 _BELOW = {"orientation": "h", "y": -0.25}
-_LAYOUT: dict[str, Any] = {**LAYOUT, "height": 400, "margin": {**LAYOUT["margin"], "t": 80}}
+
+
+def rank_slopes(view: QueryView) -> go.Figure:
+    """Gold's rank of each target, then each label's, 1 at the top: a line a target, a crossing is a disagreement.
+
+    Of more than `DRAWN` targets those that gold or a label has nearest, at their ranks among all, which are then drawn
+    on a log scale: the first places, where it matters, have the most room.
+    """
+    shown = view.nearest(DRAWN)
+    columns, count = shown.columns, len(shown.targets)
+    deepest = max(float(ranks.max()) for ranks in columns.values())
+    log = deepest > 2 * DRAWN
+    figure = go.Figure([_slope(shown, place, colour) for place, colour in enumerate(line_colours(count))])
+    names = [
+        {"x": name, "y": np.log10(rank) if log else rank, "text": " ".join(found), "showarrow": False, **_ON_WHITE}
+        for name, ranks in columns.items()
+        for rank, found in shown.letters_by_rank(ranks).items()
+    ]
+    width = 12 if len(columns) > 6 else 16
+    ticks = tick_names(list(columns), width)
+    figure.update_xaxes(side="top", type="category", range=[-0.3, len(columns) - 0.7])
+    figure.update_xaxes(tickvals=list(columns), ticktext=ticks)
+    if log:
+        places = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
+        figure.update_yaxes(
+            type="log", range=[np.log10(deepest) + 0.1, -0.1], tickvals=places, title="rank (log scale)"
+        )
+    else:
+        figure.update_yaxes(range=[deepest + 0.5, 0.5], dtick=1 if deepest < 25 else 5, title="rank")
+    size = {
+        "width": max(600, 170 * len(columns)),
+        "height": 150 + 26 * min(count, DRAWN),
+        "margin": {"t": 100, "r": 40},
+    }
+    return laid_out(figure, f"Rank by gold and by each model{shown.part}", **size, showlegend=False, annotations=names)
+
+
+def _slope(view: QueryView, place: int, colour: str) -> dict[str, object]:
+    """The line of one target. What stands at a point is a list, since plotly shows one text for all as "-"."""
+    target = view.targets[place] if len(view.targets[place]) <= 400 else view.targets[place][:399] + "…"
+    head = f"{wrapped(f'{view.letters[place]}: {target}', 60)}<br>gold {view.gold[place]:.4g}"
+    scores = ["", *(f"<br>score {scores[place]:.3f}" for scores in view.scores.values())]
+    ranks = {name: float(ranks[place]) for name, ranks in view.columns.items()}
+    return {
+        "x": list(ranks),
+        "y": list(ranks.values()),
+        "mode": "lines+markers",
+        "line": {"color": colour, "width": 2.5},
+        "marker": {"size": 12},
+        "text": [
+            f"{head}<br>{plain(name)}: rank {rank:g}{score}"
+            for (name, rank), score in zip(ranks.items(), scores, strict=True)
+        ],
+        "hovertemplate": "%{text}<extra></extra>",
+    }
 
 
 def two_losses(history: pd.DataFrame, weight: float) -> go.Figure:
@@ -33,10 +89,9 @@ def two_losses(history: pd.DataFrame, weight: float) -> go.Figure:
     for name, values, dash in curves:
         drawn = values > 0  # a log scale has no 0: no pair was kept
         figure.add_scatter(x=history["step"][drawn], y=values[drawn], name=name, mode="lines", line={"dash": dash})
-    figure.update_layout(**_LAYOUT, title="The two losses apart", xaxis_title="training step", legend=_BELOW)
     ticks = [digit * 10.0**power for power in range(-8, 4) for digit in (1, 2, 5)]
     figure.update_yaxes(type="log", title="loss (log scale)", tickvals=ticks, tickformat="~g")
-    return figure
+    return laid_out(figure, "The two losses apart", height=400, xaxis_title="training step", legend=_BELOW)
 
 
 def neighbour_bins(pairs: pd.DataFrame, *, bins: int = 6) -> pd.DataFrame:
@@ -63,13 +118,12 @@ def neighbours_and_gain(found: pd.DataFrame) -> go.Figure:
     figure.add_bar(**bars, name="neighbours shared (left)", hovertemplate="%{y:.1f}, of %{customdata} pairs")
     line = {"x": found["bin"], "y": found["gain"], "mode": "lines+markers", "name": "rank vectors less cosine (right)"}
     figure.add_scatter(**line, secondary_y=True)
-    title = "Neighbours shared, and what rank vectors add"
-    figure.update_layout(**_LAYOUT, title=title, xaxis_title="cosine of the pair", legend=_BELOW)
     figure.update_yaxes(title_text="neighbours shared", secondary_y=False)
     # Ticks of its own: plotly would put them beside those of the left axis, at crooked numbers.
     right = {"zeroline": True, "zerolinecolor": COLOURS[1], "zerolinewidth": 1, "tickmode": "auto"}
     figure.update_yaxes(title_text="gain in Spearman x 100", secondary_y=True, **right)
-    return figure
+    axis = {"xaxis_title": "cosine of the pair", "legend": _BELOW}
+    return laid_out(figure, "Neighbours shared, and what rank vectors add", height=400, **axis)
 
 
 def vector_spaces(spaces: Mapping[str, np.ndarray], texts: list[str]) -> go.Figure:
@@ -79,34 +133,34 @@ def vector_spaces(spaces: Mapping[str, np.ndarray], texts: list[str]) -> go.Figu
     """
     planes = {name: principal_plane(rows) for name, rows in spaces.items()}
     titles = [f"{name}: {100 * share:.0f}% of the variance" for name, (_, share) in planes.items()]
-    figure = make_subplots(cols=len(planes), subplot_titles=titles, shared_yaxes=True)
+    figure = make_subplots(cols=len(planes), subplot_titles=tick_names(titles, 30), shared_yaxes=True)
     colour = next(iter(planes.values()))[0][:, 0]
     reach = 1.05 * max(float(np.abs(points).max()) for points, _ in planes.values())
+    shown = [wrapped(text[:400], 60) for text in texts]
     for column, (points, _) in enumerate(planes.values(), start=1):
         marker = {"size": 4, "color": colour, "colorscale": "Viridis", "opacity": 0.7}
-        dots = {"x": points[:, 0], "y": points[:, 1], "mode": "markers", "marker": marker, "text": texts}
+        dots = {"x": points[:, 0], "y": points[:, 1], "mode": "markers", "marker": marker, "text": shown}
         figure.add_scatter(**dots, hoverinfo="text", showlegend=False, row=1, col=column)
-    figure.update_layout(**{**_LAYOUT, "width": 380 * len(planes), "height": 430})
-    figure.update_layout(title="The same sentences in each space, on one scale")
     figure.update_xaxes(title="first component", range=[-reach, reach])
     figure.update_yaxes(range=[-reach, reach])
     figure.update_yaxes(title="second component", col=1)
-    return figure
+    size = {"width": max(600, 380 * len(planes)), "height": 430, "margin": {"t": 80}}
+    return laid_out(figure, "The same sentences in each space, on one scale", **size)
 
 
 def closed_against_exact(found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> go.Figure:
     """A dot a pair: its rank similarity exact (across) and in closed form (up), a panel a corpus; the line: equal."""
-    figure = make_subplots(cols=len(found), subplot_titles=list(found), shared_yaxes=True)
+    figure = make_subplots(cols=len(found), subplot_titles=tick_names(list(found), 30), shared_yaxes=True)
     for column, (exact, closed) in enumerate(found.values(), start=1):
         dots = {"x": np.ravel(exact), "y": np.ravel(closed), "mode": "markers", "showlegend": False}
         figure.add_scatter(**dots, marker={"size": 4, "opacity": 0.4, "color": COLOURS[0]}, row=1, col=column)
         line = {"x": [-1, 1], "y": [-1, 1], "mode": "lines", "line": {"color": "black", "width": 1}}
         figure.add_scatter(**line, showlegend=False, hoverinfo="skip", row=1, col=column)
-    figure.update_layout(**{**_LAYOUT, "width": 340 * len(found), "height": 400}, title="The closed form against ranks")
     figure.update_xaxes(title="exact", range=[-1.05, 1.05])
     figure.update_yaxes(range=[-1.05, 1.05])
     figure.update_yaxes(title="closed form", col=1)
-    return figure
+    size = {"width": max(600, 340 * len(found)), "height": 400, "margin": {"t": 80}}
+    return laid_out(figure, "The closed form against ranks", **size)
 
 
 def principal_plane(rows: np.ndarray) -> tuple[np.ndarray, float]:

@@ -2,7 +2,7 @@
 
 from workbench.metrics.correlation import average_ranks, kendall, ndcg, spearman, spearman_by_subset
 from workbench.metrics.geometry import alignment, uniformity
-from workbench.metrics.groups import GroupMean, RankingGroup, mean_kendall, mean_ndcg, ranking_groups
+from workbench.metrics.groups import RankingGroup, ranking_groups
 from workbench.metrics.significance import (
     Interval,
     PermutationTest,
@@ -14,7 +14,6 @@ from workbench.metrics.significance import (
 )
 
 __all__ = [
-    "GroupMean",
     "Interval",
     "PermutationTest",
     "RankingGroup",
@@ -23,8 +22,6 @@ __all__ = [
     "average_ranks",
     "bootstrap_interval",
     "kendall",
-    "mean_kendall",
-    "mean_ndcg",
     "ndcg",
     "paired_bootstrap",
     "permutation_test",

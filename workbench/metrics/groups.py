@@ -1,13 +1,10 @@
 """Pairs as ranking tasks: a sentence in several pairs is a query, its partners are the targets (RankCSE app. G)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from workbench.metrics.correlation import kendall, ndcg
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +24,6 @@ class RankingGroup:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.targets)
-
-
-class GroupMean(NamedTuple):
-    """A metric's mean over the queries where it is defined, how many those are, and how many were left out."""
-
-    mean: float
-    defined: int
-    undefined: int
 
 
 def ranking_groups(
@@ -81,38 +70,3 @@ def ranking_groups(
             pairs = np.array([index for index, _ in partners])
             groups[query] = RankingGroup(query, tuple(target for _, target in partners), pairs, labels[pairs])
     return groups
-
-
-def _mean(values: list[float]) -> GroupMean:
-    defined = [value for value in values if not np.isnan(value)]
-    mean = float(np.mean(defined)) if defined else float("nan")
-    return GroupMean(mean, len(defined), len(values) - len(defined))
-
-
-def mean_kendall(groups: Mapping[str, RankingGroup], predicted: ArrayLike) -> GroupMean:
-    """KCC: tau-b of each query's targets, averaged; queries whose labels or scores are all equal are left out.
-
-    Args:
-        groups: From `ranking_groups`.
-        predicted: The score of each pair that the groups were made of; larger = closer.
-
-    Returns:
-        mean in [-1, 1] (nan when undefined for all), larger is better; the numbers of queries counted and left out.
-    """
-    scores = np.asarray(predicted, dtype=np.float64)
-    return _mean([kendall(group.gold, scores[group.pairs]) for group in groups.values()])
-
-
-def mean_ndcg(groups: Mapping[str, RankingGroup], predicted: ArrayLike, *, gain: str = "linear") -> GroupMean:
-    """NDCG of each query's targets over the full list, averaged; queries whose labels are all 0 are left out.
-
-    Args:
-        groups: From `ranking_groups`.
-        predicted: The score of each pair that the groups were made of; larger = closer.
-        gain: "linear" or "exponential", as in `ndcg`.
-
-    Returns:
-        mean in [0, 1] (nan when undefined for all), larger is better; the numbers of queries counted and left out.
-    """
-    scores = np.asarray(predicted, dtype=np.float64)
-    return _mean([ndcg(group.gold, scores[group.pairs], gain=gain) for group in groups.values()])

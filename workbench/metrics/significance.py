@@ -1,14 +1,12 @@
 """How sure a score is: intervals over pairs, paired tests between two models, spread over seeds."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from workbench.metrics.correlation import average_ranks, paired_numbers, spearman
-
-Metric = Callable[[np.ndarray, np.ndarray], float]
 
 
 class Interval(NamedTuple):
@@ -38,52 +36,37 @@ class Spread(NamedTuple):
         return f"{self.mean:.2f}" if self.n == 1 else f"{self.mean:.2f} ± {self.std:.2f}"
 
 
-def _interval(value: float, samples: list[float], level: float) -> Interval:
-    """Percentiles of the samples; nan unless the value itself and most of the samples are defined."""
-    if np.isnan(value) or np.mean(np.isnan(samples)) > 0.5:
-        return Interval(value, float("nan"), float("nan"))
-    low, high = np.nanquantile(samples, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
-
-
-def _require_resampling(samples: int, level: float) -> None:
-    if samples < 1 or not 0 < level < 1:
-        raise ValueError(f"samples is {samples} and level {level}; give at least one sample and a level such as 0.95")
-
-
 def bootstrap_interval(
     gold: ArrayLike,
     predicted: ArrayLike,
     *,
-    metric: Metric = spearman,
+    sets: Sequence[str] | None = None,
     samples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of a metric over pairs drawn again with replacement. It covers the choice of pairs, no more.
+    """Percentile interval of Spearman over pairs drawn again with replacement. It covers the choice of pairs, no more.
 
     Args:
         gold: n labels.
         predicted: n scores.
-        metric: (gold, predicted) -> value.
+        sets: The set of each pair: the value is the mean of the sets' correlations, and each set's pairs are drawn from
+            its own. None: all are one set.
         samples: How many draws.
         level: Share of the draws inside the interval.
         seed: Of the draws; the same seed gives the same interval.
 
     Returns:
-        value, low, high. Draws on which the metric is undefined are left out; the ends are nan if most are.
+        value, low, high. Draws on which a correlation is undefined are left out; the ends are nan if most are.
 
     Raises:
         ValueError: Unequal lengths, nan, no samples, or a level outside (0, 1).
     """
     _require_resampling(samples, level)
-    first, second = paired_numbers(gold, predicted)
-    draws = np.random.default_rng(seed)
-    values = []
-    for _ in range(samples):
-        drawn = draws.integers(len(first), size=len(first)) if len(first) else np.empty(0, dtype=int)
-        values.append(metric(first[drawn], second[drawn]))
-    return _interval(metric(first, second), values, level)
+    truth, scores = paired_numbers(gold, predicted)
+    rows = _rows(sets, len(truth))
+    drawn = _drawn_again(truth, [scores], rows, samples, seed)
+    return _interval(_mean_spearman(truth, scores, rows), drawn[:, 0], level)
 
 
 def paired_bootstrap(
@@ -91,12 +74,12 @@ def paired_bootstrap(
     predicted: ArrayLike,
     other: ArrayLike,
     *,
-    metric: Metric = spearman,
+    sets: Sequence[str] | None = None,
     samples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of metric(gold, predicted) - metric(gold, other), both on the same drawn pairs.
+    """Percentile interval of the Spearman of `predicted` less that of `other`, both on the same drawn pairs.
 
     Args, raises: as `bootstrap_interval`; `other` holds the second model's scores of the same pairs.
 
@@ -106,16 +89,20 @@ def paired_bootstrap(
     _require_resampling(samples, level)
     truth, first = paired_numbers(gold, predicted)
     second = paired_numbers(gold, other)[1]
-    draws = np.random.default_rng(seed)
-    values = []
-    for _ in range(samples):
-        drawn = draws.integers(len(truth), size=len(truth)) if len(truth) else np.empty(0, dtype=int)
-        values.append(metric(truth[drawn], first[drawn]) - metric(truth[drawn], second[drawn]))
-    return _interval(metric(truth, first) - metric(truth, second), values, level)
+    rows = _rows(sets, len(truth))
+    drawn = _drawn_again(truth, [first, second], rows, samples, seed)
+    value = _mean_spearman(truth, first, rows) - _mean_spearman(truth, second, rows)
+    return _interval(value, drawn[:, 0] - drawn[:, 1], level)
 
 
 def permutation_test(
-    gold: ArrayLike, predicted: ArrayLike, other: ArrayLike, *, samples: int = 1000, seed: int = 0
+    gold: ArrayLike,
+    predicted: ArrayLike,
+    other: ArrayLike,
+    *,
+    sets: Sequence[str] | None = None,
+    samples: int = 1000,
+    seed: int = 0,
 ) -> PermutationTest:
     """Two-sided paired permutation test of two models' Spearman on the same pairs.
 
@@ -126,6 +113,7 @@ def permutation_test(
         gold: n labels.
         predicted: One model's scores.
         other: The other model's scores of the same pairs.
+        sets: The set of each pair: ranks are those in its set, and the means of the sets' correlations are compared.
         samples: How many exchanges; the smallest p-value is 1 / (samples + 1).
         seed: Of the coin.
 
@@ -138,15 +126,23 @@ def permutation_test(
     _require_resampling(samples, 0.95)
     truth, first = paired_numbers(gold, predicted)
     second = paired_numbers(gold, other)[1]
-    difference = spearman(truth, first) - spearman(truth, second)
+    rows = _rows(sets, len(truth))
+    difference = _mean_spearman(truth, first, rows) - _mean_spearman(truth, second, rows)
     if np.isnan(difference):
         return PermutationTest(difference, float("nan"))
-    first, second = average_ranks(first), average_ranks(second)
+    # Twice a rank is a whole number, ties or not: it is its own place among the ranks of a mixture.
+    ranked = [
+        (average_ranks(truth[r]), *((2 * average_ranks(x[r])).astype(int) for x in (first, second))) for r in rows
+    ]
     coin = np.random.default_rng(seed)
     as_large = 0
     for _ in range(samples):
-        swap = coin.random(len(truth)) < 0.5
-        chance = spearman(truth, np.where(swap, second, first)) - spearman(truth, np.where(swap, first, second))
+        chance = 0.0
+        for gold_ranks, ours, theirs in ranked:
+            swap, once = coin.random(len(ours)) < 0.5, np.ones(len(ours))
+            mixed = (np.where(swap, theirs, ours), np.where(swap, ours, theirs))
+            one, two = (_correlation(gold_ranks, _ranks(places, once), once) for places in mixed)
+            chance += (one - two) / len(ranked)
         # A constant mixture has no correlation and cannot be called smaller; rounding must not break a draw.
         as_large += not abs(chance) < abs(difference) - 1e-12
     return PermutationTest(difference, (1 + as_large) / (1 + samples))
@@ -162,3 +158,64 @@ def seed_spread(values: ArrayLike) -> Spread:
         raise ValueError(f"values have shape {numbers.shape}; give one number a seed")
     mean = float(numbers.mean()) if len(numbers) else float("nan")
     return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan"), len(numbers))
+
+
+def _require_resampling(samples: int, level: float) -> None:
+    if samples < 1 or not 0 < level < 1:
+        raise ValueError(f"samples is {samples} and level {level}; give at least one sample and a level such as 0.95")
+
+
+def _rows(sets: Sequence[str] | None, count: int) -> list[np.ndarray]:
+    """The rows of each set."""
+    if sets is not None and len(sets) != count:
+        raise ValueError(f"sets has {len(sets)} entries for {count} pairs; give one a pair, or None")
+    if sets is None or not count:
+        return [np.arange(count)]
+    names = np.asarray(sets)
+    return [np.flatnonzero(names == name) for name in dict.fromkeys(sets)]
+
+
+def _mean_spearman(gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:
+    return float(np.mean([spearman(gold[row], predicted[row]) for row in rows]))
+
+
+def _drawn_again(
+    gold: np.ndarray, models: list[np.ndarray], rows: list[np.ndarray], samples: int, seed: int
+) -> np.ndarray:
+    """[samples, models]: the mean over the sets of each model's Spearman on pairs drawn with replacement.
+
+    A draw says how often each pair counts. What is sorted once then gives the ranks of every draw by adding up.
+    """
+    places = [[np.unique(x[row], return_inverse=True)[1] for x in (gold, *models)] for row in rows]
+    draws = np.random.default_rng(seed)
+    found = np.zeros((samples, len(models)))
+    for sample in range(samples):
+        for of_gold, *of_models in places:
+            count = len(of_gold)
+            times = np.bincount(draws.integers(count, size=count), minlength=count) if count else np.zeros(0)
+            truth = _ranks(of_gold, times)
+            found[sample] += [_correlation(truth, _ranks(place, times), times) for place in of_models]
+    return found / len(rows)
+
+
+def _ranks(places: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Ranks, averaged over ties, of values at these places of their order, of which entry i occurs times[i] times."""
+    size = np.bincount(places, weights=times)
+    return (np.cumsum(size) - (size - 1) / 2)[places]
+
+
+def _correlation(a: np.ndarray, b: np.ndarray, times: np.ndarray) -> float:
+    """Pearson's correlation of ranks of which entry i occurs times[i] times; nan where one side is constant."""
+    middle = (times.sum() + 1) / 2
+    first, second = a - middle, b - middle
+    counted = times * first
+    spread = (counted @ first) * ((times * second) @ second)
+    return float(np.clip(counted @ second / np.sqrt(spread), -1, 1)) if spread > 0 else float("nan")
+
+
+def _interval(value: float, drawn: np.ndarray, level: float) -> Interval:
+    """Percentiles of the draws; nan unless the value itself and most of the draws are defined."""
+    if np.isnan(value) or np.mean(np.isnan(drawn)) > 0.5:
+        return Interval(value, float("nan"), float("nan"))
+    low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high))

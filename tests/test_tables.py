@@ -1,0 +1,92 @@
+"""The small tables of notebooks: what stands in them, and how they are shown."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from written_runs import PAIRS, SUITE, write_run
+
+from workbench.config import SimCSEConfig
+from workbench.data import load_sentences
+from workbench.evaluation import Report
+from workbench.look import beside, measured, setting_sweep, show_tables, summary, sweep, table_html
+
+
+def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
+    table = pd.DataFrame(
+        {"<b>sentence</b>": ["$1.20 to $20.35 <i>now</i>", None], "gold": [0.5, 1.5]}, index=["<u>a", "b"]
+    )
+    html = table_html(table)
+    assert 'class="dataframe mathjax_ignore"' in html
+    assert '<div style="text-align:left;min-width:6em">$1.20 to $20.35 &lt;i&gt;now&lt;/i&gt;</div>' in html
+    assert "<td>0.5</td>" in html
+    assert "None" not in html
+    for tag in ("<b>", "<i>", "<u>"):
+        assert tag not in html
+
+
+def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    with pd.option_context("display.max_colwidth", 50):
+        show_tables()  # outside a notebook there is nothing to change but the width
+        shell = InteractiveShell()
+        monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+        show_tables()
+        shown, _ = shell.display_formatter.format(pd.DataFrame({"text": ["word " * 40]}))
+    assert "word " * 40 in shown["text/html"]
+    assert "mathjax_ignore" in shown["text/html"]
+
+
+def test_a_summary_has_what_each_set_is():
+    sentences = load_sentences("world", limit=7)
+    found = summary(sentences, PAIRS)
+    assert found["rows"].tolist() == ["7 sentences", f"{len(PAIRS)} pairs"]
+    assert found["gold"].tolist() == ["", "0 to 5"]
+    assert found["first"].tolist() == [sentences[0], f"{PAIRS.sentence1[0]} | {PAIRS.sentence2[0]}"]
+
+
+def test_reports_and_runs_stand_beside_each_other(tmp_path: Path):
+    run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    before = Report(run.metrics("before"), run.scores("before"), run.rankings("before"))
+    found = beside({"before": before, "SimCSE": run})
+    assert found.index.tolist() == ["before", "SimCSE"]
+    assert found["suite"].tolist() == [SUITE, SUITE]
+    assert found["Spearman"].tolist() == [
+        round(100 * metrics[SUITE]["spearman"], 2) for metrics in (before.metrics, run.metrics())
+    ]
+
+
+def test_the_kept_checkpoint_is_measured_against_the_start():
+    nan = float("nan")
+    history = pd.DataFrame(
+        {"step": [0, 5, 10, 20], "dev_spearman": [0.9, nan, 0.5, 0.25], "dev_alignment": [0.1, nan, 0.3, 0.4]}
+    )
+    found = measured({"m": history}).loc["m"]
+    assert found["step"].tolist() == [0, 10, 10]
+    assert found["Spearman x 100"].tolist() == [90, 50, -40]
+    assert found["alignment"].tolist() == [0.1, 0.3, 0.2]
+    assert "uniformity" not in found
+
+
+def write_history(root: Path, seed: int, dev: float, **settings: object) -> None:
+    run = write_run(root, SimCSEConfig.from_parameters("demo", seed, settings), 1.0)
+    history = pd.DataFrame({"step": [0, 10, 20], "dev_spearman": [0.99, dev, dev - 0.1]})
+    history.to_csv(run.path / "history.csv", index=False)
+
+
+def test_a_sweep_is_read_from_finished_runs(tmp_path: Path):
+    write_history(tmp_path, 0, 0.5)
+    write_history(tmp_path, 1, 0.7)
+    write_history(tmp_path, 0, 0.4, temperature=0.01)
+    write_history(tmp_path, 0, 0.3, temperature=0.01, batch_size=32)
+    found = sweep(tmp_path, "simcse", "temperature")
+    assert found["temperature"].tolist() == [0.01, 0.05]
+    assert found["demo"].tolist() == pytest.approx([0.4, 0.6])
+    np.testing.assert_allclose(found["demo, batch_size=32"], [0.3, np.nan])
+    assert list(setting_sweep(found, "temperature").data[0].x) == ["0.01", "0.05"]
+    with pytest.raises(ValueError, match="simcse has no setting 'heat'"):
+        sweep(tmp_path, "simcse", "heat")
+    with pytest.raises(ValueError, match=r"no finished run of cosent under .*; make some with `workbench run cosent`"):
+        sweep(tmp_path, "cosent", "scale")

@@ -1,0 +1,73 @@
+"""What every figure and table here has in common: colours, layout, names that stay names."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import cycle
+from typing import Any
+
+import plotly.graph_objects as go
+
+# Okabe and Ito's colours: told apart by readers of every colour vision.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+_WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
+_BUTTONS = 300  # pixels of plotly's own, right of the title
+
+
+def plain(text: object) -> str:
+    """Text that plotly shows as it is: neither markup nor mathematics, which JupyterLab sees between two dollars."""
+    return escape(str(text), quote=False).replace("$", "&#36;")
+
+
+def wrapped(text: object, width: int) -> str:
+    """`plain` text in lines of at most `width` characters."""
+    return "<br>".join(map(plain, textwrap.wrap(str(text), width)))
+
+
+def shortened(names: Iterable[str], width: int) -> dict[str, str]:
+    """name -> its two ends in `width` characters, or all of it where that is no longer, or would be another's too."""
+    known = list(dict.fromkeys(names))
+    head = width // 2
+    short = [name if len(name) <= width else f"{name[:head]}…{name[len(name) - width + head + 1 :]}" for name in known]
+    return {name: cut if short.count(cut) == 1 else name for name, cut in zip(known, short, strict=True)}
+
+
+def tick_names(names: Sequence[str], width: int = 16) -> list[str]:
+    """Names for an axis: shortened to three lines of `width` characters."""
+    short = shortened(names, 3 * width)
+    return [wrapped(short[name], width) for name in names]
+
+
+def letters(count: int) -> list[str]:
+    """A, B, ..., Z, AA, AB, ..."""
+
+    def name(number: int) -> str:
+        head, tail = divmod(number, 26)
+        return (name(head - 1) if head else "") + chr(ord("A") + tail)
+
+    return [name(number) for number in range(count)]
+
+
+def coloured(names: Iterable[Any]) -> Iterable[tuple[str, Any]]:
+    """(colour, name) of each; the colours begin again where there are more names."""
+    return zip(cycle(COLOURS), names, strict=False)
+
+
+def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 380, **layout: Any) -> go.Figure:
+    """The figure in the form of all: title left of plotly's buttons, `width` pixels or where that is more the output's.
+
+    height: without the title's further lines, which are added.
+    """
+    lines = textwrap.wrap(title, (min(width, _WIDEST) - _BUTTONS) // 8)  # a character is less than 8 pixels wide
+    text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container"}
+    text |= {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 12}}
+    margin = {"l": 60, "r": 60, "t": 40, "b": 50} | layout.pop("margin", {})
+    further = 20 * (len(lines) - 1)
+    margin["t"] += further
+    size = {"height": height + further, "width": width if width <= _WIDEST else None, "autosize": width > _WIDEST}
+    return figure.update_layout(template="simple_white", colorway=COLOURS, title=text, margin=margin, **size, **layout)
+
+
+def nothing_yet() -> go.Figure:
+    """In place of a figure of runs where there are none."""
+    return laid_out(go.Figure(), "No finished runs yet", height=120)

@@ -1,0 +1,111 @@
+"""Small tables for notebooks, and how tables are shown there."""
+
+import sys
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.look.comparison import readable
+from workbench.runs import Run, list_runs, metrics_table
+
+_MEASURED = {"dev_spearman": "Spearman x 100", "dev_alignment": "alignment", "dev_uniformity": "uniformity"}
+
+
+def show_tables() -> None:
+    """From here on tables of this notebook are shown whole: text at the left, a dollar as a dollar, markup as text."""
+    pd.set_option("display.max_colwidth", None)
+    ipython = sys.modules.get("IPython")  # loaded where there is a notebook, and only there
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None:
+        shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
+
+
+def table_html(table: pd.DataFrame) -> str:
+    """The table as HTML; text and its headings at the left, which pandas has at the right."""
+    texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
+    headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
+    shown = table.set_axis(headings, axis=1).rename(index=_escaped)
+    formats: Any = [_at_the_left if text else None for text in texts]
+    return shown.to_html(formatters=formats, escape=False, classes="mathjax_ignore", na_rep="")
+
+
+def summary(*sets: Any) -> pd.DataFrame:
+    """name | rows | gold | first | source: what a notebook trains and measures on.
+
+    sets: as `load_training`, `load_dev` and `load_suites` give them. gold: from and to, "" where a set has none.
+    """
+    rows = []
+    for one in sets:
+        texts = [one[0]] if isinstance(one[0], str) else [part for part in one[0] if isinstance(part, str)]
+        gold = "{:g} to {:g}".format(*one.scale) if hasattr(one, "scale") else ""
+        rows.append((one.name, f"{len(one):,} {type(one).__name__.lower()}", gold, " | ".join(texts), one.source))
+    return pd.DataFrame(rows, columns=["name", "rows", "gold", "first", "source"]).set_index("name")
+
+
+def beside(found: Mapping[str, Any]) -> pd.DataFrame:
+    """Evaluations under each other: a row a label and suite; Spearman, KCC and NDCG x 100, two decimals.
+
+    found: label -> a `Report` or a finished `Run`.
+    """
+    tables: dict[Any, pd.DataFrame] = {
+        label: metrics_table(one.metrics() if isinstance(one, Run) else one.metrics) for label, one in found.items()
+    }
+    return pd.concat(tables, names=[""]).droplevel(1).round(2)
+
+
+def measured(histories: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """What dev says before training and at the checkpoint that is kept, the best trained one, and the change.
+
+    histories: label -> history.csv. Returns, by label and "before", "kept", "change": step, Spearman x 100 (larger is
+    better), alignment and uniformity (smaller is better), as far as they were measured.
+    """
+    parts = {}
+    for label, history in histories.items():
+        dev = history.dropna(subset=["dev_spearman"]).set_index("step")
+        start, kept = dev.index[0], dev.loc[dev.index > 0, "dev_spearman"].idxmax()
+        known = [name for name in _MEASURED if name in dev]
+        values = dev.loc[[start, kept], known].mul([100 if name == "dev_spearman" else 1 for name in known])
+        values = values.rename(columns=_MEASURED).reset_index().set_axis(["before", "kept"], axis=0)
+        parts[label] = pd.concat([values, values.diff().iloc[1:].set_axis(["change"], axis=0)])
+    return pd.concat(parts).astype({"step": int}).round(2)
+
+
+def sweep(runs_root: str | Path, method: str, setting: str) -> pd.DataFrame:
+    """Finished runs of a method by the value of one setting, for `setting_sweep`.
+
+    Returns:
+        A row a value of `setting`, in order; a column for each profile and whatever else the runs differ in, with the
+        Spearman on dev of the kept checkpoint, in [-1, 1], mean over seeds; nan where there is no such run.
+
+    Raises:
+        ValueError: No finished run of the method, or the method has no such setting; the text says what to do.
+    """
+    rows = []
+    listed = list_runs(runs_root)
+    for row in listed.loc[(listed["method"] == method) & (listed["status"] == "finished")].to_dict("records"):
+        found = readable(row["path"], lambda run: (run.config, run.history()))
+        if found is None:
+            continue
+        config, history = found
+        if setting not in type(config).model_fields:
+            raise ValueError(f"{method} has no setting {setting!r}; see `workbench settings {method}`")
+        table = config.table()
+        others = table[table["changed"] & ~table["setting"].isin([setting, *config.outside_digest])]
+        names = [f"{name}={value}" for name, value in zip(others["setting"], others["value"], strict=True)]
+        dev = history.loc[history["step"] > 0, "dev_spearman"].max()
+        rows.append((getattr(config, setting), ", ".join([config.profile, *names]), dev))
+    if not rows:
+        raise ValueError(f"no finished run of {method} under {runs_root}; make some with `workbench run {method}`")
+    long = pd.DataFrame(rows, columns=[setting, "others", "dev"])
+    return long.pivot_table(index=setting, columns="others", values="dev").rename_axis(columns=None).reset_index()
+
+
+def _escaped(name: Any) -> Any:
+    return escape(name) if isinstance(name, str) else name
+
+
+def _at_the_left(value: Any) -> str:
+    return f'<div style="text-align:left;min-width:6em">{"" if value is None else escape(str(value))}</div>'
