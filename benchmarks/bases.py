@@ -11,7 +11,7 @@ import os
 
 import pandas as pd
 
-from workbench.bases import Base, TfIdf, load_base
+from workbench.baselines import Base, TfIdf, load_base
 from workbench.config import SEVEN_STS, BaseConfig
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.evaluation import evaluate

@@ -53,6 +53,16 @@ def _fp32_on_any_processor() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def no_type_checks() -> Iterator[None]:
+    """What a user meets: the checks of the tests would refuse before the library does."""
+    import jaxtyping
+
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture(autouse=True)
 def _no_network(socket_disabled_except_loopback: None) -> None:
     """No test reaches a network."""

@@ -8,7 +8,7 @@ from tiny_checkpoints import KINDS, POSITIONS, tiny_model, tiny_tokenizer
 from torch.testing import assert_close
 
 from workbench.encoder import Encoder, fast_dropout
-from workbench.encoder.dropout import ATTENTION, CheapDropout, cheap_dropout
+from workbench.encoder._dropout import ATTENTION, CheapDropout, cheap_dropout
 
 N = 1 << 20
 SIGMAS = 5.0  # one in two million draws lies outside

@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences
@@ -10,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
-from workbench.encoder import BUNDLED, POOLINGS, Encoder, model
+from workbench.encoder import BUNDLED, POOLINGS, Encoder, _model
+from workbench.encoder._hardware import choose_precision
 from workbench.encoder._tokens import falling_batches
-from workbench.encoder.model import choose_precision
 from workbench.errors import EncoderError
 
 TEMPLATE = 'the book "{sentence}" sees [MASK] .'
@@ -122,6 +123,15 @@ def test_rows_can_enter_autograd_later(encoder: Encoder) -> None:
     assert weight.grad is not None
 
 
+@pytest.mark.usefixtures("no_type_checks")
+@pytest.mark.parametrize("given", [2.5, 0, -1, "64", True, None])
+def test_a_batch_size_that_is_no_number_of_sentences_is_refused(encoder: Encoder, given: object) -> None:
+    for call in (encoder.encode, encoder.vectors):
+        with pytest.raises(EncoderError, match=f"batch_size is {given!r}; it is a whole number, at least 1"):
+            call(SENTENCES, given)
+    assert torch.equal(encoder.encode(SENTENCES, np.int64(4)), encoder.encode(SENTENCES, 4))
+
+
 def test_no_sentences_give_no_rows_and_an_empty_sentence_is_a_space(encoder: Encoder) -> None:
     assert encoder.encode([]).shape == (0, encoder.width)
     assert torch.equal(encoder.encode([""]), encoder.encode([" "]))
@@ -160,7 +170,7 @@ def test_batches_padded_to_a_multiple_stay_within_the_positions(
     sentences = [" ".join(WORDS[i % len(WORDS)] for i in range(POSITIONS)), "a dog", "a red dog eats"]
     expected = encoder.encode(sentences)
     # 40 positions are no multiple of 16: rounded up, the longest sentence would take 48.
-    monkeypatch.setattr(model, "_MULTIPLES", {"cpu": 16})
+    monkeypatch.setattr(_model, "_MULTIPLES", {"cpu": 16})
     assert_close(encoder.encode(sentences), expected, atol=2e-6, rtol=1e-5)
 
 

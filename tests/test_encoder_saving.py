@@ -3,18 +3,20 @@
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import transformers
 import yaml
 from safetensors import SafetensorError, safe_open
 from sentence_transformers import SentenceTransformer
-from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences
+from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences, tiny_tokenizer
 from torch.nn import functional
 from torch.testing import assert_close
 from transformers import AutoModel, AutoTokenizer
 
-from workbench.encoder import Encoder, saving
+from workbench.encoder import Encoder, _saving
 from workbench.errors import EncoderError
 
 SENTENCES = [*tiny_sentences(9), " ".join(WORDS * 9)]  # the last one is past the backbone's limit
@@ -155,6 +157,81 @@ def test_the_card_says_what_is_known_and_nothing_else(checkpoint: Path, tmp_path
     assert not (tmp_path / "none").exists()
 
 
+def test_the_card_holds_no_html_no_broken_table_and_no_path_of_this_machine(checkpoint: Path, tmp_path: Path) -> None:
+    card = {
+        "title": "SimCSE <script>alert(1)</script>",
+        "description": f"From {checkpoint}, and C:\\data\\my.txt.\n\n# No title",
+        "base_model": str(checkpoint),
+        "datasets": [str(tmp_path / "my.txt"), "stsb-train", "../mine.txt", "owner/set"],
+        "results": {"a | b": "<b>1</b>", f"Spearman on {tmp_path}/dev.tsv": 0.5},
+    }
+    _, folder = saved(checkpoint, tmp_path / "encoder", card=card)
+    text = (folder / "README.md").read_text()
+    assert "<" not in text
+    assert str(tmp_path.parent) not in text
+    assert "# SimCSE &lt;script&gt;alert(1)&lt;/script&gt;\n" in text
+    assert f"From {checkpoint.name}, and my.txt. # No title\n" in text
+    assert "| a \\| b | &lt;b&gt;1&lt;/b&gt; |\n| Spearman on dev.tsv | 0.5 |" in text
+    header = yaml.safe_load(text.split("---")[1])
+    assert "base_model" not in header
+    assert header["datasets"] == ["stsb-train", "owner/set"]
+
+
+def test_what_was_saved_is_taken_back_and_nothing_else_is(checkpoint: Path, tmp_path: Path) -> None:
+    encoder, folder = saved(checkpoint, tmp_path / "encoder", "mean")
+    rows = encoder.encode(SENTENCES)
+    for change in (torch.nn.Module.double, torch.nn.Module.float):
+        with torch.no_grad():
+            for parameter in change(encoder).parameters():
+                parameter.add_(0.1)
+        encoder.restore(folder)
+        assert_close(encoder.encode(SENTENCES), rows, **TOLERANCE)
+    kept = {name: value.clone() for name, value in encoder.backbone.state_dict().items()}
+    for layers in (2, 4):
+        other = tiny_checkpoint(tmp_path / str(layers), checkpoint.name.rstrip("0123456789"), layers=layers)
+        with pytest.raises(EncoderError, match=r"is of another model than this one \(see encoder\.layer\.[23]"):
+            encoder.restore(other)
+    assert all(torch.equal(value, kept[name]) for name, value in encoder.backbone.state_dict().items())
+    with pytest.raises(EncoderError, match="missing"):
+        encoder.restore(tmp_path)
+
+
+SMALL: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 16}
+ARCHITECTURES: list[tuple[Any, dict[str, Any]]] = [
+    (transformers.AlbertConfig, SMALL | {"embedding_size": 8}),
+    (transformers.CamembertConfig, SMALL),
+    (transformers.DebertaV2Config, SMALL | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
+    (transformers.DistilBertConfig, {"n_layers": 2, "n_heads": 2, "dim": 16, "hidden_dim": 16}),
+    (transformers.ElectraConfig, SMALL | {"embedding_size": 8}),
+    (transformers.ErnieConfig, SMALL),
+    (transformers.MPNetConfig, SMALL),
+    (transformers.ModernBertConfig, SMALL),
+    (transformers.XLMRobertaConfig, SMALL),
+]
+
+
+@pytest.mark.parametrize(("kind", "settings"), ARCHITECTURES, ids=lambda part: getattr(part, "model_type", ""))
+def test_other_architectures_are_loaded_saved_and_restored_too(
+    tmp_path: Path, kind: Any, settings: dict[str, Any]
+) -> None:
+    tokenizer = tiny_tokenizer("roberta")
+    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")}
+    special |= {"bos_token_id": special["cls_token_id"], "eos_token_id": special["sep_token_id"]}
+    torch.manual_seed(0)
+    config = kind(vocab_size=len(tokenizer), max_position_embeddings=POSITIONS + 2, **settings, **special)
+    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    encoder = Encoder.from_pretrained(tmp_path / "start", "mean")
+    rows = encoder.encode(SENTENCES[:-1])
+    encoder.save(tmp_path / "saved")
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.add_(0.1)
+    encoder.restore(tmp_path / "saved")
+    assert_close(encoder.encode(SENTENCES[:-1]), rows, **TOLERANCE)
+    assert_close(Encoder.from_pretrained(tmp_path / "saved").encode(SENTENCES[:-1]), rows, **TOLERANCE)
+
+
 def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +246,7 @@ def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
             raise full
 
         with monkeypatch.context() as patch:
-            patch.setattr(saving, "model_card", full_disk)
+            patch.setattr(_saving, "model_card", full_disk)
             with pytest.raises(EncoderError, match="No space left on device; free space"):
                 encoder.save(folder)
     assert {path.name: path.read_bytes() for path in folder.glob("*.json")} == before

@@ -2,11 +2,9 @@
 
 import itertools
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -164,14 +162,6 @@ def test_a_store_takes_little_more_than_its_tokens() -> None:
     ours = stored.flat.nbytes + stored.starts.nbytes + stored.lengths.nbytes
     assert held < 1.05 * ours
     assert peak < 1.7 * ours  # an eighth too much while it grows, the lengths twice, and one chunk in Python's lists
-
-
-@pytest.fixture
-def no_type_checks() -> Iterator[None]:
-    """What a user meets: the checks of the tests would refuse before the library does."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("no_type_checks")

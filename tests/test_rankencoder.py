@@ -24,7 +24,7 @@ from workbench.methods.rankencoder import (
     RankMixture,
     RankTargets,
     draw_corpus,
-    load_base,
+    load_e1,
     shared_neighbours,
 )
 from workbench.methods.simcse import SimCSE
@@ -55,7 +55,7 @@ def prepared(spread: Path, sentences: Sentences, **overrides: object) -> RankEnc
 
 def naive_targets(method: RankEncoder, sentences: Sentences) -> np.ndarray:
     """Spearman of every pair's two similarity lists, by scipy, from half precision rows as the cache keeps them."""
-    base = load_base(method.config).encoder
+    base = load_e1(method.config)
     corpus = base.encode(method.corpus).half().double().numpy()
     rows = base.encode([sentences.sentences[row] for row in ROWS]).half().double().numpy()
     lists = rows @ corpus.T
@@ -122,7 +122,7 @@ def test_stored_rank_vectors_give_the_targets_of_those_ranked_in_the_step(spread
 
 def test_the_closed_form_is_a_setting(spread: Path, sentences: Sentences):
     method = prepared(spread, sentences, similarity="gaussian")
-    base = load_base(method.config).encoder
+    base = load_e1(method.config)
     rows = base.encode([sentences.sentences[row] for row in ROWS])
     expected = rank_similarity(rows, rows, base.encode(method.corpus), how="gaussian")
     torch.testing.assert_close(method.targets.similarities(method.collate(ROWS)["base"]), expected, rtol=0, atol=5e-3)
@@ -355,7 +355,7 @@ def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
     spread: Path, sentences: Sentences, graded: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with pytest.raises(EncoderError, match="say where runs are"):
-        load_base(config_of(spread, base="simcse"))
+        load_e1(config_of(spread, base="simcse"))
     config = config_of(spread, base="simcse", base_root=str(tmp_path))
     with pytest.raises(EncoderError, match="workbench run simcse --profile demo --seed 0"):
         RankEncoder(config).prepare(sentences)
@@ -366,7 +366,7 @@ def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
     fit(simcse, sentences, dev=graded, run=run)
     evaluate(simcse.encode, {"dev": graded}, run=run)
     some = sentences.sentences[:4]
-    torch.testing.assert_close(load_base(config).encoder.encode(some), simcse.encode(some))
+    torch.testing.assert_close(load_e1(config).encode(some), simcse.encode(some))
     # Where runs lie decides nothing about what is computed.
     assert config.digest() == config_of(spread, base="simcse").digest()
 

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from workbench.config import RankCSEConfig
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, Reading, find_checkpoint
 from workbench.errors import EncoderError
-from workbench.teachers import load_teacher
+from workbench.teachers import cached_embeddings, load_teacher
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def same(teacher_rows: np.ndarray, encoder: Encoder, sentences: list[str]) -> No
 )
 def test_published_names_are_read_as_they_were_trained(checkpoints, name: str, pooling: str):
     teacher = load_teacher(str(checkpoints(name)), device="cpu")
-    assert teacher.encoder.pooling == pooling
-    assert not any(parameter.requires_grad for parameter in teacher.encoder.parameters())
+    assert teacher.pooling == pooling
+    assert not any(parameter.requires_grad for parameter in teacher.parameters())
 
 
 def test_what_the_files_say_goes_before_the_name_and_the_user_before_both(
@@ -58,17 +58,17 @@ def test_what_the_files_say_goes_before_the_name_and_the_user_before_both(
 ):
     folder = tmp_path / "my-simcse"
     Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mean").save(folder)
-    assert load_teacher(str(folder), device="cpu").encoder.pooling == "mean"
-    assert load_teacher(str(folder), device="cpu", pooling="max").encoder.pooling == "max"
+    assert load_teacher(str(folder), device="cpu").pooling == "mean"
+    assert load_teacher(str(folder), device="cpu", pooling="max").pooling == "max"
     (folder / "encoder.json").unlink()  # now only SentenceTransformer's modules.json speaks
-    assert load_teacher(str(folder), device="cpu").encoder.pooling == "mean"
+    assert load_teacher(str(folder), device="cpu").pooling == "mean"
 
 
 def test_an_unknown_name_without_a_pooling_is_refused(checkpoints):
     folder = checkpoints("my-own-bert")
     with pytest.raises(EncoderError, match=re.escape('teacher_pooling={"')):
         load_teacher(str(folder), device="cpu")
-    assert load_teacher(str(folder), device="cpu", pooling="mean").encoder.pooling == "mean"
+    assert load_teacher(str(folder), device="cpu", pooling="mean").pooling == "mean"
 
 
 def test_a_run_teaches_with_its_encoder_once_it_is_finished(tiny_encoder: Path, tmp_path: Path):
@@ -84,7 +84,7 @@ def test_a_run_teaches_with_its_encoder_once_it_is_finished(tiny_encoder: Path, 
     (run / "metrics.json").write_text("{}")
     sentences = ["a cat sees", "the old dog"]
     teacher = load_teacher(str(run), device="cpu")
-    same(teacher.embeddings(sentences, folder=tmp_path / "cache"), encoder, sentences)
+    same(cached_embeddings(teacher, sentences, folder=tmp_path / "cache"), encoder, sentences)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
     named = {name for profile in RankCSEConfig.profiles for name in RankCSEConfig.from_parameters(profile).teachers}
     for name in sorted(named - {"world-teacher"}):
-        assert load_teacher(name, device="cpu").encoder.pooling == "cls"
+        assert load_teacher(name, device="cpu").pooling == "cls"
         assert re.fullmatch(r"refs/pr/\d+", asked[name] or ""), name
     with pytest.raises(EncoderError, match=f"hf download {name} --revision refs/pr/0`"):
         load_teacher(name, device="cpu", revision="refs/pr/0")
@@ -141,25 +141,26 @@ def test_a_teacher_with_broken_weights_is_refused_by_its_name(checkpoints, tmp_p
     )
     teacher = load_teacher(str(folder), device="cpu")
     with pytest.raises(EncoderError, match=r"simcse-broken.*not finite"):
-        teacher.embeddings(["a cat"], folder=tmp_path)
+        cached_embeddings(teacher, ["a cat"], folder=tmp_path)
 
 
 def test_sentences_are_cut_where_the_student_is_cut(checkpoints, tmp_path: Path):
     folder = checkpoints("simcse")
     long, cut = "a cat sees the old dog in the park", "a cat sees the"
-    rows = load_teacher(str(folder), device="cpu", max_tokens=6).embeddings([long, cut], folder=tmp_path)
+    rows = cached_embeddings(load_teacher(str(folder), device="cpu", max_tokens=6), [long, cut], folder=tmp_path)
     np.testing.assert_allclose(rows[0].astype(np.float32), rows[1].astype(np.float32), atol=2**-10)
-    whole = load_teacher(str(folder), device="cpu").embeddings([long, cut], folder=tmp_path)
+    whole = cached_embeddings(load_teacher(str(folder), device="cpu"), [long, cut], folder=tmp_path)
     assert np.abs(whole[0].astype(np.float32) - whole[1].astype(np.float32)).max() > 0.01
 
 
 def test_a_prompted_teacher_reads_the_sentence_ended_cut_and_then_wrapped(checkpoints, tmp_path: Path):
     folder = checkpoints("unsup-PromptBERT-tiny")
-    plain = Encoder.from_pretrained(
-        folder, device="cpu", pooling="mask", template='This sentence of "{sentence}" means [MASK].'
-    )
-    found = load_teacher(str(folder), device="cpu").embeddings(["a cat", "a dog?"], folder=tmp_path)
+    reading = Reading("mask", 'This sentence of "{sentence}" means [MASK].')
+    plain = Encoder.load(find_checkpoint(str(folder)), reading, device="cpu")
+    found = cached_embeddings(load_teacher(str(folder), device="cpu"), ["a cat", "a dog?"], folder=tmp_path)
     same(found, plain, ["a cat.", "a dog?"])
     # Three word pieces and the two special tokens, whatever the template takes.
-    cut = load_teacher(str(folder), device="cpu", max_tokens=5).embeddings(["a cat sees the dog."], folder=tmp_path)
+    cut = cached_embeddings(
+        load_teacher(str(folder), device="cpu", max_tokens=5), ["a cat sees the dog."], folder=tmp_path
+    )
     same(cut, plain, ["a cat sees"])

@@ -1,5 +1,4 @@
-from .bases import load_base as load_base
-from .cache import cached_embeddings as cached_embeddings
+from .baselines import load_base as load_base
 from .config import CONFIGS as CONFIGS
 from .config import BaseConfig as BaseConfig
 from .config import CompCSEConfig as CompCSEConfig
@@ -32,5 +31,6 @@ from .methods.simcse import SimCSE as SimCSE
 from .runs import Run as Run
 from .runs import list_runs as list_runs
 from .runs import runs_folder as runs_folder
+from .teachers import cached_embeddings as cached_embeddings
 from .teachers import load_teacher as load_teacher
 from .train import fit as fit

@@ -116,7 +116,8 @@ def _check_models(config: TrainingConfig) -> None:
     limit = json.loads((start.folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
     if isinstance(limit, int) and config.max_tokens > limit:
         raise SettingError(f"max_tokens is {config.max_tokens}, but {config.encoder} has {limit} positions; lower it")
-    if config.pooling == "mask" and getattr(config, "template", None) is None and start.template is None:
+    reading = start.read("mask", getattr(config, "template", None)) if config.pooling == "mask" else None
+    if reading is not None and reading.template is None:
         raise SettingError(
             f"pooling 'mask' reads the [MASK] of a template, and {config.encoder} has none; give another pooling, or "
             "a template where the method has that setting"

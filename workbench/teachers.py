@@ -1,66 +1,62 @@
-"""Frozen encoders by name: a finished run, a folder, a bundled name or a hub id, each with its own pooling."""
+"""Frozen encoders by name, each read as it was trained, and what they say of many sentences: computed once, kept."""
 
+import hashlib
+import json
 import logging
+import os
+import shutil
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
+import filelock
 import numpy as np
-from jaxtyping import Float
-from torch import Tensor
+import platformdirs
+import torch
 
-from workbench.cache import cached_embeddings
-from workbench.encoder import POOLINGS, Encoder
-from workbench.encoder._checkpoint import Checkpoint, find_checkpoint
-from workbench.errors import EncoderError
-from workbench.published import Reading, reading_of
+from workbench.encoder import POOLINGS, Checkpoint, Encoder, Reading, find_checkpoint
+from workbench.errors import DataError, EncoderError, RunError
 
 _LOG = logging.getLogger("workbench")
+_VERSION = 1  # of what lies on disk; a new one leaves older entries unused
+_CHUNK = 50_000  # sentences embedded at a time: bounds the memory that float32 rows take
+_EMBEDDINGS, _FACTS = "embeddings.npy", "facts.json"
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """A frozen encoder that reads with its own tokenizer and pooling.
+def find_teacher(
+    name: str, *, pooling: str | None = None, template: str | None = None, revision: str | None = None
+) -> tuple[Checkpoint, Reading]:
+    """Where the checkpoint called `name` lies and how it is read; see load_teacher for the arguments.
 
-    name: as its user named it. reading: how a published one is fed, where its name says so.
+    Raises EncoderError when it is missing, broken, an unfinished run, or says nothing of its pooling.
     """
-
-    name: str
-    encoder: Encoder
-    reading: Reading | None = None
-
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        """Unit rows, float32, on the CPU: what the teacher itself scores."""
-        return self.encoder.encode(self._fed(sentences), batch_size)
-
-    def embeddings(
-        self, sentences: Sequence[str], *, folder: str | Path | None = None, batch_size: int = 64
-    ) -> np.ndarray:
-        """Unit rows [n, width of this teacher], float16 on disk, from the cache when they are there."""
-        try:
-            return cached_embeddings(self.encoder, self._fed(sentences), folder=folder, batch_size=batch_size)
-        except EncoderError as error:
-            raise EncoderError(f"teacher {self.name!r}: {error}") from error
-
-    def _fed(self, sentences: Sequence[str]) -> Sequence[str]:
-        """The sentences as a template's authors ended them; for other poolings as they are."""
-        if self.reading is None or self.encoder.pooling != "mask":
-            return sentences
-        return [self.reading.finished(sentence) for sentence in sentences]
+    try:
+        checkpoint = find_checkpoint(name, revision)
+        reading = checkpoint.read(pooling, template)
+    except EncoderError as error:
+        raise EncoderError(f"teacher {name!r}: {error}") from error
+    if reading is None:
+        raise EncoderError(
+            f"teacher {name!r} does not say how its tokens become one vector (no modules.json, no name known here); "
+            f'set its pooling: teacher_pooling={{"{name}": "cls"}} of RankCSE, base_pooling="cls" of RankEncoder, or '
+            f"another of {', '.join(POOLINGS)}"
+        )
+    return checkpoint, reading
 
 
 def load_teacher(
     name: str,
     *,
-    pooling: Any = None,
+    pooling: str | None = None,
     template: str | None = None,
     max_tokens: int | None = None,
     revision: str | None = None,
-    precision: Any = "auto",
+    precision: str = "auto",
     device: str = "auto",
-) -> Teacher:
-    """The frozen encoder called `name`, with any vocabulary and any width.
+) -> Encoder:
+    """The frozen encoder called `name`, with any vocabulary and any width; `cached_embeddings` keeps what it says.
 
     Its pooling is `pooling`; else what its files say (ours, or a SentenceTransformer's modules.json); else what is
     known of its name: [CLS] for SimCSE, DiffCSE and RankCSE, the [MASK] of a template for PromptBERT and SNCSE.
@@ -75,44 +71,160 @@ def load_teacher(
     Raises:
         EncoderError: It is missing, broken, an unfinished run, or says nothing of its pooling.
     """
+    found = find_teacher(name, pooling=pooling, template=template, revision=revision)
     try:
-        checkpoint = find_checkpoint(name, revision)
-        reading = reading_of(name)
-        chosen = pooling or _pooling_of(name, checkpoint, reading)
-        prompt = template or checkpoint.template or (reading.template if reading else None)
-        encoder = Encoder.from_pretrained(
-            name,
-            pooling=chosen,
-            template=prompt if (chosen or checkpoint.pooling) == "mask" else None,
-            revision=revision,
-            precision=precision,
-            device=device,
-        )
+        return freeze(Encoder.load(*found, precision=precision, device=device), max_tokens)
     except EncoderError as error:
         raise EncoderError(f"teacher {name!r}: {error}") from error
+
+
+def freeze(encoder: Encoder, max_tokens: int | None = None) -> Encoder:
+    """The encoder without gradients, cutting at `max_tokens` where that is given; see load_teacher."""
     if max_tokens is not None:
-        encoder.limit = min(encoder.limit, max_tokens + _template_tokens(encoder))
-    return Teacher(name, encoder.requires_grad_(False), reading)
+        encoder.limit = min(encoder.limit, max_tokens + encoder.template_tokens)
+    return encoder.requires_grad_(False)
 
 
-def _pooling_of(name: str, checkpoint: Checkpoint, reading: Reading | None) -> str | None:
-    """What the files say (None: the encoder reads it from them itself), else what is known of the name."""
-    if checkpoint.pooling is not None or checkpoint.foreign:
+def cache_folder(folder: str | Path | None = None) -> Path:
+    """Where embeddings are kept: `folder`, else WORKBENCH_CACHE, else the user's cache directory of this platform."""
+    chosen = folder or os.environ.get("WORKBENCH_CACHE")
+    return Path(chosen or platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)).expanduser()
+
+
+def cached_embeddings(
+    encoder: Encoder,
+    sentences: Sequence[str],
+    *,
+    folder: str | Path | None = None,
+    batch_size: int = 64,
+) -> np.ndarray:
+    """The embeddings of `sentences` under `encoder`, from the cache or computed now and kept there.
+
+    They are half precision: 3 to 4 decimals of a cosine, a quarter of a gigabyte for 10^6 sentences 128 wide. Widen the
+    rows to float32 before similarities are taken: near 0.9 half precision has 2,000 values a unit, and lists would tie.
+
+    Args:
+        encoder: Frozen; its weights, configuration, tokenizer, reading, token limit and precision are hashed.
+        sentences: At least one; they are hashed in their order.
+        folder: None takes WORKBENCH_CACHE, else the user's cache directory. It may be deleted at any time.
+        batch_size: Sentences a batch when they must be computed.
+
+    Returns:
+        A read-only float16 memory map [n, d], unit rows, in the order given.
+
+    Raises:
+        DataError: There are no sentences. RunError: The folder cannot be written.
+    """
+    if not len(sentences):
+        raise DataError("no sentences to embed; give at least one")
+    root = cache_folder(folder)
+    wanted = {"version": _VERSION, "encoder": fingerprint(encoder), "sentences": _checksum(sentences)}
+    entry = root / "embeddings" / hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:32]
+    shape = (len(sentences), encoder.width)
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        # One process computes; others that want the same, such as the other processes of one training, wait for it.
+        with filelock.FileLock(entry.with_suffix(".lock")):
+            found = _read(entry, wanted, shape)
+            if found is None:
+                _write(entry, wanted, encoder, sentences, batch_size)
+                found = np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise RunError(
+            f"embeddings cannot be cached under {root}: {error.strerror or error}; free some space, or name a folder "
+            "that can be written (the environment variable WORKBENCH_CACHE, or the setting cache)"
+        ) from error
+    return found
+
+
+def fingerprint(encoder: Encoder) -> str:
+    """sha256 of what decides an embedding: weights, configuration, tokenizer, reading, token limit, precision."""
+    digest = hashlib.sha256()
+    configuration = encoder.backbone.config.to_dict()
+    # Where it came from and which library saved it decide nothing.
+    for name in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"):
+        configuration.pop(name, None)
+    reading = [*astuple(replace(encoder.reading, caution="")), encoder.limit, encoder.precision]
+    digest.update(
+        json.dumps([configuration, _tokenization(encoder.tokenizer), reading], sort_keys=True, default=str).encode()
+    )
+    for name, tensor in sorted(encoder.backbone.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _tokenization(tokenizer: Any) -> Any:
+    """What a tokenizer does to a text: its whole pipeline, less the padding and cutting that the last call left set."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.special_tokens_map, tokenizer.init_kwargs]
+    pipeline = json.loads(backend.to_str())
+    return {name: part for name, part in pipeline.items() if name not in ("padding", "truncation")}
+
+
+def _checksum(sentences: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for sentence in sentences:
+        content = sentence.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
+
+def _read(entry: Path, wanted: dict[str, Any], shape: tuple[int, int]) -> np.ndarray | None:
+    """The embeddings of an entry whose content is what it claims; else None, and the reason is said."""
+    if not entry.exists():
         return None
-    if reading is None:
-        raise EncoderError(
-            f"teacher {name!r} does not say how its tokens become one vector (no modules.json, no name known here); "
-            f'set its pooling: teacher_pooling={{"{name}": "cls"}} of RankCSE, base_pooling="cls" of RankEncoder, or '
-            f"another of {', '.join(POOLINGS)}"
-        )
-    if reading.caution:
-        _LOG.warning("teacher %s: %s", name, reading.caution)
-    return reading.pooling
+    try:
+        facts = json.loads((entry / _FACTS).read_text(encoding="utf-8"))
+        found = np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
+        if {name: facts[name] for name in wanted} != wanted:
+            problem = "they are of another encoder or of other sentences"
+        elif found.shape != shape or found.dtype != np.float16:
+            problem = f"they are {found.dtype}{list(found.shape)}, not float16{list(shape)}"
+        elif facts["sha256"] != _sha256(entry / _EMBEDDINGS):
+            problem = "their checksum is not the one noted when they were written"
+        else:
+            return found
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        problem = f"they cannot be read ({error})"
+    _LOG.warning("the cached embeddings in %s are not used: %s; they are computed again", entry, problem)
+    return None
 
 
-def _template_tokens(encoder: Encoder) -> int:
-    """Tokens of the template beside those that any sentence has: PromptBERT cuts the sentence, then wraps it."""
-    if encoder.template is None:
-        return 0
-    empty = encoder.template.replace("{sentence}", "").replace("[MASK]", encoder.tokenizer.mask_token)
-    return len(encoder.tokenizer(empty)["input_ids"]) - encoder.tokenizer.num_special_tokens_to_add()
+def _write(entry: Path, wanted: dict[str, Any], encoder: Encoder, sentences: Sequence[str], batch_size: int) -> None:
+    """Computes an entry in a folder beside it and renames that into place, so that a kill leaves no half entry."""
+    started = time.perf_counter()
+    shape = (len(sentences), encoder.width)
+    _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), encoder.source, entry)
+    # Only the holder of the lock comes here: what lies there is of a process that was killed, and may be gigabytes.
+    fresh = entry.with_name(f".{entry.name}.unfinished")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    try:
+        rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)
+        for start in range(0, len(sentences), _CHUNK):
+            chunk = list(sentences[start : start + _CHUNK])
+            rows[start : start + len(chunk)] = encoder.encode(chunk, batch_size).half().numpy()
+        rows.flush()
+        del rows
+        facts = wanted | {
+            "sha256": _sha256(fresh / _EMBEDDINGS),
+            "source": encoder.source,
+            "pooling": encoder.pooling,
+            "rows": shape[0],
+            "width": shape[1],
+            "seconds": round(time.perf_counter() - started, 1),
+        }
+        (fresh / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        entry.unlink(missing_ok=True)
+        fresh.rename(entry)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from workbench.config import TrainingConfig
 from workbench.data import Pairs, Sentences, load_dev, load_training
-from workbench.encoder.choices import HALF
+from workbench.encoder._hardware import HALF
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.files import lock_run
 from workbench.methods import METHODS

@@ -1,41 +1,46 @@
-"""Sentence encoders: backbone, tokenizer and pooling; read and written as AutoModel and SentenceTransformer do.
+"""Sentence encoders: backbone, tokenizer and reading; read and written as AutoModel and SentenceTransformer do.
 
-Names are loaded when first touched, so that looking for a checkpoint never loads torch.
+Names that need torch are loaded when first touched: looking for a checkpoint never loads it.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from workbench.encoder._checkpoint import BUNDLED, checkpoint_checksum, find_checkpoint
+from workbench.encoder._checkpoint import BUNDLED, Checkpoint, find_checkpoint
+from workbench.encoder._reading import POOLINGS, READINGS, Pooling, Reading, prompted, published_reading
 from workbench.errors import EncoderError
 
 if TYPE_CHECKING:
+    from workbench.encoder._cross import CrossEncoder
+    from workbench.encoder._dropout import fast_dropout
+    from workbench.encoder._model import Encoder
+    from workbench.encoder._saving import replacing
     from workbench.encoder._tokens import TokenRows
-    from workbench.encoder.cross import CrossEncoder
-    from workbench.encoder.dropout import fast_dropout
-    from workbench.encoder.model import Encoder
-    from workbench.encoder.pooling import POOLINGS, Pooling
 
 __all__ = [
     "BUNDLED",
     "POOLINGS",
+    "READINGS",
+    "Checkpoint",
     "CrossEncoder",
     "Encoder",
     "EncoderError",
     "Pooling",
+    "Reading",
     "TokenRows",
-    "checkpoint_checksum",
     "fast_dropout",
     "find_checkpoint",
+    "prompted",
+    "published_reading",
+    "replacing",
 ]
 
 _PLACES = {
-    "CrossEncoder": "cross",
-    "fast_dropout": "dropout",
-    "Encoder": "model",
-    "POOLINGS": "pooling",
-    "Pooling": "pooling",
+    "CrossEncoder": "_cross",
+    "Encoder": "_model",
     "TokenRows": "_tokens",
+    "fast_dropout": "_dropout",
+    "replacing": "_saving",
 }
 
 

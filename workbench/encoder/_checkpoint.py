@@ -1,14 +1,17 @@
-"""Where a checkpoint lies and what it holds: bundled, a folder, or the hub. Only safetensors, no foreign code."""
+"""Where a checkpoint lies and what it holds: bundled, a folder, or the hub. Only safetensors, no foreign code.
 
-import hashlib
+Torch is not loaded: a checkpoint is found and looked through before anything is trained.
+"""
+
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from workbench.encoder._reading import POOLINGS, Reading, choose_reading
 from workbench.errors import EncoderError
 from workbench.files import project_path
 
@@ -18,7 +21,6 @@ SETTINGS_FILE = "encoder.json"
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies stay where they are.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
-_TOKENIZER_EXTRAS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt")
 # Main branches with pickled weights alone, and the pull request in which the hub's converter added safetensors of them.
 _CONVERTED = {
     "princeton-nlp/unsup-simcse-bert-base-uncased": "refs/pr/5",
@@ -37,30 +39,53 @@ _SENTENCE_TRANSFORMER_POOLINGS = {
 }
 
 
+# What a file may hold beside the backbone: the heads of pretraining and of tasks, by the first part of their names
+# (behind the backbone's own prefix, such as "bert."), and buffers, by the last. All else must have a place.
+HEADS = frozenset(["pooler", "cls", "lm_head", "classifier", "pre_classifier", "score", "head", "mlp", "qa_outputs"])
+HEADS |= {"predictions", "sop_classifier", "decoder", "vocab_transform", "vocab_layer_norm", "vocab_projector"}
+HEADS |= {"discriminator", "discriminator_predictions", "generator_predictions", "generator_lm_head"}
+HEADS |= {"lm_predictions", "mask_predictions"}
+BUFFERS = frozenset(["position_ids", "token_type_ids", "num_batches_tracked"])
+_FLOATS = ("F64", "F32", "F16", "BF16")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint found on this machine.
 
-    name: as asked for. source: what it turned out to be, for the record. folder: config, weights and tokenizer.
-    pooling, template: what the checkpoint says of itself, None where it says nothing.
+    name: as asked for. source: what it turned out to be, for the record. root: its folder; folder: where in it config,
+    weights and tokenizer lie. stored: what its files say of pooling and template, None where they say nothing.
     foreign: what stands behind the backbone or the pooling and an Encoder does not have: modules of a
         SentenceTransformer, a classifier's head.
     """
 
     name: str
     source: str
+    root: Path
     folder: Path
-    pooling: str | None = None
-    template: str | None = None
+    stored: Reading | None = None
     foreign: tuple[str, ...] = ()
+
+    def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
+        """How it is read: as asked for, else as its files say, else as it was published; None where nobody knows.
+
+        Raises EncoderError when what was asked for, or what stands behind the backbone, does not fit an Encoder.
+        """
+        return choose_reading(self.name, self.stored, self.foreign, pooling=pooling, template=template)
 
     @property
     def weight_files(self) -> list[Path]:
         """The safetensors files: one, or the shards that the index names."""
         index = self.folder / "model.safetensors.index.json"
-        if index.is_file():
-            return [self.folder / name for name in sorted(set(read_json(index)["weight_map"].values()))]
-        return [self.folder / "model.safetensors"]
+        if not index.is_file():
+            return [self.folder / "model.safetensors"]
+        shards = read_json(index).get("weight_map")
+        if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+            raise EncoderError(f"{index} holds no weight_map of names; download or copy the checkpoint again")
+        for name in sorted(set(shards.values())):
+            if Path(name).name != name or "\\" in name:
+                raise EncoderError(f"{index} names {name!r}, which is no file beside it; nothing else is read")
+        return [self.folder / name for name in sorted(set(shards.values()))]
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
@@ -83,40 +108,13 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     else:
         root = _download(name, revision or _CONVERTED.get(name))
         source = f"hub:{name}@{root.name}"
-    stored = _read_layout(root)
-    checkpoint = Checkpoint(name=name, source=source, **stored)
-    _check_files(checkpoint)
-    return checkpoint
-
-
-def checkpoint_checksum(folder: str | Path) -> str:
-    """sha256 over the names and contents of all that an encoder reads of `folder`; torch is not loaded.
-
-    Configuration, weights, tokenizer, encoder.json, modules.json and the pooling's configuration count; a model card
-    and whatever else lies there do not. The folder of a finished run stands for its encoder.
-    Raises EncoderError when there is no whole checkpoint.
-    """
-    root = _of_run(Path(folder).expanduser().resolve())
-    checkpoint = Checkpoint(name=str(folder), source=f"folder:{root}", **_read_layout(root))
-    _check_files(checkpoint)
-    inside = checkpoint.folder
-    read = [inside / name for name in ("config.json", *_TOKENIZER_FILES, *_TOKENIZER_EXTRAS)]
-    read += [*checkpoint.weight_files, inside / "model.safetensors.index.json"]
-    read += [root / SETTINGS_FILE, root / "modules.json", *sorted(root.glob("*_Pooling/config.json"))]
-    digest = hashlib.sha256()
-    for path in sorted({path for path in read if path.is_file()}):
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
-    return digest.hexdigest()
+    return _look_through(root, name, source)
 
 
 def _of_run(folder: Path) -> Path:
     """The encoder's folder when `folder` is that of a finished run; any other as it is."""
-    try:
-        is_run = "settings" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return folder  # no run; what it is instead, and whether it is whole, is checked later
+    path = folder / "config.json"
+    is_run = path.is_file() and "settings" in read_json(path)
     if is_run and not (folder / "metrics.json").is_file():
         raise EncoderError(
             f"{folder} is a run that is not finished, so its encoder may still change: run it to its end, or name "
@@ -161,32 +159,62 @@ def _download(name: str, revision: str | None) -> Path:
         ) from error
 
 
-def _read_layout(root: Path) -> dict[str, Any]:
-    """What our own settings file, else SentenceTransformer's modules.json, says of folder, pooling and template."""
-    layout: dict[str, Any] = {"folder": root}
-    modules_file, own = root / "modules.json", root / SETTINGS_FILE
-    modules = read_json(modules_file) if modules_file.is_file() else []
-    if modules:
-        layout["folder"] = root / modules[0].get("path", "")
-    if own.is_file():
-        return layout | {key: value for key, value in read_json(own).items() if key in ("pooling", "template")}
-    foreign = []
+def _look_through(root: Path, name: str, source: str) -> Checkpoint:
+    """The checkpoint in `root`, as our own settings file, else SentenceTransformer's modules.json, describes it."""
+    modules = _modules(root)
+    folder = root / modules[0]["path"] if modules else root
+    if (root / SETTINGS_FILE).is_file():
+        checkpoint = Checkpoint(name, source, root, folder, _own_reading(root / SETTINGS_FILE))
+        _check_files(checkpoint)
+        return checkpoint
+    pooling, foreign = None, []
     for module in modules[1:]:
         kind = module["type"].rsplit(".", 1)[-1]
         if kind == "Pooling":
-            layout["pooling"] = _stored_pooling(root / module["path"] / "config.json")
-            if layout["pooling"] is None:
-                foreign.append(f"Pooling ({root / module['path'] / 'config.json'})")
+            path = root / module["path"] / "config.json"
+            pooling = _stored_pooling(path)
+            foreign += [] if pooling else [f"Pooling ({path})"]
         elif kind != "Normalize":  # encode gives unit rows anyway
             foreign.append(kind)
-    config = layout["folder"] / "config.json"
-    kinds = (read_json(config).get("architectures") or []) if config.is_file() and not modules else []
+    config = folder / "config.json"
+    kinds = read_json(config).get("architectures") if config.is_file() and not modules else None
     # A classifier's head, such as a cross-encoder's: the backbone under it was trained for no pooling.
-    foreign += [kind for kind in kinds if "ForSequenceClassification" in kind]
-    return layout | {"foreign": tuple(foreign)}
+    foreign += [str(kind) for kind in kinds or [] if "ForSequenceClassification" in str(kind)]
+    checkpoint = Checkpoint(name, source, root, folder, Reading(pooling) if pooling else None, tuple(foreign))
+    _check_files(checkpoint)
+    return checkpoint
 
 
-def _stored_pooling(path: Path) -> str | None:
+def _own_reading(path: Path) -> Reading | None:
+    """What Encoder.save noted; None where a pooling is not among it."""
+    stored = read_json(path)
+    if stored.get("pooling") not in (None, *POOLINGS):
+        raise EncoderError(f"{path} names the pooling {stored['pooling']!r}; known are {', '.join(POOLINGS)}")
+    texts = {name: stored[name] for name in ("template", "full_stop", "endings") if stored.get(name) is not None}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise EncoderError(f"{path}: template, full_stop and endings are texts; save the encoder again")
+    return Reading(stored["pooling"], **texts) if stored.get("pooling") else None
+
+
+def _modules(root: Path) -> list[dict[str, str]]:
+    """The modules of a SentenceTransformer, each with type and path (a folder inside `root`); none: no such file."""
+    path = root / "modules.json"
+    if not path.is_file():
+        return []
+    modules = [{"path": "", **module} if isinstance(module, dict) else module for module in read_json(path, list)]
+    for module in modules:
+        known = isinstance(module, dict) and all(isinstance(module.get(name), str) for name in ("type", "path"))
+        if not known:
+            raise EncoderError(
+                f"{path} lists {module!r}, and a module has a type and a path; copy the folder once more"
+            )
+        inside = PurePosixPath(module["path"].replace("\\", "/"))
+        if inside.is_absolute() or ".." in inside.parts or ":" in module["path"]:
+            raise EncoderError(f"{path} names {module['path']!r}, which lies outside {root}; nothing else is read")
+    return modules
+
+
+def _stored_pooling(path: Path) -> Any:
     """The pooling of a SentenceTransformer's Pooling module, or None when it is not one of ours."""
     if not path.is_file():
         raise EncoderError(f"modules.json speaks of a pooling, but {path} is missing; copy the folder once more, whole")
@@ -220,29 +248,47 @@ def _check_files(checkpoint: Checkpoint) -> None:
             f"{folder} holds no tokenizer (none of {', '.join(_TOKENIZER_FILES)}); save it beside the model"
         )
     for path in checkpoint.weight_files:
-        _check_weights(path)
+        check_weights(path)
 
 
-def _check_weights(path: Path) -> None:
+def check_weights(path: Path) -> None:
+    """The file can be read, is whole, and holds numbers that are weights as they stand."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
         raise EncoderError(f"the index names {path}, which is missing; download or copy the checkpoint again")
     try:
-        with safe_open(path, framework="numpy"):
-            pass
+        with path.open("rb"):
+            pass  # the library below calls a file that may not be read missing
+    except OSError as error:
+        raise EncoderError(f"{path} cannot be read: {error.strerror or error}; see to its permissions") from error
+    try:
+        with safe_open(path, framework="numpy") as file:
+            kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118 - no dict
     except (SafetensorError, OSError) as error:
         raise EncoderError(
             f"{path} ({path.stat().st_size} bytes) is corrupt or cut short: {error}; download or copy it again"
         ) from error
+    for name, kind in kinds.items():
+        if kind not in _FLOATS and name.rpartition(".")[2] not in BUFFERS:
+            raise EncoderError(
+                f"{path} holds {name} as {kind}: quantised weights mean something only to what wrote them; save the "
+                "model in float32 or float16"
+            )
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file; EncoderError when it is none."""
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The object (or what `kind` says) in a JSON file; EncoderError when it is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise EncoderError(f"{path} is not valid JSON ({error}); download or copy the checkpoint again") from error
+    except OSError as error:
+        raise EncoderError(f"{path} cannot be read: {error.strerror or error}; see to its permissions") from error
+    if not isinstance(content, kind):
+        wanted, found = ("an object" if kind is dict else "a list"), type(content).__name__
+        raise EncoderError(f"{path} holds a {found}, not {wanted}; download or copy the checkpoint again")
+    return content
 
 
 @contextmanager

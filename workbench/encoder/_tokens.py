@@ -91,7 +91,10 @@ def falling_batches(lengths: np.ndarray, *, rows: int, tokens: int | None) -> It
     """Indices by falling length, so that rows of one batch are about equally long and a lack of memory shows at once.
 
     rows: sentences a batch at most. tokens: padded tokens a batch at most (but always one sentence); None: no limit.
+    Raises EncoderError for `rows` that are no number of sentences.
     """
+    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
+        raise EncoderError(f"batch_size is {rows!r}; it is a whole number, at least 1")
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
@@ -111,15 +109,7 @@ class Method(nn.Module):
 
     def restore(self, folder: str | Path) -> None:
         """Takes back the weights that `save` wrote. EncoderError when the folder holds none, or another encoder's."""
-        file, backbone = Path(folder) / "model.safetensors", self.encoder.backbone
-        try:
-            saved = load_file(file)
-            # A saved encoder has a pooler that nobody reads; see saving.
-            backbone.load_state_dict({name: saved[name] for name in backbone.state_dict()})
-        except (OSError, SafetensorError, KeyError, RuntimeError) as error:
-            raise EncoderError(
-                f"{file} does not hold this encoder's weights ({error}); give the encoder of a run of these settings"
-            ) from error
+        self.encoder.restore(folder)
 
 
 def unit_rows(

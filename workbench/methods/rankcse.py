@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import RankCSEConfig, TrainingConfig
+from workbench.encoder import Encoder
 from workbench.losses import (
     cosent_lists,
     cosine_matrix,
@@ -26,7 +27,7 @@ from workbench.methods.protocol import (
     weights_checksum,
 )
 from workbench.processes import gather_rows
-from workbench.teachers import Teacher, load_teacher
+from workbench.teachers import cached_embeddings, load_teacher
 
 
 class RankCSE(Method):
@@ -57,14 +58,14 @@ class RankCSE(Method):
         for name in self.config.teachers if self.config.gamma else []:
             # A teacher is let go once the sentences are embedded: that is all that training needs of it.
             teacher = self.load_teacher(name)
-            self._read[f"teacher {name}"] = (teacher.encoder.source, weights_checksum(teacher.encoder))
-            self.teachers.append(teacher.embeddings(sentences, folder=self.config.cache))
+            self._read[f"teacher {name}"] = (teacher.source, weights_checksum(teacher))
+            self.teachers.append(cached_embeddings(teacher, sentences, folder=self.config.cache))
         self.tokens = self.encoder.token_rows(sentences)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self._read
 
-    def load_teacher(self, name: str) -> Teacher:
+    def load_teacher(self, name: str) -> Encoder:
         """The teacher called `name` as the settings want it read."""
         config = self.config
         return load_teacher(

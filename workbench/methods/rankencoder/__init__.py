@@ -1,6 +1,7 @@
 """RankEncoder (Seonwoo et al. 2023): a sentence is described by how it ranks the sentences of a corpus."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,8 +12,7 @@ from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
 from workbench.data import load_sentences
-from workbench.encoder import Encoder, TokenRows
-from workbench.encoder.saving import replacing
+from workbench.encoder import Checkpoint, Encoder, Reading, TokenRows, find_checkpoint, published_reading, replacing
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import (
@@ -26,12 +26,11 @@ from workbench.methods.rankencoder._corpus import draw_corpus, read_corpus, writ
 from workbench.methods.rankencoder._mixture import RankMixture, shared_neighbours
 from workbench.methods.rankencoder._targets import RankTargets
 from workbench.processes import gather_rows
-from workbench.published import reading_of
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
-from workbench.teachers import Teacher, load_teacher
+from workbench.teachers import cached_embeddings, find_teacher, freeze
 
-__all__ = ["RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_base", "shared_neighbours"]
+__all__ = ["RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_e1", "shared_neighbours"]
 
 
 class RankEncoder(Method):
@@ -55,14 +54,17 @@ class RankEncoder(Method):
         self._mixture: RankMixture | None = None
         self.encoder.backbone.register_load_state_dict_post_hook(self._weights_changed)
 
-    def starting_encoder(self, **reading: Any) -> Encoder:
-        """E2: the setting `encoder`, or with start "base" a copy of E1, read as E1 is."""
-        if self.config.start == "backbone":
-            return super().starting_encoder(**reading, template=self.config.template)
-        base = load_base(self.config).encoder
-        assert base.checkpoint is not None
-        reading |= {"pooling": base.pooling, "template": base.template, "revision": None}
-        return Encoder.from_pretrained(base.checkpoint.folder, **reading)
+    def starting_encoder(self, **options: Any) -> Encoder:
+        """E2: the setting `encoder`, its sentences ended as E1's are; with start "base" a copy of E1, read as E1 is."""
+        config = self.config
+        pooling, revision = options.pop("pooling"), options.pop("revision")
+        if config.start == "base":
+            return Encoder.load(*find_e1(config), **options)
+        checkpoint = find_checkpoint(config.encoder, revision)
+        reading, of_base = checkpoint.read(pooling, config.template) or Reading("cls"), published_reading(config.base)
+        if reading.template is not None and of_base is not None:
+            reading = replace(reading, full_stop=of_base.full_stop, endings=of_base.endings)
+        return Encoder.load(checkpoint, reading, **options)
 
     def prepare(self, data: Any) -> None:
         """Draws the corpus, embeds it and the training sentences with E1 (from the cache where it can), tokenises.
@@ -74,16 +76,16 @@ class RankEncoder(Method):
         of_data = {name: at for name, at in config.revisions.items() if name not in (config.encoder, config.base)}
         drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=of_data)
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
-        base = load_base(config)
-        self._inputs = {"base": (base.encoder.source, weights_checksum(base.encoder))}
+        base = load_e1(config)
+        self._inputs = {"base": (base.source, weights_checksum(base))}
         if config.corpus is not None:
             self._inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
-        embedded = np.asarray(base.embeddings(self.corpus, folder=config.cache), dtype=np.float32)
+        embedded = np.asarray(cached_embeddings(base, self.corpus, folder=config.cache), dtype=np.float32)
         seen = Corpus(torch.from_numpy(embedded).to(self.encoder.device))
-        trained_on = base.embeddings(sentences, folder=config.cache)
+        trained_on = cached_embeddings(base, sentences, folder=config.cache)
         stored = config.ranks == "stored"
         self.targets = RankTargets(trained_on, seen, similarity=config.similarity, stored=stored)
-        self.tokens = self._tokenized(self._read(sentences))
+        self.tokens = self._tokenized(sentences)
         self._mixture = None
 
     def inputs(self) -> dict[str, tuple[str, str]]:
@@ -138,7 +140,7 @@ class RankEncoder(Method):
         """E2's unit rows. Of these dev is measured in training, as in the released trainers: embedding the corpus at
         every measurement would cost more than dev itself.
         """
-        return self.encoder.encode(self._read(sentences), batch_size)
+        return self.encoder.encode(sentences, batch_size)
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
         """Unit rows whose dot product is eq. 7: E2's vector and the corpus in its eyes, d + n numbers a sentence.
@@ -193,16 +195,9 @@ class RankEncoder(Method):
         super().restore(folder)
         self.corpus = corpus
 
-    def _read(self, sentences: Sequence[str]) -> list[str]:
-        """The sentences as E2 reads them: a template gets them ended as E1's authors ended theirs, with a full stop."""
-        reading = reading_of(self.config.base)
-        if self.encoder.template is None or reading is None:
-            return list(sentences)
-        return [reading.finished(sentence) for sentence in sentences]
 
-
-def load_base(config: RankEncoderConfig) -> Teacher:
-    """E1, frozen. Raises EncoderError when it is missing, unfinished, or does not say how it is read."""
+def find_e1(config: RankEncoderConfig) -> tuple[Checkpoint, Reading]:
+    """Where E1 lies and how it is read. EncoderError when it is missing, unfinished, or does not say the latter."""
     name = config.base
     if name in CONFIGS:
         settings = CONFIGS[name].from_parameters(config.base_profile, config.seed)
@@ -217,12 +212,15 @@ def load_base(config: RankEncoderConfig) -> Teacher:
                 f"--profile {config.base_profile} --seed {config.seed} --runs {config.base_root}`"
             )
         name = str(folder)
-    return load_teacher(
+    return find_teacher(
         name,
         pooling=config.base_pooling,
         template=config.base_template,
-        max_tokens=config.base_max_tokens,
         revision=config.revisions.get(config.base),
-        precision=config.precision,
-        device=config.device,
     )
+
+
+def load_e1(config: RankEncoderConfig) -> Encoder:
+    """E1, frozen; see find_e1."""
+    encoder = Encoder.load(*find_e1(config), precision=config.precision, device=config.device)
+    return freeze(encoder, config.base_max_tokens)

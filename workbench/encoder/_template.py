@@ -5,6 +5,8 @@ from typing import Any
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from workbench.encoder._reading import Reading
+from workbench.encoder._tokens import ids_of
 from workbench.errors import EncoderError
 
 _SLOT = "{sentence}"
@@ -14,34 +16,42 @@ _MASK = "[MASK]"
 class Template:
     """A template such as 'This sentence of "{sentence}" means [MASK].', with the mask token of a tokenizer."""
 
-    def __init__(self, text: str | None, tokenizer: Any) -> None:
+    def __init__(self, reading: Reading, tokenizer: Any) -> None:
+        text = reading.template
         if text is None or text.count(_SLOT) != 1 or text.count(_MASK) != 1:
             raise EncoderError(
                 f"pooling 'mask' needs a template with one {_SLOT} and one {_MASK}, such as "
                 f"'This sentence of \"{_SLOT}\" means {_MASK}.'; given: {text!r}"
             )
-        self._tokenizer = tokenizer
+        self._reading, self._tokenizer = reading, tokenizer
         self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
         self._mask_last = text.index(_MASK) > text.index(_SLOT)
 
+    @property
+    def own_tokens(self) -> int:
+        """How many tokens the template has without a sentence, special ones included."""
+        return len(self._ids(""))
+
     def around(self, sentence: str) -> str:
-        """The template around the whole sentence."""
-        return self._before + sentence + self._after
+        """The template around the whole sentence, which is ended as the reading wants it."""
+        return self._before + self._reading.finished(sentence) + self._after
 
     def cut(self, sentence: str, limit: int) -> list[int]:
-        """The ids of the template around a sentence that is cut so that both have at most `limit` tokens.
+        """The ids of the template around a sentence, ended and then cut so that all has at most `limit` tokens.
 
         The template itself is never cut; PromptBERT cuts the sentence first too.
         """
-        own = len(self._ids(self._before + self._after))
-        if own >= limit:
-            raise EncoderError(f"the template alone has {own} tokens; raise max_tokens above that, it is {limit}")
-        ids = self._ids(self.around(sentence))
+        if self.own_tokens >= limit:
+            raise EncoderError(
+                f"the template alone has {self.own_tokens} tokens; raise max_tokens above that, it is {limit}"
+            )
+        sentence = self._reading.finished(sentence)
+        ids = self._ids(sentence)
         while (excess := len(ids) - limit) > 0:
             pieces = self._tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             spans = pieces["offset_mapping"]
             sentence = sentence[: spans[max(0, len(spans) - excess)][0]].rstrip()
-            ids = self._ids(self.around(sentence))
+            ids = self._ids(sentence)
         return ids
 
     def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
@@ -51,5 +61,5 @@ class Template:
             return found & (found.flip(1).cumsum(1).flip(1) == 1)
         return found & (found.cumsum(1) == 1)
 
-    def _ids(self, text: str) -> list[int]:
-        return self._tokenizer(text, verbose=False)["input_ids"]
+    def _ids(self, sentence: str) -> list[int]:
+        return ids_of(self._tokenizer, [self._before + sentence + self._after])[0]

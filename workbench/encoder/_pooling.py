@@ -1,14 +1,12 @@
 """From the hidden states of the tokens to one vector a sentence. Padding never takes part."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
-POOLINGS: tuple[str, ...] = get_args(Pooling)
+from workbench.encoder._reading import Pooling
 
 # first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); embedding_last averages the embedding
 # layer and the last, which is what the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).

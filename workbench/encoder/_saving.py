@@ -3,21 +3,22 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-import yaml
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from workbench.encoder._card import model_card
 from workbench.encoder._checkpoint import SETTINGS_FILE, quiet
-from workbench.encoder.pooling import FIRST_LAYER
+from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
 from workbench.files import replacing_folder
 
 if TYPE_CHECKING:
-    from workbench.encoder.model import Encoder
+    from workbench.encoder._model import Encoder
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
 _MODULES = "sentence_transformers.models"
@@ -30,7 +31,8 @@ def save_encoder(encoder: "Encoder", folder: Path, card: dict[str, Any] | None, 
     with replacing(folder) as fresh:
         write_checkpoint(encoder, fresh, dtype)
         _write_sentence_transformer(encoder, fresh)
-        _write_json(fresh / SETTINGS_FILE, {"pooling": encoder.pooling, "template": encoder.template})
+        reading = {name: text for name, text in asdict(encoder.reading).items() if text and name != "caution"}
+        _write_json(fresh / SETTINGS_FILE, reading)
         (fresh / "README.md").write_text(model_card(encoder, card or {}), encoding="utf-8")
 
 
@@ -104,62 +106,6 @@ def _write_layer_weights(encoder: "Encoder", folder: Path) -> None:
         folder / "config.json",
         {"word_embedding_dimension": encoder.width, "layer_start": 0, "num_hidden_layers": layers},
     )
-
-
-def model_card(
-    encoder: "Encoder",
-    card: dict[str, Any],
-    *,
-    pipeline: str = "sentence-similarity",
-    usage: list[str] | None = None,
-) -> str:
-    """README.md: what is known of the encoder in YAML for the hub, and how to load it; no more than that.
-
-    pipeline: the hub's name of what it does. usage: the lines that say how it is loaded; None: as an encoder.
-    """
-    known = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
-    unknown = sorted(set(card) - {*known, "title", "description", "results"})
-    if unknown:
-        raise EncoderError(
-            f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}, title, description, results"
-        )
-    header: dict[str, Any] = {key: card[key] for key in known if card.get(key)}
-    header |= {"library_name": "sentence-transformers", "pipeline_tag": pipeline}
-    kinds = {pipeline} if pipeline != "sentence-similarity" else {pipeline, "feature-extraction"}
-    header["tags"] = sorted({"sentence-transformers", *kinds, *card.get("tags", [])})
-    title = card.get("title", "Sentence encoder")
-    lines = ["---", yaml.safe_dump(header, sort_keys=True, allow_unicode=True).rstrip(), "---", "", f"# {title}", ""]
-    if card.get("description"):
-        lines += [card["description"], ""]
-    lines += usage if usage is not None else _usage(encoder)
-    results = card.get("results") or {}
-    if results:
-        lines += ["## Results", "", "| | |", "|---|---:|", *(f"| {k} | {v} |" for k, v in results.items()), ""]
-    return "\n".join(lines)
-
-
-def _usage(encoder: "Encoder") -> list[str]:
-    lines = [
-        f"A {encoder.backbone.config.model_type} backbone, {encoder.width} numbers a sentence, pooling "
-        f"`{encoder.pooling}`, at most {encoder.limit} tokens, compared by cosine.",
-        "",
-    ]
-    if encoder.pooling == "mask":
-        return [
-            *lines,
-            f"The sentence is put into `{encoder.template}` and the hidden state at the mask token is the embedding. "
-            "sentence-transformers has no such module and will refuse this folder; load it with "
-            "`workbench.Encoder.from_pretrained`.",
-            "",
-        ]
-    return [
-        *lines,
-        "```python",
-        "from sentence_transformers import SentenceTransformer",
-        "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: compare by cosine",
-        "```",
-        "",
-    ]
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """The sentence encoder: sentences in, one vector each out."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.encoder._checkpoint import Checkpoint, find_checkpoint
+from workbench.encoder._dropout import ATTENTION, fast_dropout
+from workbench.encoder._hardware import HALF, choose_device, choose_precision
+from workbench.encoder._loading import check_match, load_backbone, load_tokenizer, load_weights, position_range
+from workbench.encoder._packing import PACKABLE, Packing
+from workbench.encoder._pooling import FIRST_LAYER, pool
+from workbench.encoder._reading import Pooling, Reading
+from workbench.encoder._saving import save_encoder
+from workbench.encoder._template import Template
 from workbench.encoder._tokens import (
     TokenRows,
     checked_chunks,
@@ -22,36 +30,32 @@ from workbench.encoder._tokens import (
     ids_of,
     special_tokens,
 )
-from workbench.encoder.choices import HALF, choose_device, choose_pooling, choose_precision
-from workbench.encoder.dropout import ATTENTION, fast_dropout
-from workbench.encoder.loading import check_match, load_backbone, load_tokenizer, position_range
-from workbench.encoder.packing import PACKABLE, Packing
-from workbench.encoder.pooling import FIRST_LAYER, Pooling, pool
-from workbench.encoder.saving import save_encoder
-from workbench.encoder.template import Template
 from workbench.errors import EncoderError
 
 logger = logging.getLogger(__name__)
 
+_CLS = Reading("cls")
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU: see benchmarks/encode.py
 _MULTIPLES = {"cuda": 8}  # tensor cores work on multiples of 8; elsewhere the extra tokens would only cost
 
 
 class Encoder(nn.Module):
-    """A transformer backbone with its tokenizer and a pooling.
+    """A transformer backbone with its tokenizer and the way sentences are read: ended, put into a template, pooled.
 
     backbone: any AutoModel that reads both ways (BERT and RoBERTa kinds are tested). width: numbers a sentence.
-    pooling: see POOLINGS. max_tokens: where training batches are cut. limit: the backbone's own, where encode cuts.
-    precision: "fp32", "bf16" or "fp16". source: where the checkpoint was found, with the commit when it is the hub's.
+    reading: pooling, template and full stop, see Reading. max_tokens: where training batches are cut. limit: the
+    backbone's own, where encode cuts. precision: "fp32", "bf16" or "fp16". source: where the checkpoint was found, with
+    the commit when it is the hub's.
     """
+
+    _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_backbone)
 
     def __init__(
         self,
         backbone: nn.Module,
         tokenizer: Any,
         *,
-        pooling: Pooling = "cls",
-        template: str | None = None,
+        reading: Reading = _CLS,
         max_tokens: int = 32,
         precision: Literal["fp32", "bf16", "fp16"] = "fp32",
         checkpoint: Checkpoint | None = None,
@@ -59,18 +63,17 @@ class Encoder(nn.Module):
         super().__init__()
         self.backbone: Any = fast_dropout(backbone)
         self.tokenizer = tokenizer
-        self.pooling: Pooling = pooling
-        self.template = template
+        self.reading = reading
         self.max_tokens = max_tokens
         self.precision = precision
         self.checkpoint = checkpoint
         self.source = checkpoint.source if checkpoint else "memory"
         self._first_position, self.limit = position_range(backbone, tokenizer)
-        check_match(backbone, tokenizer, pooling=pooling, source=self.source)
-        self._template = Template(template, tokenizer) if pooling == "mask" else None
-        if not 3 <= max_tokens <= self.limit:
+        check_match(backbone, tokenizer, pooling=reading.pooling, source=self.source)
+        self._template = Template(reading, tokenizer) if reading.pooling == "mask" else None
+        if not isinstance(max_tokens, int) or not 3 <= max_tokens <= self.limit:
             raise EncoderError(
-                f"max_tokens is {max_tokens}; this backbone takes 3 to {self.limit}, special tokens included"
+                f"max_tokens is {max_tokens!r}; this backbone takes 3 to {self.limit}, special tokens included"
             )
 
     @classmethod
@@ -89,30 +92,54 @@ class Encoder(nn.Module):
         """The encoder of a checkpoint, in eval mode.
 
         path_or_hub_id: "world-encoder" or "world-teacher" (bundled), an existing folder, or a hub id, in this order.
-        pooling: None takes what the checkpoint says (ours or a SentenceTransformer's), else "cls"; a name always wins.
+        pooling: None takes what the checkpoint says (ours or a SentenceTransformer's), else how a checkpoint of this
+            name was published (PromptBERT's [MASK] in its template, ...), else "cls"; a pooling given always wins.
         max_tokens: tokens, special ones included, at which `tokenize` cuts training sentences. `encode` cuts only at
             the backbone's own limit, because the field's protocol does not cut at test.
-        template: for pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes the checkpoint's.
+        template: for pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes the one found as above.
         revision: branch, tag or commit of a hub id. dropout: a rate in place of the checkpoint's own; None keeps those.
         precision: of `encode`. "auto" is "bf16" where the hardware computes it fast, else "fp32". Weights stay float32.
         device: "auto" takes cuda, then mps, then cpu.
 
         Raises EncoderError with the cause and the cure.
         """
-        place = choose_device(device)
-        kind = choose_precision(precision, place)
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        chosen = choose_pooling(checkpoint, pooling)
+        reading = cls._read(checkpoint, pooling, template)
+        options: dict[str, Any] = {"max_tokens": max_tokens, "precision": precision, "device": device}
+        return cls.load(checkpoint, reading, dropout=dropout, **options)
+
+    @classmethod
+    def load(
+        cls,
+        checkpoint: Checkpoint,
+        reading: Reading,
+        *,
+        max_tokens: int = 32,
+        precision: str = "auto",
+        device: str = "auto",
+        dropout: float | None = None,
+    ) -> "Encoder":
+        """The encoder of a checkpoint that was found, read so; arguments as for `from_pretrained`."""
+        place = choose_device(device)
         encoder = cls(
-            load_backbone(checkpoint, dropout=dropout),
+            cls._load_model(checkpoint, dropout=dropout),
             load_tokenizer(checkpoint),
-            pooling=chosen,
-            template=(template or checkpoint.template) if chosen == "mask" else None,
+            reading=reading,
             max_tokens=max_tokens,
-            precision=kind,
+            precision=choose_precision(precision, place),
             checkpoint=checkpoint,
         )
         return encoder.to(place).eval()
+
+    @property
+    def pooling(self) -> Pooling:
+        """How the states of the tokens become one vector."""
+        return self.reading.pooling
+
+    @property
+    def template(self) -> str | None:
+        """What is put around each sentence, for pooling "mask"."""
+        return self.reading.template
 
     @property
     def width(self) -> int:
@@ -123,6 +150,11 @@ class Encoder(nn.Module):
     def device(self) -> torch.device:
         """Where the backbone lies."""
         return next(self.backbone.parameters()).device
+
+    @property
+    def template_tokens(self) -> int:
+        """How many tokens the template adds to those that any sentence has; 0 without one."""
+        return 0 if self._template is None else self._template.own_tokens - self.tokenizer.num_special_tokens_to_add()
 
     def tokenize(self, sentences: Iterable[Any], *, max_tokens: int | None = None) -> dict[str, Tensor]:
         """input_ids and attention_mask, padded to the longest sentence, cut at max_tokens (None: the encoder's own)."""
@@ -139,7 +171,9 @@ class Encoder(nn.Module):
         template: another one than the encoder's own, for one whose pooling is "mask".
         """
         limit = min(self.max_tokens if max_tokens is None else max_tokens, self.limit)
-        wrapped = self._template if template is None else Template(template, self.tokenizer)
+        wrapped = (
+            self._template if template is None else Template(replace(self.reading, template=template), self.tokenizer)
+        )
         chunks = (self._ids(chunk, limit, wrapped) for chunk in checked_chunks(sentences))
         return TokenRows.gather(chunks, padding=self.tokenizer.pad_token_id)
 
@@ -179,27 +213,30 @@ class Encoder(nn.Module):
         known = config.model_type in PACKABLE and config._attn_implementation == ATTENTION
         return self.training and mask.device.type == "cpu" and known and not bool(mask.all())
 
-    def encode(self, sentences: Iterable[Any], batch_size: int = 64, *, progress: bool = False) -> Float[Tensor, "n d"]:
+    def encode(self, sentences: Iterable[Any], batch_size: int = 64) -> Float[Tensor, "n d"]:
         """Unit rows (float32, on the CPU, in the order given), so that a dot product of two rows is their cosine.
 
         Dropout is off while it runs and each module's training flag is as before afterwards. Equal sentences are
         encoded once. Sentences longer than the backbone's limit are cut there, with one warning that counts them.
 
-        batch_size: sentences a batch at most. progress: show a bar.
+        sentences: a list of str; one str alone is refused, for it would be a list of letters. batch_size: sentences a
+        batch at most. Raises EncoderError for what is no sentence, and for weights that give no finite numbers.
         """
+        return functional.normalize(self.vectors(sentences, batch_size), dim=1)
+
+    def vectors(self, sentences: Iterable[Any], batch_size: int = 64) -> Float[Tensor, "n d"]:
+        """The pooled vectors as `forward` gives them, not normalised; all else as in `encode`."""
         texts = checked_sentences(sentences)
-        if batch_size < 1:
-            raise EncoderError(f"batch_size is {batch_size}; it is at least 1")
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for text in texts]
         rows = TokenRows.gather(self._cut_chunks(list(places)), padding=self.tokenizer.pad_token_id)
         with torch.no_grad(), _in_eval(self), self._autocast():
-            distinct = self._encode_rows(rows, batch_size, progress)
+            distinct = self._pooled_rows(rows, batch_size)
         bad = ~torch.isfinite(distinct).all(dim=1)
         if bad.any():
             culprit = index.index(int(bad.nonzero()[0]))
             raise EncoderError(
-                f"the embedding of sentence {culprit} is not finite: the weights of {self.source} are broken"
+                f"{self.source}: the embedding of sentence {culprit} is not finite; its weights are broken"
             )
         return distinct if len(places) == len(texts) else distinct[torch.tensor(index, dtype=torch.long)]
 
@@ -215,6 +252,14 @@ class Encoder(nn.Module):
             README.md; what is not given is not written. Raises EncoderError when the folder cannot be written.
         """
         save_encoder(self, Path(folder), card, dtype)
+
+    def restore(self, folder: str | Path) -> None:
+        """Takes back the weights that `save` wrote to `folder`; EncoderError when they are of another model."""
+        load_weights(self.backbone, Path(folder))
+
+    @staticmethod
+    def _read(checkpoint: Checkpoint, pooling: str | None, template: str | None) -> Reading:
+        return checkpoint.read(pooling, template) or _CLS
 
     def _ids(self, texts: list[str], limit: int | None, template: Template | None) -> list[list[int]]:
         """The ids of each text with special tokens, in its template if there is one; cut at `limit`, None: not cut."""
@@ -242,17 +287,12 @@ class Encoder(nn.Module):
                 "%d of %d distinct sentences are longer than %d tokens and were cut", cut, len(texts), self.limit
             )
 
-    def _encode_rows(self, rows: TokenRows, batch_size: int, progress: bool) -> Float[Tensor, "n d"]:
-        from tqdm.auto import tqdm
-
-        on_cpu = self.device.type == "cpu"
-        result = torch.empty(len(rows.lengths), self.width)
-        with tqdm(total=len(rows.lengths), desc="encode", unit="sentence", disable=not progress) as bar:
-            for index in falling_batches(rows.lengths, rows=batch_size, tokens=_CPU_TOKENS if on_cpu else None):
-                multiple = _MULTIPLES.get(self.device.type, 1)
-                batch = rows.batch(index, multiple=multiple, most=self.limit)
-                result[torch.from_numpy(index)] = functional.normalize(self(batch).float(), dim=1).cpu()
-                bar.update(len(index))
+    def _pooled_rows(self, rows: TokenRows, batch_size: int) -> Float[Tensor, "n d"]:
+        kind = self.device.type
+        result = torch.empty(len(rows), self.width)
+        for index in falling_batches(rows.lengths, rows=batch_size, tokens=_CPU_TOKENS if kind == "cpu" else None):
+            batch = rows.batch(index, multiple=_MULTIPLES.get(kind, 1), most=self.limit)
+            result[torch.from_numpy(index)] = self(batch).float().cpu()
         return result
 
     def _autocast(self) -> AbstractContextManager:

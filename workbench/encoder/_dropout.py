@@ -9,7 +9,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from workbench.encoder.packing import Packing
+from workbench.encoder._packing import Packing
 
 ATTENTION = "workbench_cheap_dropout"
 _LEVELS = 1 << 16

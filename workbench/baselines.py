@@ -1,9 +1,8 @@
-"""The bases that papers compare with: nothing is trained. Each has an `encode` for `evaluate`.
+"""What papers compare with: nothing is trained. Each has an `encode` for `evaluate`.
 
 BERT-flow, the other post-processing that papers quote, is not built: its published numbers stand in data/published.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,11 +15,8 @@ from torch.nn import functional
 
 from workbench.config import BaseConfig
 from workbench.data import load_sentences
-from workbench.encoder import Encoder
-from workbench.encoder._checkpoint import find_checkpoint
-from workbench.published import Reading, prompted, reading_of
+from workbench.encoder import Encoder, Reading, find_checkpoint, prompted
 
-_LOG = logging.getLogger("workbench")
 # Of the largest variance: less is rounding. A LayerNorm leaves one direction without variance in cls and mean pooling.
 _NO_VARIANCE = 1e-10
 
@@ -40,23 +36,12 @@ def load_base(config: BaseConfig, sentences: Sequence[str] | None = None) -> Bas
     """
     if config.kind == "tfidf":
         return TfIdf(_fit_sentences(config, sentences), words=config.words)
+    encoder = _load_encoder(config)
     if config.kind == "static":
-        return StaticWords(_load_encoder(config, None))
-    reading = _reading(config)
-    encoder = _load_encoder(config, reading)
+        return StaticWords(encoder)
     if config.kind == "whitening":
-        return Whitened(encoder, _fit_sentences(config, sentences), width=config.width, reading=reading)
-    return Pooled(encoder, reading)
-
-
-class Pooled:
-    """An encoder as it is; `reading` finishes the sentences of a prompted one as its authors did."""
-
-    def __init__(self, encoder: Encoder, reading: Reading | None = None) -> None:
-        self.encoder, self.reading = encoder.eval(), reading
-
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        return self.encoder.encode(finished(sentences, self.reading), batch_size)
+        return Whitened(encoder, _fit_sentences(config, sentences), width=config.width)
+    return encoder
 
 
 @dataclass(frozen=True)
@@ -99,20 +84,13 @@ class Whitening:
 class Whitened:
     """The pooled vectors of an encoder, not normalised, whitened by the statistics of some sentences."""
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        sentences: Sequence[str],
-        *,
-        width: int | None = None,
-        reading: Reading | None = None,
-    ) -> None:
-        self.encoder, self.reading = encoder.eval(), reading
-        self.whitening = Whitening.fit(raw_vectors(encoder, finished(sentences, reading)), width)
+    def __init__(self, encoder: Encoder, sentences: Sequence[str], *, width: int | None = None) -> None:
+        self.encoder = encoder
+        self.whitening = Whitening.fit(encoder.vectors(sentences).numpy(), width)
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        vectors = raw_vectors(self.encoder, finished(sentences, self.reading), batch_size)
-        return functional.normalize(torch.from_numpy(self.whitening(vectors)), dim=1).float()
+        vectors = self.whitening(self.encoder.vectors(sentences, batch_size).numpy())
+        return functional.normalize(torch.from_numpy(vectors), dim=1).float()
 
 
 class StaticWords:
@@ -122,21 +100,12 @@ class StaticWords:
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        self.tokenizer = encoder.tokenizer
+        self.encoder = encoder
         self.vectors = encoder.backbone.get_input_embeddings().weight.detach().float().cpu()
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        if not sentences:
-            return torch.empty(0, self.vectors.shape[1])
-        rows = self.tokenizer(
-            [sentence or " " for sentence in sentences],
-            add_special_tokens=False,
-            return_attention_mask=False,
-            verbose=False,
-        )["input_ids"]
-        tokens = torch.tensor([token for row in rows for token in row], dtype=torch.long)
-        ends = torch.tensor([len(row) for row in rows]).cumsum(0)
-        starts = torch.cat([torch.zeros(1, dtype=torch.long), ends[:-1]])
+        rows = self.encoder.bare_rows(sentences)
+        tokens, starts = torch.from_numpy(rows.flat).long(), torch.from_numpy(rows.starts)
         return functional.normalize(functional.embedding_bag(tokens, self.vectors, starts, mode="mean"), dim=1)
 
 
@@ -166,48 +135,18 @@ class TfIdf:
         return np.asarray(first.multiply(second).sum(axis=1), dtype=np.float64).ravel()
 
 
-def raw_vectors(encoder: Encoder, sentences: Sequence[str], batch_size: int = 64) -> np.ndarray:
-    """The pooled vectors [n, d] as the encoder gives them: not normalised, in the order given, uncut like encode's."""
-    order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
-    vectors = np.empty((len(sentences), encoder.width), dtype=np.float32)
-    encoder.eval()
-    with torch.inference_mode():
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            batch = encoder.tokenize([sentences[row] for row in rows], max_tokens=encoder.limit)
-            vectors[rows] = encoder(batch).float().cpu().numpy()
-    return vectors
-
-
-def finished(sentences: Sequence[str], reading: Reading | None) -> list[str]:
-    """The sentences as a prompted checkpoint wants them; unchanged for any other."""
-    return list(sentences) if reading is None else [reading.finished(sentence) for sentence in sentences]
-
-
-def _reading(config: BaseConfig) -> Reading | None:
-    """What is known of the checkpoint's name, unless the settings or its own files say how it is pooled."""
-    if config.template is not None:
-        return prompted(config.template)
-    known = reading_of(config.encoder)
-    if known is None or config.pooling not in (None, known.pooling):
-        return None
+def _load_encoder(config: BaseConfig) -> Encoder:
+    """The encoder, read as the settings say, else as its files or its name do, else at [CLS]."""
     checkpoint = find_checkpoint(config.encoder, config.revision)
-    if config.pooling is None and checkpoint.pooling not in (None, known.pooling):
-        return None
-    if known.caution:
-        _LOG.warning("%s: %s", config.encoder, known.caution)
-    return known
-
-
-def _load_encoder(config: BaseConfig, reading: Reading | None) -> Encoder:
-    return Encoder.from_pretrained(
-        config.encoder,
-        pooling="mean" if config.kind == "static" else config.pooling or (reading.pooling if reading else None),
-        template=reading.template if reading else None,
-        revision=config.revision,
-        precision=config.precision,
-        device=config.device,
-    )
+    if config.kind == "static":
+        reading = Reading("mean")  # no layer is run
+    elif config.template is not None:
+        reading = prompted(config.template)
+    else:
+        reading = checkpoint.read(config.pooling) or Reading("cls")
+    # Whitening divides by the small variances, so that rounding to 8 bits would be what it enlarges.
+    precision = "fp32" if config.kind == "whitening" and config.precision == "auto" else config.precision
+    return Encoder.load(checkpoint, reading, precision=precision, device=config.device)
 
 
 def _fit_sentences(config: BaseConfig, sentences: Sequence[str] | None) -> Sequence[str]:

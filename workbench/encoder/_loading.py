@@ -1,10 +1,12 @@
-"""Backbone and tokenizer of a checkpoint that was found: loaded whole or refused."""
+"""Model and tokenizer of a checkpoint that was found: loaded whole or refused."""
 
 import inspect
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -12,10 +14,12 @@ from transformers import (
     MODEL_MAPPING,
     AutoConfig,
     AutoModel,
+    AutoModelForSequenceClassification,
     AutoTokenizer,
 )
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from workbench.encoder._checkpoint import Checkpoint, quiet
+from workbench.encoder._checkpoint import BUFFERS, HEADS, Checkpoint, check_weights, quiet
 from workbench.errors import EncoderError
 
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
@@ -28,36 +32,87 @@ def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn
     """The AutoModel of a checkpoint in float32, without its pretrained pooler (SimCSE never loads it either).
 
     dropout: rate for hidden states and attention in place of the checkpoint's own; None keeps them.
-    Raises EncoderError when the configuration is unknown or any weight of the backbone is missing or has another shape.
+    Raises EncoderError when the configuration is unknown, when any weight of the backbone is missing or has another
+    shape, and when the file holds weights that have no place in it.
     """
-    config = load_config(checkpoint)
-    if dropout is not None:
-        set_dropout(config, dropout)
+    config = _load_config(checkpoint, dropout)
     model_class: Any = MODEL_MAPPING.get(type(config), None)
     options: dict[str, Any] = {}
     if inspect.isclass(model_class) and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
         options["add_pooling_layer"] = False
+    return _load(AutoModel, checkpoint, config, **options)
+
+
+def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
+    """The checkpoint as a sequence classifier with one label, its head drawn anew where it has none."""
+    config = _load_config(checkpoint, dropout)
+    if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
+        raise EncoderError(
+            f"{checkpoint.folder} is a classifier with {config.num_labels} labels; an interaction model has one score: "
+            "start from the plain pretrained model"
+        )
+    config.num_labels = 1
+    return _load(AutoModelForSequenceClassification, checkpoint, config)
+
+
+def _load(kind: Any, checkpoint: Checkpoint, config: Any, **options: Any) -> nn.Module:
     try:
         with quiet():
-            backbone, report = AutoModel.from_pretrained(
+            model, report = kind.from_pretrained(
                 os.fspath(checkpoint.folder),
                 config=config,
                 use_safetensors=True,
                 trust_remote_code=False,
                 local_files_only=True,
                 dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # they are named below; the library's own text would not
                 output_loading_info=True,
                 **options,
             )
     except Exception as error:
         raise EncoderError(f"{checkpoint.folder} cannot be loaded as {config.model_type!r}: {error}") from error
-    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key.split("."))
+    _check_places(checkpoint, model, report)
+    return model
+
+
+def _check_places(checkpoint: Checkpoint, model: Any, report: dict[str, Any]) -> None:
+    """Every weight of the backbone came from the file, and every one in the file has its place or is a known head's."""
+    for name, found, wanted in sorted(report["mismatched_keys"]):
+        raise EncoderError(
+            f"{checkpoint.folder}: {name} has the shape {list(found)} in the file, and config.json asks for "
+            f"{list(wanted)}: they do not belong together; copy both from one place"
+        )
+    missing = sorted(name for name in report["missing_keys"] if not _is_head(name, model.base_model_prefix))
     if missing:
         raise EncoderError(
             f"{checkpoint.folder} lacks {len(missing)} weights of its backbone (such as {missing[0]}), which would be "
             "left random; the file is of another model or was saved in part: save the whole AutoModel again"
         )
-    return backbone
+    homeless = sorted(name for name in report["unexpected_keys"] if not _is_head(name, model.base_model_prefix))
+    if homeless:
+        raise EncoderError(
+            f"{checkpoint.folder} holds {len(homeless)} weights (such as {homeless[0]}) that have no place in the "
+            "model of its config.json: other layers, or another kind; copy both from one place"
+        )
+
+
+def _is_head(name: str, prefix: str) -> bool:
+    parts = name.removeprefix(f"{prefix}.").split(".")
+    return parts[0] in HEADS or parts[-1] in BUFFERS
+
+
+def load_weights(model: nn.Module, folder: Path) -> None:
+    """Puts the weights that Encoder.save wrote to `folder` into the model that they are of; EncoderError for others."""
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        raise EncoderError(f"{folder} holds no model.safetensors; give the folder that this encoder was saved to")
+    check_weights(path)
+    saved, own = load_file(path), model.state_dict()
+    lost = sorted(name for name in own if name not in saved or saved[name].shape != own[name].shape)
+    lost += sorted(name for name in saved.keys() - own.keys() if not _is_head(name, ""))
+    if lost:
+        raise EncoderError(f"{path} is of another model than this one (see {lost[0]}); give the folder that it saved")
+    model.load_state_dict({name: saved[name] for name in own})
 
 
 def load_tokenizer(checkpoint: Checkpoint) -> Any:
@@ -90,6 +145,12 @@ def check_match(backbone: Any, tokenizer: Any, *, pooling: str, source: str) -> 
         raise EncoderError(
             f"{source}: the tokenizer's ids go up to {largest}, the backbone embeds {rows}: they do not belong together"
         )
+    table = _positions(backbone)
+    if table is not None and table.padding_idx not in (None, tokenizer.pad_token_id):
+        raise EncoderError(
+            f"{source}: the backbone counts positions from its padding token {table.padding_idx}, and the tokenizer "
+            f"pads with {tokenizer.pad_token_id}: they do not belong together"
+        )
     first = tokenizer("a", add_special_tokens=True)["input_ids"][0]
     if pooling == "cls" and first != (tokenizer.cls_token_id if tokenizer.cls_token_id is not None else first):
         raise EncoderError(
@@ -105,10 +166,10 @@ def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
 
     RoBERTa kinds count positions from padding_idx + 1, so a table of 514 positions holds 512 tokens.
     """
-    for name, module in backbone.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            first = 0 if module.padding_idx is None else module.padding_idx + 1
-            return first, module.num_embeddings - first
+    table = _positions(backbone)
+    if table is not None:
+        first = 0 if table.padding_idx is None else table.padding_idx + 1
+        return first, table.num_embeddings - first
     positions = getattr(backbone.config, "max_position_embeddings", 0)
     if positions > 0:
         return 0, positions
@@ -116,7 +177,15 @@ def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
     return 0, tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
 
 
-def load_config(checkpoint: Checkpoint) -> Any:
+def _positions(backbone: nn.Module) -> nn.Embedding | None:
+    """The table of absolute positions, where there is one."""
+    for name, module in backbone.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return module
+    return None
+
+
+def _load_config(checkpoint: Checkpoint, dropout: float | None) -> Any:
     """The configuration of a checkpoint; EncoderError when transformers does not know it or it is a decoder's."""
     try:
         with quiet():
@@ -133,6 +202,9 @@ def load_config(checkpoint: Checkpoint) -> Any:
             f"{checkpoint.folder} is a {config.model_type!r} decoder: each of its tokens sees only those before it. A "
             "sentence encoder reads both ways: give one of the BERT, RoBERTa, MPNet, ... kinds"
         )
+    _check_family(checkpoint, config)
+    if dropout is not None:
+        _set_dropout(config, dropout)
     return config
 
 
@@ -143,7 +215,20 @@ def _is_causal(config: Any) -> bool:
     return type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and type(config) not in MODEL_FOR_MASKED_LM_MAPPING
 
 
-def set_dropout(config: Any, rate: float) -> None:
+def _check_family(checkpoint: Checkpoint, config: Any) -> None:
+    """Refuses a model type over weights that another type saved: BERT's load as RoBERTa's, at shifted positions."""
+    names = {kind: name for kind, name in MODEL_MAPPING_NAMES.items() if isinstance(name, str)}
+    own = names.get(config.model_type, "").removesuffix("Model")
+    for saved in config.architectures or []:
+        family = saved.partition("For")[0].removesuffix("Model")
+        if own and family != own and f"{family}Model" in names.values():
+            raise EncoderError(
+                f"{checkpoint.folder / 'config.json'} has model_type {config.model_type!r}, and its weights are of a "
+                f"{saved}: the one is read otherwise than the other; take the configuration that was saved with them"
+            )
+
+
+def _set_dropout(config: Any, rate: float) -> None:
     """Writes one rate for hidden states and attention into a configuration."""
     if not 0.0 <= rate < 1.0:
         raise EncoderError(

@@ -1,65 +1,36 @@
 """The cross-encoder: two sentences read together, one score; it has no vector of a sentence."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification
 
-from workbench.encoder._checkpoint import Checkpoint, find_checkpoint, quiet
+from workbench.encoder._card import model_card
+from workbench.encoder._checkpoint import Checkpoint
+from workbench.encoder._loading import load_classifier
+from workbench.encoder._model import Encoder
+from workbench.encoder._reading import Reading
+from workbench.encoder._saving import replacing, write_checkpoint
 from workbench.encoder._tokens import checked_sentences, falling_batches
-from workbench.encoder.choices import Precision, choose_device, choose_precision
-from workbench.encoder.loading import load_config, load_tokenizer, set_dropout
-from workbench.encoder.model import Encoder
-from workbench.encoder.saving import model_card, replacing, write_checkpoint
 from workbench.errors import EncoderError
 
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU, as in Encoder.encode
-# The parts of a sequence classifier that a plain checkpoint does not have: new ones are drawn for them.
-_NEW_PARTS = {"classifier", "pooler", "pre_classifier", "score", "head"}
 
 
 class CrossEncoder(Encoder):
     """A sequence classifier of transformers with one output, read as the similarity of a pair.
 
-    backbone: the whole classifier, head included. It is saved so that AutoModelForSequenceClassification and the
-    CrossEncoder of sentence-transformers read the same score from it.
+    backbone: the whole classifier; a head that the checkpoint does not have is drawn from torch's generator. It is
+    saved so that AutoModelForSequenceClassification and the CrossEncoder of sentence-transformers read the same score.
+    max_tokens: where training pairs are cut, both sentences and their special tokens together, the longer sentence
+    first. pooling and template are of no use here and are not looked at.
     """
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        path_or_hub_id: str | Path,
-        pooling: Any = None,
-        max_tokens: int = 32,
-        *,
-        template: str | None = None,
-        revision: str | None = None,
-        precision: Precision = "auto",
-        device: str = "auto",
-        dropout: float | None = None,
-    ) -> "CrossEncoder":
-        """The cross-encoder that stands on a checkpoint, in eval mode; see Encoder.from_pretrained for the arguments.
-
-        A head that the checkpoint does not have is drawn from torch's generator. max_tokens: where training pairs are
-        cut, both sentences and their special tokens together, the longer sentence first. pooling and template are of
-        no use here and are not looked at.
-        """
-        checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        place = choose_device(device)
-        encoder = cls(
-            _load_classifier(checkpoint, dropout),
-            load_tokenizer(checkpoint),
-            max_tokens=max_tokens,
-            precision=choose_precision(precision, place),
-            checkpoint=checkpoint,
-        )
-        return encoder.to(place).eval()
+    _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_classifier)
 
     def tokenize_pairs(
         self, sentence1: Sequence[str], sentence2: Sequence[str], *, max_tokens: int | None = None
@@ -92,8 +63,8 @@ class CrossEncoder(Encoder):
             raise EncoderError(f"some scores of {self.source} are not finite: its weights are broken")
         return scores
 
-    def encode(self, sentences: Iterable[str], batch_size: int = 64, *, progress: bool = False) -> NoReturn:
-        """Raises EncoderError: a cross-encoder has no embedding."""
+    def vectors(self, sentences: Iterable[str], batch_size: int = 64) -> NoReturn:
+        """Raises EncoderError: a cross-encoder has no embedding, so neither has `encode`."""
         raise EncoderError(
             "an interaction model reads two sentences together and has no embedding of one; use "
             "score(sentence1, sentence2) or evaluate(method, suites), or train model=representation"
@@ -113,6 +84,10 @@ class CrossEncoder(Encoder):
             )
             (fresh / "README.md").write_text(text, encoding="utf-8")
 
+    @staticmethod
+    def _read(checkpoint: Checkpoint, pooling: str | None, template: str | None) -> Reading:
+        return Reading("cls")
+
     def _pair_tokens(self, first: list[str], second: list[str], limit: int, tensors: str | None) -> Any:
         return self.tokenizer(
             first,
@@ -122,39 +97,6 @@ class CrossEncoder(Encoder):
             padding=tensors is not None,
             return_tensors=tensors,
         )
-
-
-def _load_classifier(checkpoint: Checkpoint, dropout: float | None) -> nn.Module:
-    """The checkpoint as a sequence classifier with one label; EncoderError when it cannot be one."""
-    config = load_config(checkpoint)
-    if dropout is not None:
-        set_dropout(config, dropout)
-    if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
-        raise EncoderError(
-            f"{checkpoint.folder} is a classifier with {config.num_labels} labels; an interaction model has one score: "
-            "start from the plain pretrained model"
-        )
-    config.num_labels = 1
-    try:
-        with quiet():
-            model, report = AutoModelForSequenceClassification.from_pretrained(
-                os.fspath(checkpoint.folder),
-                config=config,
-                use_safetensors=True,
-                trust_remote_code=False,
-                local_files_only=True,
-                dtype=torch.float32,
-                output_loading_info=True,
-            )
-    except Exception as error:
-        raise EncoderError(f"{checkpoint.folder} cannot be loaded as a classifier of pairs: {error}") from error
-    missing = sorted(key for key in report["missing_keys"] if not _NEW_PARTS & set(key.split(".")))
-    if missing:
-        raise EncoderError(
-            f"{checkpoint.folder} lacks {len(missing)} weights of its backbone (such as {missing[0]}); "
-            "the file is of another model or was saved in part: save the whole model again"
-        )
-    return model
 
 
 def _usage(encoder: CrossEncoder) -> list[str]:

@@ -1,0 +1,116 @@
+"""How a checkpoint turns a sentence into a vector: as its user asks, else as its files say, else as it was published.
+
+Weights on the hub carry no pooling, and a wrong one costs twenty points without an error: the table below knows names.
+"""
+
+import logging
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from workbench.errors import EncoderError
+
+_LOG = logging.getLogger("workbench")
+
+Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
+POOLINGS: tuple[str, ...] = get_args(Pooling)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sentences are read.
+
+    pooling: of POOLINGS. template: for pooling "mask", and no other. full_stop: put behind a sentence that ends in none
+    of `endings`. caution: how what can be read here differs from what was published; "" where it does not.
+    """
+
+    pooling: Pooling = "cls"
+    template: str | None = None
+    full_stop: str = ""
+    endings: str = ""
+    caution: str = ""
+
+    def finished(self, sentence: str) -> str:
+        """The sentence as the checkpoint's authors fed it to the template: with a full stop."""
+        text = sentence.rstrip()
+        return f"{text}{self.full_stop}" if self.full_stop and text and text[-1] not in self.endings else sentence
+
+
+def prompted(template: str, caution: str = "") -> Reading:
+    """The [MASK] of `template` around a sentence that is ended as PromptBERT ends it."""
+    return Reading("mask", template, ".", ".?\"'", caution)
+
+
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_SUPERVISED_PROMPT = (
+    "supervised PromptBERT passes the [MASK] state through a further layer and subtracts that of the empty template; "
+    "here the [MASK] state alone is read"
+)
+
+# Pattern of the name, lower case -> reading; the first that is found anywhere in the name counts.
+# PromptBERT's and SNCSE's templates and full stops are those of their released evaluation code.
+READINGS: tuple[tuple[str, Reading], ...] = (
+    (r"unsup-?_?promptroberta", prompted("This sentence : ' {sentence} ' means [MASK].")),
+    (r"unsup-?_?promptbert", prompted('This sentence of "{sentence}" means [MASK].')),
+    (r"promptroberta", prompted("This sentence : ' {sentence} ' means [MASK].", _SUPERVISED_PROMPT)),
+    (r"promptbert", prompted('This sentence of "{sentence}" means [MASK].', _SUPERVISED_PROMPT)),
+    (r"sncse", Reading("mask", 'This sentence : " {sentence} " means [MASK] .', " .", _PUNCTUATION)),
+    (
+        r"(?<!un)sup-simcse",
+        Reading("cls", caution="supervised SimCSE keeps its tanh layer at test; here [CLS] is read in front of it"),
+    ),
+    (r"simcse|diffcse|rankcse|compositional|world-(encoder|teacher)$", Reading("cls")),
+)
+
+
+def published_reading(name: str | Path) -> Reading | None:
+    """How the checkpoint called `name` (hub id or folder) is read; None where the name says nothing.
+
+    In a path only the last part counts, or, in a hub cache (models--owner--name/snapshots/...), the repository's name.
+    """
+    parts = Path(name).parts
+    cached = [part for part in parts if part.startswith("models--")]
+    known = (cached[-1].rpartition("--")[2] if cached else parts[-1] if parts else "").lower()
+    return next((reading for pattern, reading in READINGS if re.search(pattern, known)), None)
+
+
+def choose_reading(
+    name: str,
+    stored: Reading | None,
+    foreign: tuple[str, ...] = (),
+    *,
+    pooling: str | None = None,
+    template: str | None = None,
+) -> Reading | None:
+    """The reading of the checkpoint called `name`, with the pooling and the template asked for; None: nobody knows one.
+
+    stored, foreign: what its files say; see Checkpoint. A pooling other than theirs is logged, and so is a caution.
+    Raises EncoderError for an unknown pooling, a template without pooling "mask", and a part that no Encoder has.
+    """
+    if pooling not in (None, *POOLINGS):
+        raise EncoderError(f"pooling is {pooling!r}; it is one of {', '.join(POOLINGS)}")
+    if foreign and pooling is None:
+        raise EncoderError(
+            f"{name} was saved with {', '.join(foreign)}, which an Encoder does not have (a cross-encoder scores pairs "
+            f"alone); give pooling= one of {', '.join(POOLINGS)} to use its backbone alone"
+        )
+    known = [reading for reading in (stored, published_reading(name)) if reading is not None]
+    if pooling is None:
+        found = next(iter(known), None)
+    else:
+        if foreign or (stored is not None and stored.pooling != pooling):
+            _LOG.warning(
+                "%s was saved with %s; pooling %r was asked for and is used",
+                name,
+                ", ".join([*([stored.pooling] if stored else []), *foreign]),
+                pooling,
+            )
+        found = next((reading for reading in known if reading.pooling == pooling), Reading(pooling))  # type: ignore[arg-type]
+    if template is not None:
+        if found is None or found.pooling != "mask":
+            raise EncoderError(f"{name}: a template is of pooling 'mask'; give pooling='mask' as well, or no template")
+        found = replace(found, template=template)
+    if found is not None and found.caution:
+        _LOG.warning("%s: %s", name, found.caution)
+    return found
