@@ -61,7 +61,8 @@ def measure(way: str, path: str, count: int) -> None:
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     print(
         f"{way}: {count} sentences, {tokens} tokens in {seconds:.1f} s ({cpu:.1f} s of processor time), "
-        f"{count / seconds:,.0f} a second, {count / cpu:,.0f} a second of processor time; memory grew by {grown:.0f} MiB, "
+        f"{count / seconds:,.0f} a second, {count / cpu:,.0f} a second of processor time; "
+        f"memory grew by {grown:.0f} MiB, "
         f"the tokens are {4 * tokens / 2**20:.0f} MiB",
         flush=True,
     )
