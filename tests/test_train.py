@@ -1,5 +1,6 @@
 """Training: reproducible, resumable after a kill, the same in several processes."""
 
+import contextlib
 import functools
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import accelerate.tracking
@@ -21,12 +23,14 @@ from accelerate.utils import LoggerType
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from workbench.config import SimCSEConfig
+from workbench.config import CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
+from workbench.methods.cosent import CoSENT
 from workbench.methods.simcse import SimCSE
+from workbench.processes import run_processes
 from workbench.record import State
 from workbench.runs import Run
 from workbench.train import Plan, fit
@@ -376,6 +380,37 @@ def test_a_full_disk_is_said_and_the_state_before_stays_whole(half_trained: Run,
     assert file.read_bytes() == before
 
 
+def test_every_layer_is_where_the_encoder_is_before_the_first_step(
+    tiny_encoder: Path, sentences: Sentences, monkeypatch
+):
+    prepare = SimCSE.prepare
+
+    def moved(method: SimCSE, data: Sentences) -> None:
+        prepare(method, data)
+        method.encoder.to("meta")  # a device that every machine has
+
+    def state(path: Path, method: SimCSE) -> None:
+        assert {weight.device.type for weight in method.parameters()} == {"meta"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SimCSE, "prepare", moved)
+    monkeypatch.setattr("workbench.train.State", state)
+    with pytest.raises(KeyboardInterrupt):
+        fit(SimCSE(config(tiny_encoder)), sentences)
+
+
+def test_what_an_interrupted_training_observed_is_no_part_of_the_next(
+    tiny_encoder: Path, dev: Pairs, tmp_path: Path, monkeypatch
+):
+    small = {"encoder": str(tiny_encoder), "device": "cpu", "batch_size": 4, "max_steps": 4, "save_steps": 2}
+    settings = CoSENTConfig.from_parameters("demo", 0, small | {"log_steps": 4})
+    flat = replace(dev, gold=np.repeat([0.0, 1.0], 10))  # most batches of 4 hold both labels, some one alone
+    whole = fit(CoSENT(settings), flat)
+    method, run = CoSENT(settings), Run.create(settings, tmp_path)
+    method._unpaired = [torch.tensor(True)] * 7  # of steps after the last row
+    assert fit(method, flat, run=run)["observed_unpaired_batches"].sum() == whole["observed_unpaired_batches"].sum()
+
+
 def test_callbacks_get_every_finished_row(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
     rows: list[dict] = []
     history = fit(SimCSE(config(tiny_encoder)), sentences, dev, callbacks=[rows.append])
@@ -632,8 +667,21 @@ def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sent
         fit(SimCSE(config(tiny_encoder, processes=2)), sentences, dev)
 
 
+def test_a_row_is_told_whatever_another_process_wrote_before_it_on_its_line(monkeypatch, capfd):
+    start, text = subprocess.Popen, '\r 50% of a bar\x1e{"step": 1}\n\x1e{"step": 2}\nsaid\n'
+    for fails in (0, 1):
+        command = [sys.executable, "-c", f"print({text!r}, end=''); raise SystemExit({fails})"]
+        monkeypatch.setattr("workbench.processes.subprocess.Popen", lambda _, c=command, **how: start(c, **how))
+        rows: list[dict] = []
+        with pytest.raises(RunError, match="50% of a bar\nsaid") if fails else contextlib.nullcontext():
+            run_processes("workbench.train", "", 2, on_row=rows.append, quiet=False)
+        assert rows == [{"step": 1}, {"step": 2}]
+        assert capfd.readouterr().out.split("\n")[-3:] == [" 50% of a bar", "said", ""]
+
+
 @pytest.mark.slow
-def test_a_run_in_two_processes_trains_tells_its_rows_and_can_be_loaded(tmp_path: Path, capfd):
+def test_a_run_in_two_processes_trains_tells_its_rows_and_can_be_loaded(tmp_path: Path, capfd, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "in a live notebook")
     small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
     small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
     settings = SimCSEConfig.from_parameters("demo", 0, small)

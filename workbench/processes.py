@@ -83,13 +83,21 @@ def run_processes(
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     last_lines: collections.deque[str] = collections.deque(maxlen=30)
     with subprocess.Popen(
-        [*launcher, "-m", module, argument], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*launcher, "-m", module, argument],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
     ) as started:
         try:
-            for line in started.stdout or ():
-                if line.startswith(_ROW):
-                    on_row(json.loads(line[1:]))
+            for whole in started.stdout or ():
+                # Another process may have begun the line: a bar, or a warning, without an end.
+                line, begun, row = whole.partition(_ROW)
+                if begun:
+                    on_row(json.loads(row))
+                if not line:
                     continue
+                line = line.removesuffix("\n") + "\n"
                 last_lines.append(line)
                 if not quiet:
                     print(line, end="", flush=True)

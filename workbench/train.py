@@ -83,6 +83,8 @@ def _fit_here(
         torch.use_deterministic_algorithms(True, warn_only=True)
     torch.manual_seed(method.config.seed)  # of weights that `prepare` draws
     method.prepare(data)
+    method.to(method.encoder.device)  # with the layers that training adds
+    method.observations()  # what an interrupted training of this method left is no part of this one
     _note(run, method.inputs())
     plan = Plan(method.config, method.examples(data), process_count(), process_rank())
     plan.require_batches()
@@ -289,6 +291,7 @@ def main(path: str) -> None:
         run = Run(path)
     except RunError as error:
         raise SystemExit(str(error)) from None
+    os.environ.pop("JPY_SESSION_NAME", None)  # lines of progress, which the notebook's process passes on, and no bar
     config = run.config
     on_gpu = torch.cuda.is_available() and config.device != "cpu"
     if on_gpu:
