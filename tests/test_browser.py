@@ -178,8 +178,10 @@ TYPED: dict[str, dict[str, Any]] = {
     "00_tour": {"suite": "ladders-all"},
     **{name: {"overrides": TINY} for name in ("10_simcse", "11_rankcse", "12_compcse", "13_cosent")},
     "14_rankencoder": {"overrides": TINY | {"base": BASE, "corpus_size": 64}},
+    "15_rank_closed_form": {"corpus_size": 200},
     "20_compare": {"samples": 20},
     "21_rankings": {"before": False},
+    "22_what_of_the_papers": {"suite": "world-test"},
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import papermill
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
@@ -83,6 +84,22 @@ def test_it_begins_with_its_claim_and_one_cell_of_parameters(notebook: NotebookN
     assert all(isinstance(line, ast.Assign) and ast.literal_eval(line.value) is not None for line in assigned(tagged))
 
 
+def test_a_comment_on_a_parameter_is_not_cut_off(notebook: NotebookNode):
+    """JupyterLab shows some 100 characters of a line in a window 1280 pixels wide."""
+    assert max(len(line) for line in code(notebook)[0].source.splitlines()) <= 96
+
+
+def test_papermill_called_directly_is_checked_too(notebook: NotebookNode):
+    """papermill itself only warns of a name that no notebook has, and starts kernels where it was called."""
+    setup = "\n".join(cell.source for cell in code(notebook)[1:3])
+    assert "check_parameters(globals())" in setup
+    assert ("runs_root = runs_folder(runs_root)" in setup) == ("runs_root =" in code(notebook)[0].source)
+
+
+def test_a_method_ends_in_thirty_cells_of_code(notebook: NotebookNode):
+    assert len(code(notebook)) <= 30
+
+
 def assigned(cells: list[NotebookNode]) -> list[Any]:
     return [line for cell in cells for line in ast.parse(cell.source).body]
 
@@ -141,10 +158,33 @@ def test_two_methods_are_compared_without_torch(tmp_path: Path):
 
 
 @pytest.mark.slow
+def test_papermill_itself_stops_at_a_name_that_the_notebook_does_not_have(tmp_path: Path):
+    with pytest.raises(papermill.PapermillExecutionError, match=r"no parameter 'samplse'.*did you mean 'samples'"):
+        papermill.execute_notebook(
+            FOLDER / "20_compare.ipynb",
+            tmp_path / "out.ipynb",
+            parameters={"samplse": 20, "runs_root": str(tmp_path)},
+            progress_bar=False,
+        )
+
+
+@pytest.mark.slow
 def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path):
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, {"runs_root": str(tmp_path)}, WITHOUT_TORCH)
     texts = [item.text for cell in code(done) for item in cell.outputs if item.output_type == "stream"]
     assert any("workbench run simcse --seed 0" in text for text in texts)
+
+
+@pytest.mark.slow
+def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(tmp_path: Path):
+    write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
+    write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
+    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "figure_suite": SUITE}
+    done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters, WITHOUT_TORCH)
+    tables = "\n".join(output(done, "text/html"))
+    assert "<th>workbench run rankcse --profile demo</th>" in tables
+    assert "--set info_nce=false --set beta=0<" in tables
+    assert "80.05" in tables
 
 
 @pytest.mark.slow

@@ -89,6 +89,8 @@ def evaluate(
         seven = [metrics[name] for name in SEVEN_STS]
         names = [name for name in ("spearman", "kcc", "ndcg") if all(name in values for values in seven)]
         metrics[AVERAGE] = {name: float(np.mean([values[name] for values in seven])) for name in names}
+    # An empty table has no types, and would take those of the others away.
+    rankings = [table for table in rankings if len(table)] or rankings[:1]
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
         for name, pairs in suites.items():

@@ -170,7 +170,7 @@ def _html_table(settings: list[dict[Any, Any]]) -> str:
         texts = [row["setting"], f"{row['value']} {row['unit']}".strip(), row["meaning"], row["source"]]
         name, value, *rest = (html.escape(str(text)) for text in texts)
         rows.append([f"<b>{name}</b>", f"<b>{value}</b>", *rest] if row["changed"] else [name, value, *rest])
-    left = "style='text-align:left'"
+    left = "style='text-align:left; overflow-wrap:anywhere'"  # a folder's path is one long word
     head = "".join(f"<th {left}>{title}</th>" for title in ("setting", "value", "meaning", "source"))
     body = "".join(f"<tr>{''.join(f'<td {left}>{text}</td>' for text in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.look.claims import Row, beside_paper, paper_rows, printed, to_make
 from workbench.look.comparison import (
     finished_runs,
     in_words,
@@ -43,8 +44,10 @@ __all__ = [
     "SHADES",
     "TASKS",
     "RankingExplorer",
+    "Row",
     "alignment_uniformity_path",
     "beside",
+    "beside_paper",
     "closed_against_exact",
     "cosine_by_gold",
     "cosine_maps",
@@ -58,9 +61,11 @@ __all__ = [
     "of_suite",
     "ordered_queries",
     "paired_tests",
+    "paper_rows",
     "part_scores",
     "parts",
     "principal_plane",
+    "printed",
     "published_beside",
     "published_numbers",
     "query_view",
@@ -76,6 +81,7 @@ __all__ = [
     "summary",
     "sweep",
     "table_html",
+    "to_make",
     "training_curve",
     "two_losses",
     "vector_spaces",
