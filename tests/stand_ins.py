@@ -11,8 +11,7 @@ import torch
 from tiny_checkpoints import WORDS
 from transformers import BertConfig, BertModel, BertTokenizer, RobertaConfig, RobertaModel, RobertaTokenizer
 
-from workbench.config import TrainingConfig
-from workbench.config.rankencoder import names_method
+from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import CATALOGUE
 from workbench.data._catalogue import DataSet
 from workbench.data._format import write_table
@@ -111,7 +110,7 @@ def _label(entry: DataSet, row: int) -> str:
 def encoders_of(config: TrainingConfig) -> set[str]:
     """The hub ids that a run of `config` loads."""
     names = {config.encoder, *config.checkpoints, *getattr(config, "teachers", []), getattr(config, "base", "")}
-    return {name for name in names if name and name not in BUNDLED and not names_method(name)}
+    return {name for name in names if name and name not in BUNDLED and name not in CONFIGS}
 
 
 def sets_of(config: TrainingConfig) -> set[str]:
