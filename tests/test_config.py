@@ -93,6 +93,25 @@ def test_a_folder_of_ones_own_is_named_by_its_whole_path(tmp_path, monkeypatch):
     assert SimCSEConfig.from_parameters("demo").encoder == "world-encoder"
 
 
+def test_a_folder_called_like_a_set_or_a_bundled_encoder_changes_nothing(tmp_path, monkeypatch):
+    def named() -> list:
+        config = RankEncoderConfig.from_parameters("demo", 0, {"base": "world-teacher", "corpus": "world"})
+        return [config.train, config.dev, config.suites, config.corpus, config.encoder, config.base, config.digest()]
+
+    usual = named()
+    for name in ("world", "world-dev", "world-test", "world-encoder", "world-teacher"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert named() == usual, "only encoders are folders, and a bundled name is only ever bundled"
+    assert SimCSEConfig.from_parameters("demo", 0, {"encoder": ""}).encoder == "", "the folder where one is"
+
+
+def test_two_files_of_one_name_are_no_two_suites(tmp_path):
+    files = [tmp_path / "a" / "mine.tsv", tmp_path / "b" / "mine.tsv.gz"]
+    with pytest.raises(SettingError, match=r"suites: mine named more than once; .* give files other names"):
+        SimCSEConfig.from_parameters("demo", 0, {"suites": [str(file) for file in files]})
+
+
 def test_every_wrong_value_is_named_at_once():
     with pytest.raises(SettingError) as refusal:
         SimCSEConfig.from_parameters("demo", 0, {"temperature": -1, "batch_size": 0})

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._machinery import Count, Positive, Source, Unit
-from workbench.config._training import DEMO, TrainingConfig, whole_path
+from workbench.config._training import DEMO, TrainingConfig, whole_file
 
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
@@ -68,7 +68,7 @@ class CompCSEConfig(TrainingConfig):
     @pydantic.field_validator("spans")
     @classmethod
     def _from_the_root(cls, spans: str | None) -> str | None:
-        return None if spans is None else whole_path(spans)
+        return None if spans is None else whole_file(spans)
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, Pooling, whole_folder, whole_path
+from workbench.config._training import DEMO, ContrastiveConfig, Pooling, whole_encoder, whole_folder
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
@@ -127,7 +127,7 @@ class RankCSEConfig(ContrastiveConfig):
     @pydantic.field_validator("teachers")
     @classmethod
     def _distinct_teachers(cls, teachers: list[str]) -> list[str]:
-        named = [whole_path(name) for name in teachers]
+        named = [whole_encoder(name) for name in teachers]
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated:
             raise ValueError(f"teachers: {', '.join(repeated)} named more than once; give it a larger weight instead")
@@ -136,7 +136,7 @@ class RankCSEConfig(ContrastiveConfig):
     @pydantic.field_validator("teacher_pooling", "teacher_template")
     @classmethod
     def _named_as_teachers(cls, given: dict[str, str]) -> dict[str, str]:
-        return {whole_path(name): value for name, value in given.items()}
+        return {whole_encoder(name): value for name, value in given.items()}
 
     @pydantic.field_validator("cache")
     @classmethod

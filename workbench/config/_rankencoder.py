@@ -1,13 +1,12 @@
 """Settings of RankEncoder."""
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
 from workbench.config._machinery import NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, Pooling, whole_folder, whole_path
+from workbench.config._training import DEMO, ContrastiveConfig, Pooling, whole_encoder, whole_file, whole_folder
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 # PromptBERT cuts the sentence at 32 tokens and wraps it then: ten more with the template.
@@ -126,14 +125,12 @@ class RankEncoderConfig(ContrastiveConfig):
     @pydantic.field_validator("base")
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:
-        # The notebook of a headless run is executed in the run's own directory.
-        folder = Path(base).expanduser()
-        return str(folder.resolve()) if folder.is_dir() and not _names_method(base) else base
+        return base if _names_method(base) else whole_encoder(base)
 
     @pydantic.field_validator("corpus")
     @classmethod
     def _whole_corpus(cls, corpus: str | None) -> str | None:
-        return None if corpus is None else whole_path(corpus)
+        return None if corpus is None else whole_file(corpus)
 
     @pydantic.field_validator("cache", "base_root")
     @classmethod

@@ -24,11 +24,22 @@ def whole_folder(name: str | None) -> str | None:
     return None if name is None else str(Path(name).expanduser().resolve())
 
 
-def whole_path(name: str) -> str:
-    """A folder or table of the user's own by its whole path: a headless run's notebook has another working folder."""
+def whole_encoder(name: str) -> str:
+    """An encoder in a folder of the user's own by its whole path: a run must not depend on where it was started."""
     path = Path(name).expanduser()
-    own = path.is_dir() if name not in BUNDLED_MODELS else False
-    return str(path.resolve()) if own or (name.endswith(OWN_FILES) and path.is_file()) else name
+    own = bool(name.strip()) and name not in BUNDLED_MODELS and path.is_dir()
+    return str(path.resolve()) if own else name
+
+
+def whole_file(name: str) -> str:
+    """A data file of the user's own by its whole path; a folder is no data, whatever set it is called like."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if name.endswith(OWN_FILES) and path.is_file() else name
+
+
+def _name_of_set(name: str) -> str:
+    """What a set is called in metrics and tables: a file of the user's own as the file without its endings."""
+    return Path(name).name.removesuffix(".gz").rpartition(".")[0] if name.endswith(OWN_FILES) else name
 
 
 class TrainingConfig(Settings):
@@ -112,18 +123,25 @@ class TrainingConfig(Settings):
         """The encoders that training loads, by name."""
         return [self.encoder]
 
-    @pydantic.field_validator("encoder", "train", "dev", "suites")
+    @pydantic.field_validator("encoder")
     @classmethod
-    def _whole_paths(cls, value: str | list[str]) -> str | list[str]:
-        """A folder or file of the user's own by its whole path: a run must not depend on where it was started."""
-        return [whole_path(name) for name in value] if isinstance(value, list) else whole_path(value)
+    def _whole_encoder(cls, encoder: str) -> str:
+        return whole_encoder(encoder)
+
+    @pydantic.field_validator("train", "dev", "suites")
+    @classmethod
+    def _whole_files(cls, value: str | list[str]) -> str | list[str]:
+        return [whole_file(name) for name in value] if isinstance(value, list) else whole_file(value)
 
     @pydantic.field_validator("suites")
     @classmethod
     def _distinct(cls, suites: list[str]) -> list[str]:
-        repeated = sorted({name for name in suites if suites.count(name) > 1})
+        names = [_name_of_set(name) for name in suites]
+        repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise ValueError(f"suites: {', '.join(repeated)} named more than once; name each set once")
+            raise ValueError(
+                f"suites: {', '.join(repeated)} named more than once; name each set once, and give files other names"
+            )
         return suites
 
     @pydantic.model_validator(mode="after")
