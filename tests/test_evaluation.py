@@ -167,8 +167,23 @@ def test_an_unknown_aggregation_is_refused_without_subsets_too():
         evaluate(by_letters, {"made": pairs([1.0, 2.0])}, how="x")  # type: ignore[arg-type]
 
 
-def test_a_run_holds_what_was_found_and_is_not_evaluated_twice(tmp_path: Path):
+def trained_run(root: Path) -> Run:
+    run = Run.create(SimCSEConfig.from_parameters("demo"), root)
+    run.record(trained=True)
+    return run
+
+
+def test_a_run_that_is_not_trained_to_its_end_is_not_finished_by_an_evaluation(tmp_path: Path):
     run = Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
+    made = {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6)}
+    evaluate(by_letters, made, run=run, stage="before")
+    with pytest.raises(RunError, match=r"has not come to its end.*: call fit\(..., run=run\) first"):
+        evaluate(by_letters, made, run=run)
+    assert not run.finished
+
+
+def test_a_run_holds_what_was_found_and_is_not_evaluated_twice(tmp_path: Path):
+    run = trained_run(tmp_path)
     made = pairs([1.0, 2.0, 3.0, 4.5] * 6)
     report = evaluate(by_letters, {"made": made}, run=run)
     assert run.finished
@@ -184,7 +199,7 @@ def test_a_run_holds_what_was_found_and_is_not_evaluated_twice(tmp_path: Path):
 
 
 def test_a_suite_called_as_the_average_is_a_suite(tmp_path: Path):
-    run = Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
+    run = trained_run(tmp_path)
     made = {"sts-average": pairs([1.0, 2.0, 3.0, 4.5] * 6)}
     report = evaluate(by_letters, made, run=run)
     assert evaluate(by_letters, made, run=run).metrics == report.metrics
@@ -194,7 +209,7 @@ def test_a_suite_called_as_the_average_is_a_suite(tmp_path: Path):
 
 
 def test_an_evaluation_that_a_run_does_not_hold_is_refused(tmp_path: Path):
-    run = Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
+    run = trained_run(tmp_path)
     evaluate(by_letters, {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6, ["x", "y"] * 12)}, run=run)
     with pytest.raises(RunError, match="holds an evaluation of made"):
         evaluate(by_letters, {"other": pairs([1.0, 2.0])}, run=run)

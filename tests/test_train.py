@@ -355,6 +355,18 @@ def test_a_deleted_state_trains_again_to_the_same_weights(half_trained: Run, tin
     assert same(weights(again), weights(whole))
 
 
+def test_an_interrupted_training_is_not_what_a_run_is_measured_by(
+    half_trained: Run, tiny_encoder: Path, sentences: Sentences, dev: Pairs
+):
+    method = SimCSE(config(tiny_encoder))
+    with pytest.raises(RunError, match=r"training of .* has not come to its end"):
+        evaluate(method.encode, {"tiny-dev": dev}, run=half_trained)
+    assert state_of(half_trained.path).is_file()
+    fit(method, sentences, run=half_trained)
+    evaluate(method.encode, {"tiny-dev": dev}, run=half_trained)
+    assert half_trained.finished
+
+
 def test_a_missing_best_encoder_is_not_passed_over(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
 ):

@@ -64,11 +64,18 @@ def evaluate(
     how: Spearman over all pairs of a suite at once ("all", the field's protocol), or the mean over its subsets,
     plain ("mean") or weighted by size ("wmean"). `run` keeps the result on disk and, without `stage`, is finished by
     it; what the run already holds is read, not computed again.
-    Raises DataError, SettingError or EncoderError for suites, `how` or scores that nothing can be measured of.
+    Raises RunError for a run that is not trained to its end or holds another evaluation; DataError, SettingError or
+    EncoderError for suites, `how` or scores that nothing can be measured of.
     """
     _check(suites, how)
     if run is not None and run.has(stage):
         return _stored(run, stage, suites, how)
+    if run is not None and not stage and not run.facts().get("trained"):
+        raise RunError(
+            f"the training of {run.path} has not come to its end, and this evaluation would finish the run: call "
+            'fit(..., run=run) first, which goes on where it stopped, or evaluate without run= (stage="before" is for '
+            "the encoder before training)"
+        )
     metrics: dict[str, Any] = {}
     scores, rankings = [], []
     for suite, pairs in suites.items():

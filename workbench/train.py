@@ -96,7 +96,7 @@ def _fit_here(
             raise RunError("this method has been trained already: build it again, so that the run starts at its start")
         if run is not None and plan.rank == 0:
             facts = {"device": _device_name(method), "precision": method.encoder.precision}
-            run.record(**facts, threads=torch.get_num_threads())
+            run.record(**facts, threads=torch.get_num_threads(), trained=False)
         tracked = None if run is None else run.path
         with listening(method.config, (step, plan.steps), tracked, callbacks, quiet=quiet) as listeners:
             record = Record(method, dev, folder, rows, listeners)
@@ -106,6 +106,8 @@ def _fit_here(
             method.restore(folder / "encoder")
         elif run is not None and plan.rank == 0:
             record.keep_encoder({})
+        if run is not None and plan.rank == 0:
+            run.record(trained=True)
         method.eval()
         return record.table()
 
