@@ -1,6 +1,7 @@
 """Runs on disk become tables: spread over seeds, intervals, paired tests, and the papers' numbers beside."""
 
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,15 @@ def test_a_run_that_cannot_be_read_is_named_and_left_out(name: str, tmp_path: Pa
     assert str(broken.path) in caplog.text
     assert "left out" in caplog.text
     assert str(whole.path) not in caplog.text
+
+
+def test_a_copy_of_a_run_is_no_further_seed(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    shutil.copytree(run.path, tmp_path / "of the other machine" / run.path.name)
+    runs = comparison.finished_runs(tmp_path, SUITE)
+    assert (runs["method"].tolist(), len(comparison.seed_table(runs))) == (["simcse"], 1)
+    assert comparison.seed_table(runs).loc["simcse", "seeds"] == 1
+    assert "so no further seed" in caplog.text
 
 
 def test_runs_of_other_pairs_are_not_tested_against_each_other(tmp_path: Path):

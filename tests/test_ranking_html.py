@@ -179,6 +179,11 @@ def test_most_changed_shows_the_query_of_the_largest_disagreement():
     assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other").html
     assert "no sentence has more than three partners" in most_changed({"a": table(RIGHT)[:0]}).html
     assert "No query in sets" in most_changed(tables, suite="sets").html
+    assert "not of this set" in most_changed(tables, suite="sets").html
+    some = {"a": other["a"], "b": tables["b"], "c": other["c"]}
+    assert "(other, q0)" in most_changed(some, suite="other").html, "a label without the suite stands in the way"
+    with pytest.raises(ValueError, match="no rankings"):
+        most_changed({})
 
 
 def test_a_run_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):

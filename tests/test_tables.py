@@ -26,6 +26,15 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
         assert tag not in html
 
 
+def test_of_a_long_table_the_two_ends_are_shown():
+    html = table_html(pd.DataFrame({"text": [f"row {number}." for number in range(5000)]}))
+    assert "row 0." in html
+    assert "row 4999." in html
+    assert "row 2500." not in html
+    assert "5000 rows" in html
+    assert "rows" not in table_html(pd.DataFrame({"text": ["a"] * 200}))
+
+
 def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -70,6 +79,15 @@ def test_the_kept_checkpoint_is_measured_against_the_start():
     assert "uniformity" not in found
 
 
+def test_a_dev_spearman_that_is_undefined_is_shown_as_nothing_and_stops_nothing():
+    nan = float("nan")
+    history = pd.DataFrame({"step": [0, 5, 10], "dev_spearman": [nan, nan, nan], "dev_uniformity": [-1.0, nan, 0.0]})
+    found = measured({"m": history}).loc["m"]
+    assert found["step"].tolist() == [0, 10, 10]
+    assert found["Spearman x 100"].isna().all()
+    assert found["uniformity"].tolist() == [-1.0, 0.0, 1.0]
+
+
 def write_history(root: Path, seed: int, dev: float, **settings: object) -> None:
     run = write_run(root, SimCSEConfig.from_parameters("demo", seed, settings), 1.0)
     history = pd.DataFrame({"step": [0, 10, 20], "dev_spearman": [0.99, dev, dev - 0.1]})
@@ -86,6 +104,9 @@ def test_a_sweep_is_read_from_finished_runs(tmp_path: Path):
     assert found["demo"].tolist() == pytest.approx([0.4, 0.6])
     np.testing.assert_allclose(found["demo, batch_size=32"], [0.3, np.nan])
     assert list(setting_sweep(found, "temperature").data[0].x) == ["0.01", "0.05"]
+    write_history(tmp_path, 0, 0.2, dropout=0.3, suites=["world-dev"])
+    assert sweep(tmp_path, "simcse", "dropout")["dropout"].tolist() == [0.3, "none"]
+    assert sweep(tmp_path, "simcse", "suites")["suites"].tolist() == ["['world-dev']", "['world-test']"]
     with pytest.raises(ValueError, match="simcse has no setting 'heat'"):
         sweep(tmp_path, "simcse", "heat")
     with pytest.raises(ValueError, match=r"no finished run of cosent under .*; make some with `workbench run cosent`"):

@@ -318,7 +318,7 @@ def _row(path: Path) -> dict[str, Any]:
         table = config.table()
         # What is outside the digest says where or how, not what was computed.
         changed = table[table["changed"] & ~table["setting"].isin(list(config.outside_digest))]
-        row |= {"profile": config.profile, "seed": config.seed, "digest": digest}
+        row |= {"method": config.method, "profile": config.profile, "seed": config.seed, "digest": digest}
         row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], changed["value"], strict=True))
         run.check_files()
         row["status"] = "finished" if run.finished else "unfinished"

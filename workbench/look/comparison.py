@@ -29,7 +29,8 @@ _BEFORE = "before"  # the stage of a run in which its encoder is untrained, and 
 def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     """The finished runs under `runs_root` that were scored on `suite`, a row each, empty where there are none.
 
-    A run that cannot be read is left out, here and in every table of this module, and a line says which and why.
+    A run that cannot be read is left out, here and in every table of this module, and a line says which and why. So is
+    a copy of a run, which would count as a further seed.
 
     Returns:
         label, method, settings (profile and what differs from it), encoder, seed, path; before (Spearman of the encoder
@@ -38,7 +39,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     Raises:
         ValueError: There are finished runs, but none was scored on `suite`; the text has the suites that they have.
     """
-    rows, others = [], set()
+    rows, others, first = [], set(), {}
     for row in list_runs(runs_root).to_dict("records"):
         if str(row["status"]).startswith("unreadable"):
             _LOG.warning("left out: %s: %s", row["path"], row["status"])
@@ -47,7 +48,10 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
             continue
         known, values = found
         others |= known
-        if suite in known:
+        same = first.setdefault((row["digest"], row["seed"]), row["path"])
+        if same != row["path"]:
+            _LOG.warning("left out: %s: of the settings and the seed of %s, so no further seed", row["path"], same)
+        elif suite in known:
             settings = ", ".join(text for text in (row["profile"], row["changed"]) if text)
             rows.append({**row, "settings": settings, "seed": int(row["seed"]), **values})
     if others and not rows:

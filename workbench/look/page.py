@@ -73,20 +73,24 @@ def most_changed(
     """The query that two labels rank most differently, as `ranking_html` shows it; a sentence where there is none.
 
     Args:
-        tables: label -> a ranking table, a `Run` or a `Report`, all of the same data.
+        tables: label -> a ranking table, a `Run` or a `Report`, all of the same data; those without the suite are left
+            out.
         between: Which two labels; None: the first and the last.
         suite: Which suite; None: the first.
         chart: Also draw the slope chart.
 
     Raises:
-        ValueError: No tables, tables of different data, no such label or suite.
+        ValueError: No tables, tables of different data, no such label.
     """
     found = {label: as_table(label, given) for label, given in tables.items()}
     chosen = suite or next((name for table in found.values() for name in table["suite"]), "")
     of_one = {label: table.loc[table["suite"] == chosen] for label, table in found.items()}
-    if all(table.empty for table in of_one.values()):
+    of_one = {label: table for label, table in of_one.items() if len(table)}
+    if found and not of_one:
+        # A set without queries has no row here, and so looks like one that was never ranked.
         return RankingHTML(
-            f"<p>No query in {escape(chosen) or 'the data'}: no sentence has more than three partners.</p>"
+            f"<p>No query in {escape(chosen) or 'the data'}: no sentence has more than three partners, or these "
+            "rankings are not of this set.</p>"
         )
     read = ranking_tables(of_one)
     a, b = between or (next(iter(read)), list(read)[-1])

@@ -11,11 +11,12 @@ import pandas as pd
 from workbench.look.comparison import readable
 from workbench.runs import Run, list_runs, metrics_table
 
+_ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
 _MEASURED = {"dev_spearman": "Spearman x 100", "dev_alignment": "alignment", "dev_uniformity": "uniformity"}
 
 
 def show_tables() -> None:
-    """From here on tables of this notebook are shown whole: text at the left, a dollar as a dollar, markup as text."""
+    """From here on tables of this notebook have whole texts, at the left: a dollar as a dollar, markup as text."""
     pd.set_option("display.max_colwidth", None)
     ipython = sys.modules.get("IPython")  # loaded where there is a notebook, and only there
     shell = ipython.get_ipython() if ipython else None
@@ -24,12 +25,13 @@ def show_tables() -> None:
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """The table as HTML; text and its headings at the left, which pandas has at the right."""
+    """The table as HTML, of more than 200 rows the two ends; text at the left, which pandas has at the right."""
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
     headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
     shown = table.set_axis(headings, axis=1).rename(index=_escaped)
     formats: Any = [_at_the_left if text else None for text in texts]
-    return shown.to_html(formatters=formats, escape=False, classes="mathjax_ignore", na_rep="")
+    short: Any = {"max_rows": _ROWS, "show_dimensions": "truncate"}
+    return shown.to_html(formatters=formats, escape=False, classes="mathjax_ignore", na_rep="", **short)
 
 
 def summary(*sets: Any) -> pd.DataFrame:
@@ -60,12 +62,14 @@ def measured(histories: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """What dev says before training and at the checkpoint that is kept, the best trained one, and the change.
 
     histories: label -> history.csv. Returns, by label and "before", "kept", "change": step, Spearman x 100 (larger is
-    better), alignment and uniformity (smaller is better), as far as they were measured.
+    better), alignment and uniformity (smaller is better), as far as they were measured. Where dev Spearman is undefined
+    throughout, the last step is kept.
     """
     parts = {}
     for label, history in histories.items():
-        dev = history.dropna(subset=["dev_spearman"]).set_index("step")
-        start, kept = dev.index[0], dev.loc[dev.index > 0, "dev_spearman"].idxmax()
+        dev = history.set_index("step")
+        trained = dev.loc[dev.index > 0, "dev_spearman"]
+        start, kept = dev.index[0], trained.idxmax() if trained.notna().any() else dev.index[-1]
         known = [name for name in _MEASURED if name in dev]
         values = dev.loc[[start, kept], known].mul([100 if name == "dev_spearman" else 1 for name in known])
         values = values.rename(columns=_MEASURED).reset_index().set_axis(["before", "kept"], axis=0)
@@ -77,8 +81,9 @@ def sweep(runs_root: str | Path, method: str, setting: str) -> pd.DataFrame:
     """Finished runs of a method by the value of one setting, for `setting_sweep`.
 
     Returns:
-        A row a value of `setting`, in order; a column for each profile and whatever else the runs differ in, with the
-        Spearman on dev of the kept checkpoint, in [-1, 1], mean over seeds; nan where there is no such run.
+        A row a value of `setting`, in order (what is no number as text: "none", "True"); a column for each profile and
+        whatever else the runs differ in, with the Spearman on dev of the kept checkpoint, in [-1, 1], mean over seeds;
+        nan where there is no such run.
 
     Raises:
         ValueError: No finished run of the method, or the method has no such setting; the text says what to do.
@@ -96,11 +101,18 @@ def sweep(runs_root: str | Path, method: str, setting: str) -> pd.DataFrame:
         others = table[table["changed"] & ~table["setting"].isin([setting, *config.outside_digest])]
         names = [f"{name}={value}" for name, value in zip(others["setting"], others["value"], strict=True)]
         dev = history.loc[history["step"] > 0, "dev_spearman"].max()
-        rows.append((getattr(config, setting), ", ".join([config.profile, *names]), dev))
+        rows.append((_of_sweep(getattr(config, setting)), ", ".join([config.profile, *names]), dev))
     if not rows:
         raise ValueError(f"no finished run of {method} under {runs_root}; make some with `workbench run {method}`")
     long = pd.DataFrame(rows, columns=[setting, "others", "dev"])
     return long.pivot_table(index=setting, columns="others", values="dev").rename_axis(columns=None).reset_index()
+
+
+def _of_sweep(value: Any) -> float | str:
+    """A setting's value as a table can be ordered by it: pandas drops rows of None, and a list has no order."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
 def _escaped(name: Any) -> Any:
