@@ -1,6 +1,7 @@
 """Runs on disk become tables: spread over seeds, intervals, paired tests, and the papers' numbers beside."""
 
 import math
+import shlex
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 from written_runs import PAIRS, SUITE, write_run
 
-from workbench.config import SEVEN_STS, CoSENTConfig, SimCSEConfig
-from workbench.look import comparison, papers, part_scores, ranking_tables, score_intervals
+from workbench.cli import overrides_of
+from workbench.config import SEVEN_STS, CoSENTConfig, RankCSEConfig, SimCSEConfig
+from workbench.look import claims, comparison, papers, part_scores, ranking_tables, score_intervals
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
@@ -169,6 +171,30 @@ def test_a_copy_of_a_run_is_no_further_seed(tmp_path: Path, caplog: pytest.LogCa
     assert (runs["method"].tolist(), len(comparison.seed_table(runs))) == (["simcse"], 1)
     assert comparison.seed_table(runs).loc["simcse", "seeds"] == 1
     assert "so no further seed" in caplog.text
+
+
+def test_the_command_of_a_papers_row_makes_just_its_run(tmp_path: Path):
+    settings = {
+        "temperature": 1 / 30,
+        "teachers": ["world-teacher", "world-encoder"],
+        "teacher_weights": [1 / 3, 2 / 3],
+        "teacher_pooling": {"world-teacher": "mask"},
+        "teacher_template": {"world-teacher": 'It\'s "{sentence}": [MASK].'},
+        "info_nce": False,
+        "dropout": 0.15,
+    }
+    (row,) = claims.paper_rows("rankcse", {"all": settings}, tmp_path, "demo")
+    typed = [word for word in shlex.split(row.changes) if word != "--set"]
+    assert RankCSEConfig.from_parameters("demo", 0, overrides_of(typed)).digest() == row.config.digest()
+
+
+def test_a_run_that_cannot_be_read_is_no_run_of_a_papers_row(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    for seed in (0, 1):
+        run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
+    (run.path / "metrics.json").write_text("{")
+    (row,) = claims.paper_rows("simcse", {"as it is": {}}, tmp_path, "demo")
+    assert [found.config.seed for found in row.runs] == [0]
+    assert str(run.path) in caplog.text
 
 
 def test_runs_of_other_pairs_are_not_tested_against_each_other(tmp_path: Path):

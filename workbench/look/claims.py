@@ -1,6 +1,8 @@
 """Finished runs beside a table or a figure of a paper: rows by name, found by their settings, never trained here."""
 
+import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import CONFIGS, TrainingConfig
+from workbench.look.comparison import readable
 from workbench.look.papers import published_numbers
 from workbench.metrics import seed_spread
 from workbench.runs import Run, run_path
@@ -33,20 +36,22 @@ class Row:
         """What the row adds to the command."""
         table = self.config.table()
         changed = table.loc[table["changed"]].set_index("setting")["value"].to_dict()
-        return " ".join(f"--set {name}={_as_typed(value)}" for name, value in changed.items())
+        return " ".join(f"--set {shlex.quote(f'{name}={_as_typed(value)}')}" for name, value in changed.items())
 
 
 def paper_rows(method: str, rows: Mapping[str, Mapping[str, Any]], runs_root: str | Path, profile: str) -> list[Row]:
     """The rows `name -> settings to change in the profile`, each with the finished runs under `runs_root`.
 
-    A setting that the profile refuses raises SettingError: a row stands for something that can be run.
+    A setting that the profile refuses raises SettingError: a row stands for something that can be run. A run that
+    cannot be read is left out, and a line says which and why.
     """
     found = []
     for name, settings in rows.items():
         config = CONFIGS[method].from_parameters(profile, 0, dict(settings))
         folder = run_path(config, runs_root)
         seeds = sorted(folder.parent.glob(f"{config.digest()}-s*/metrics.json"))
-        found.append(Row(name, config, tuple(Run(path.parent) for path in seeds)))
+        whole = (readable(path.parent, _whole) for path in seeds)
+        found.append(Row(name, config, tuple(run for run in whole if run is not None)))
     return found
 
 
@@ -109,6 +114,11 @@ def to_make(rows: Sequence[Row]) -> str:
     return "\n".join([said, *lines]) if lines else ""
 
 
+def _whole(run: Run) -> Run:
+    run.check_files()
+    return run
+
+
 def _was_trained(run: Run) -> bool:
     """Whether it has a history; an encoder that was evaluated alone has none."""
     return (run.path / "history.csv").is_file()
@@ -124,9 +134,10 @@ def _spread(values: Sequence[float | None]) -> str:
 
 
 def _as_typed(value: Any) -> str:
-    """A value as the command line reads it."""
+    """A value as the command line reads it, to the last digit: another one would be another run."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value:g}"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    return json.dumps(value) if isinstance(value, (list, dict)) else str(value)
