@@ -232,6 +232,14 @@ def test_heads_of_known_kinds_are_no_fault_and_half_precision_is_widened(tmp_pat
     assert CrossEncoder.from_pretrained(tmp_path).score(["a dog"], ["a cat"]).shape == (1,)
 
 
+@pytest.mark.parametrize("head", ["lm_loss.bias", "pred_layer.proj.weight", "generator.distilbert.embeddings.weight"])
+def test_what_xlnet_xlm_and_diffcse_leave_beside_the_backbone_is_no_fault(tmp_path: Path, head: str) -> None:
+    folder = tiny_checkpoint(tmp_path / "checkpoint")
+    weights = load_file(folder / "model.safetensors") | {head: torch.ones(2)}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert Encoder.from_pretrained(folder).encode(["a dog"]).shape == (1, 32)
+
+
 def test_weights_of_a_head_that_nobody_knows_are_refused(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "checkpoint")
     weights = load_file(folder / "model.safetensors")

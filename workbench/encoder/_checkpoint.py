@@ -44,7 +44,8 @@ _SENTENCE_TRANSFORMER_POOLINGS = {
 HEADS = frozenset(["pooler", "cls", "lm_head", "classifier", "pre_classifier", "score", "head", "mlp", "qa_outputs"])
 HEADS |= {"predictions", "sop_classifier", "decoder", "vocab_transform", "vocab_layer_norm", "vocab_projector"}
 HEADS |= {"discriminator", "discriminator_predictions", "generator_predictions", "generator_lm_head"}
-HEADS |= {"lm_predictions", "mask_predictions"}
+HEADS |= {"lm_predictions", "mask_predictions", "lm_loss", "pred_layer", "sequence_summary", "logits_proj"}
+HEADS |= {"generator"}  # DiffCSE trains its encoder beside a generator and a discriminator
 BUFFERS = frozenset(["position_ids", "token_type_ids", "num_batches_tracked"])
 _FLOATS = ("F64", "F32", "F16", "BF16")
 
