@@ -11,7 +11,7 @@ import pytest
 from written_runs import PAIRS, SUITE, write_run
 
 from workbench.cli import overrides_of
-from workbench.config import SEVEN_STS, CoSENTConfig, RankCSEConfig, SimCSEConfig
+from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, RankCSEConfig, SimCSEConfig
 from workbench.look import claims, comparison, papers, part_scores, ranking_tables, score_intervals
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
@@ -282,3 +282,13 @@ def test_an_unknown_suite_or_baseline_is_refused_with_what_there_is(root: Path, 
         comparison.finished_runs(root, "stsb-test")
     with pytest.raises(ValueError, match="no runs 'rankcse'; there are cosent, simcse"):
         comparison.paired_tests(runs, SUITE, "rankcse")
+
+
+def test_runs_that_learned_from_the_run_of_their_own_seed_are_seeds_of_one_label(tmp_path: Path):
+    for seed in (0, 1):
+        own = write_run(tmp_path, CONFIGS["simcse"].from_parameters("demo", seed), 1.0)
+        write_run(tmp_path, CONFIGS["rankcse"].from_parameters("demo", seed, {"teachers": [str(own.path)]}), 1.0)
+        write_run(tmp_path, CONFIGS["rankcse"].from_parameters("demo", seed), 1.0)
+    labels = comparison.finished_runs(tmp_path, SUITE).groupby("label")["seed"].apply(list)
+    digest = own.path.name.partition("-")[0]
+    assert labels.to_dict() == {"simcse": [0, 1], "rankcse": [0, 1], f"rankcse (teachers=simcse {digest})": [0, 1]}

@@ -319,7 +319,8 @@ def _row(path: Path) -> dict[str, Any]:
         # What is outside the digest says where or how, not what was computed.
         changed = table[table["changed"] & ~table["setting"].isin(list(config.outside_digest))]
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed, "digest": digest}
-        row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], changed["value"], strict=True))
+        values = [_shown(value, config.seed) for value in changed["value"]]
+        row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], values, strict=True))
         run.check_files()
         row["status"] = "finished" if run.finished else "unfinished"
         scored = run.metrics() if run.finished else {}
@@ -328,6 +329,21 @@ def _row(path: Path) -> dict[str, Any]:
     except Exception as problem:  # whatever is odd about one run, the others are listed
         row["status"] = f"unreadable: {problem}"
     return row
+
+
+def _shown(value: Any, seed: int) -> str:
+    """A changed setting in short: of a path what names it; of a run its method and digest, and its seed if another's.
+
+    So a run that learns from the run of its own seed reads as its siblings of other seeds do.
+    """
+    if isinstance(value, list):
+        return ", ".join(_shown(item, seed) for item in value)
+    path = Path(str(value))
+    if not path.is_absolute():
+        return str(value)
+    if not _NAME.fullmatch(path.name):
+        return path.name
+    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
 
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:

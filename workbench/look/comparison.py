@@ -4,6 +4,7 @@ Reads what runs left on disk, trains nothing, needs no torch. A label names runs
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 from pathlib import Path
@@ -230,16 +231,20 @@ def rankings_of_runs(
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
-    """The method where it was run with one setting; else with what differs, and the digest where that says nothing."""
-    names = {}
-    for method, runs in table.drop_duplicates("digest").groupby("method"):
-        shown = "changed" if len(set(runs["profile"])) == 1 else "settings"
-        differs = dict(zip(runs["digest"], runs[shown], strict=True))
-        named = {digest: f"{method} ({text})" if text else str(method) for digest, text in differs.items()}
-        names |= named if len(runs) > 1 else dict.fromkeys(named, str(method))
-    values = list(names.values())
-    unique = {digest: name if values.count(name) == 1 else f"{name} {digest}" for digest, name in names.items()}
-    return [unique[digest] for digest in table["digest"]]
+    """The method where it was run with one setting; else with what differs, and the digest where that says nothing.
+
+    Runs of different seeds whose settings read the same are one: each learned from the run of its own seed.
+    """
+    several = table.groupby("method")["settings"].nunique() > 1
+    profiles = table.groupby("method")["profile"].nunique() > 1
+    names = []
+    for row in table.to_dict("records"):
+        text = row["settings"] if profiles[row["method"]] else row["changed"]
+        names.append(f"{row['method']} ({text})" if several[row["method"]] and text else str(row["method"]))
+    # Two runs of one name and one seed differ in what the settings' words do not say.
+    counts = Counter(zip(names, table["seed"], strict=True))
+    clash = {name for (name, _), count in counts.items() if count > 1}
+    return [f"{name} {digest}" if name in clash else name for name, digest in zip(names, table["digest"], strict=True)]
 
 
 def readable(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
