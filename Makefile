@@ -15,7 +15,7 @@ demo: $(VENV)/ready     ## SimCSE on the bundled world: before | after
 	$(BIN)/python -m workbench demo
 
 test: $(VENV)/ready $(VENV)/browser   ## every test, notebooks and browser included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --dist loadgroup
 
 bench: $(VENV)/ready    ## every benchmark; each prints what it compares
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

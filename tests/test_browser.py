@@ -24,7 +24,7 @@ from workbench.config import SimCSEConfig
 from workbench.headless import execute
 from workbench.notebook_page import export_html
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))

@@ -13,7 +13,7 @@ import pytest
 from workbench.look import RankingExplorer, closed_against_exact, query_view, rank_slopes, ranking_tables
 from workbench.rankings import COLUMNS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
 
 TARGET = 'a "quoted" <b>target</b> from $1.20 to $20.35 & %{y}'
 LABEL = "<i>model</i> of $5 or $6"
