@@ -182,7 +182,7 @@ def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(tm
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "figure_suite": SUITE}
     done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters, WITHOUT_TORCH)
     tables = "\n".join(output(done, "text/html"))
-    assert "<th>workbench run rankcse --profile demo</th>" in tables
+    assert "workbench run rankcse --profile demo<" in tables  # the head of the column of what its rows add
     assert "--set info_nce=false --set beta=0<" in tables
     assert "80.05" in tables
 

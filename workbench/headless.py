@@ -166,7 +166,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
                 stdout_file=sys.stdout,  # how far training is
                 start_timeout=_START_TIMEOUT,
                 # The kernel talks over loopback; its warning that this is not encrypted would open every run's log.
-                extra_arguments=["--IPKernelApp.log_level=40"],
+                extra_arguments=["--IPKernelApp.log_level=50"],
             )
         except PapermillException as problem:
             name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
