@@ -235,8 +235,8 @@ def _labels(table: pd.DataFrame) -> list[str]:
 
     Runs of different seeds whose settings read the same are one: each learned from the run of its own seed.
     """
-    several = table.groupby("method")["settings"].nunique() > 1
-    profiles = table.groupby("method")["profile"].nunique() > 1
+    several = (table.groupby("method")["settings"].nunique() > 1).to_dict()
+    profiles = (table.groupby("method")["profile"].nunique() > 1).to_dict()
     names = []
     for row in table.to_dict("records"):
         text = row["settings"] if profiles[row["method"]] else row["changed"]
