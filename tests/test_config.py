@@ -1,6 +1,7 @@
 """Settings refuse what they do not know and say what they do."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,15 @@ def test_a_place_where_nothing_is_is_refused(overrides: dict):
     config = SimCSEConfig.from_parameters("demo", 0, overrides)
     with pytest.raises(SettingError, match=rf"{next(iter(overrides))}: there is no folder or file"):
         config.digest()
+
+
+def test_what_would_never_end_is_not_read(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "device.txt").symlink_to("/dev/zero")
+    for name in ("pipe.txt", "device.txt"):
+        config = SimCSEConfig.from_parameters("demo", 0, {"train": str(tmp_path / name)})
+        with pytest.raises(SettingError, match=f"train: .*{name} is no regular file"):
+            config.digest()
 
 
 def test_a_big_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -271,12 +271,19 @@ def test_max_tokens_that_is_no_whole_number_is_refused(tmp_path: Path, given: ob
         Encoder.from_pretrained(tiny_checkpoint(tmp_path), max_tokens=given)
 
 
+@pytest.mark.usefixtures("no_type_checks")
+def test_a_dropout_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="dropout is 'a'; it is a probability"):
+        Encoder.from_pretrained(tiny_checkpoint(tmp_path), dropout="a")
+
+
 def test_a_path_that_is_no_folder_is_said_to_be_none(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "checkpoint")
     for name, words in (
         (tmp_path / "nowhere", "there is no folder .*bundled encoders are 'world-encoder', 'world-teacher'"),
         ("./nowhere", "there is no folder"),
         (folder / "config.json", "is a file; give the folder"),
+        ("/" + 300 * "a", "cannot be looked for"),
     ):
         with pytest.raises(EncoderError, match=words):
             Encoder.from_pretrained(name)

@@ -272,6 +272,8 @@ def finish_stage(run: Run, stage: str) -> None:
 ODD = [
     *(("metrics.json", text) for text in (b"[]", b'{"ktest": 0.5}', b'{"s": {"spearman": "a"}}', b'{"s": {', b"\xff")),
     *(("before/metrics.json", text) for text in (b'{"s"', b'{"s": {"spearman": "high"}}', None)),
+    *(("config.json", b'{"method": "simcse", "settings": {}, "%s": %s}' % (name, odd))
+      for name in (b"inputs", b"files") for odd in (b"[]", b'{"train": 5}')),
     *(("config.json", text) for text in (b"[]", b"{}", b"[" * 100_000, b'{"method": "x", "settings": {}}', None)),
     *((f"{stage}{name}", text) for stage in ("", "before/") for name in ("scores.csv", "rankings.csv")
       for text in (None, b"", b"suite,subset", b"\x00\xff")),

@@ -321,7 +321,18 @@ def of_other_settings(file: Path) -> None:
     save_file(load_file(file), file, {"state": facts["state"].replace("simcse/", "simcse/0")})
 
 
+def with_facts(file: Path, **changed: object) -> None:
+    with safe_open(file, "pt") as opened:
+        facts = json.loads(opened.metadata()["state"])
+    save_file(load_file(file), file, {"state": json.dumps(facts | changed)})
+
+
 DAMAGE = {
+    "a step before the first": functools.partial(with_facts, step=-2),
+    "a step beyond the last": functools.partial(with_facts, step=99),
+    "rows without a step": functools.partial(with_facts, rows=[{}]),
+    "rows without a time": functools.partial(with_facts, rows=[{"step": 4}]),
+    "no rows": functools.partial(with_facts, rows=[]),
     "truncated": cut,
     "empty": lambda file: file.write_bytes(b""),
     "foreign": foreign,
@@ -345,6 +356,13 @@ def test_a_state_that_is_not_whole_is_refused_with_its_path_and_the_cure(
         fit(method, sentences, run=half_trained)
     assert str(file) in str(refused.value)
     assert same(before, weights(method)), "weights were touched"
+
+
+def test_a_file_where_the_states_folder_belongs_is_said(half_trained: Run, tiny_encoder: Path, sentences: Sentences):
+    shutil.rmtree(half_trained.path / "checkpoint")
+    (half_trained.path / "checkpoint").write_text("")
+    with pytest.raises(RunError, match=r"cannot be written to .*checkpoint"):
+        fit(SimCSE(config(tiny_encoder)), sentences, run=half_trained)
 
 
 def test_a_deleted_state_trains_again_to_the_same_weights(half_trained: Run, tiny_encoder: Path, sentences: Sentences):

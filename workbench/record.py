@@ -62,7 +62,8 @@ class State:
             fresh.replace(self.path)
             settle(self.path.parent)
         except (OSError, SafetensorError) as error:
-            fresh.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # its folder may be what cannot be written to
+                fresh.unlink(missing_ok=True)
             kept = "the one before is whole" if self.path.exists() else "there was none before"
             raise RunError(
                 f"the training state of step {step} cannot be written to {self.path} ({error}); {kept}: free some "
@@ -83,6 +84,8 @@ class State:
             self._require_same(facts, found)
             self.scaler.load_state_dict(facts["scaler"])
             step, rows = int(facts["step"]), [dict(row) for row in facts["rows"]]
+            if step < 1 or [row["step"] for row in rows][-1:] != [step] or not all("seconds" in row for row in rows):
+                raise ValueError(f"it is of step {step}, and its history is not")  # noqa: TRY301 - one refusal for all
         except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
             what = f"it lacks {error}" if isinstance(error, KeyError) else error
             raise RunError(

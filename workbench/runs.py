@@ -129,7 +129,13 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """config.json: settings, versions, device, git commit, checksums of data, encoder and the files written."""
-        return _read_json(self.path / "config.json")
+        path = self.path / "config.json"
+        found = _read_json(path)
+        for name in ("inputs", "files"):
+            known = found.get(name, {})
+            if not isinstance(known, dict) or not all(isinstance(facts, dict) for facts in known.values()):
+                raise RunError(f"{path}: {name!r} does not hold facts by name; {_restore(path)}")
+        return found
 
     def record(self, **facts: Any) -> None:
         """Adds facts to config.json; a dictionary is merged into the one that stands there."""

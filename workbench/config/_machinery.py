@@ -121,6 +121,8 @@ class Settings(pydantic.BaseModel):
             for text in filter(_is_path, _texts(value)):
                 try:
                     path = Path(text)
+                    if path.exists() and not path.is_dir() and not path.is_file():  # reading would never end
+                        raise SettingError(f"{name}: {text} is no regular file (a pipe or a device); give a file")
                     found[text] = checkpoint_checksum(path) if path.is_dir() else file_checksum(path)
                 except OSError as problem:
                     raise SettingError(

@@ -95,14 +95,19 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     The folder of a finished run stands for its encoder.
     Raises EncoderError when there is none or when a file of it is missing or broken.
     """
+    try:
+        folder = Path(name).expanduser()
+        is_folder, is_file = folder.is_dir(), folder.is_file()
+    except OSError as error:
+        raise EncoderError(f"{name[:200]!r} cannot be looked for ({error.strerror}); {_known()}") from None
     if name in BUNDLED:
         root, source = project_path("data") / "models" / name, f"bundled:{name}"
         if not root.is_dir():
             raise EncoderError(f"the bundled encoder {name!r} is not at {root}; `python -m data.build` rebuilds it")
-    elif Path(name).expanduser().is_dir():
-        root = _of_run(Path(name).expanduser().resolve())
+    elif is_folder:
+        root = _of_run(folder.resolve())
         source = f"folder:{root}"
-    elif Path(name).expanduser().is_file():
+    elif is_file:
         raise EncoderError(f"{name} is a file; give the folder that holds config.json, the weights and the tokenizer")
     elif not _HUB_ID.fullmatch(name) or name.startswith("."):
         raise EncoderError(f"there is no folder {name!r}, and it is no hub id (owner/name); {_known()}")

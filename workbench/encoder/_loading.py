@@ -230,9 +230,9 @@ def _check_family(checkpoint: Checkpoint, config: Any) -> None:
 
 def _set_dropout(config: Any, rate: float) -> None:
     """Writes one rate for hidden states and attention into a configuration."""
-    if not 0.0 <= rate < 1.0:
+    if not isinstance(rate, int | float) or not 0.0 <= rate < 1.0:
         raise EncoderError(
-            f"dropout is {rate}; it is a probability: 0 <= dropout < 1, or None for the checkpoint's own"
+            f"dropout is {rate!r}; it is a probability: 0 <= dropout < 1, or None for the checkpoint's own"
         )
     present = [name for name in _DROPOUT_SETTINGS if hasattr(config, name)]
     if not present:

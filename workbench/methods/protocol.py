@@ -122,7 +122,7 @@ def unit_rows(
     distinct = list(dict.fromkeys([*sentence1, *sentence2]))
     place = {sentence: number for number, sentence in enumerate(distinct)}
     vectors = numbers(encode(distinct), "encode")
-    if vectors.ndim != 2 or len(vectors) != len(distinct):
+    if vectors.ndim != 2 or len(vectors) != len(distinct) or not vectors.shape[1]:
         raise EncoderError(
             f"encode returned shape {vectors.shape} for {len(distinct)} sentences; it must give one row each"
         )
@@ -140,7 +140,8 @@ def numbers(given: Any, of: str) -> np.ndarray:
     if isinstance(given, (list, tuple)) and given and isinstance(given[0], Tensor):
         given = torch.stack(list(given)) if len({row.shape for row in given}) == 1 else [row.tolist() for row in given]
     if isinstance(given, Tensor):
-        given = given.detach().cpu().double()
+        given = given.detach().cpu().to_dense()
+        given = given.double() if given.is_floating_point() else given  # numpy has no bf16
     dense = getattr(given, "toarray", None)  # of scipy's sparse matrices
     try:
         found = np.asarray(given if dense is None else dense())
