@@ -18,6 +18,7 @@ import torch
 
 from workbench.encoder import POOLINGS, Checkpoint, Encoder, Reading, find_checkpoint
 from workbench.errors import DataError, EncoderError, RunError
+from workbench.files import file_checksum, text_checksum
 
 _LOG = logging.getLogger("workbench")
 _VERSION = 1  # of what lies on disk; a new one leaves older entries unused
@@ -119,7 +120,7 @@ def cached_embeddings(
         raise DataError("no sentences to embed; give at least one")
     root = cache_folder(folder)
     wanted = {"version": _VERSION, "encoder": fingerprint(encoder), "sentences": _checksum(sentences)}
-    entry = root / "embeddings" / hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:32]
+    entry = root / "embeddings" / text_checksum(json.dumps(wanted))[:32]
     shape = (len(sentences), encoder.width)
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +183,7 @@ def _read(entry: Path, wanted: dict[str, Any], shape: tuple[int, int]) -> np.nda
             problem = "they are of another encoder or of other sentences"
         elif found.shape != shape or found.dtype != np.float16:
             problem = f"they are {found.dtype}{list(found.shape)}, not float16{list(shape)}"
-        elif facts["sha256"] != _sha256(entry / _EMBEDDINGS):
+        elif facts["sha256"] != file_checksum(entry / _EMBEDDINGS):
             problem = "their checksum is not the one noted when they were written"
         else:
             return found
@@ -209,7 +210,7 @@ def _write(entry: Path, wanted: dict[str, Any], encoder: Encoder, sentences: Seq
         rows.flush()
         del rows
         facts = wanted | {
-            "sha256": _sha256(fresh / _EMBEDDINGS),
+            "sha256": file_checksum(fresh / _EMBEDDINGS),
             "source": encoder.source,
             "pooling": encoder.pooling,
             "rows": shape[0],
@@ -223,8 +224,3 @@ def _write(entry: Path, wanted: dict[str, Any], encoder: Encoder, sentences: Seq
         fresh.rename(entry)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """Sets read from the hub at a pinned commit, or from a folder of downloaded hub sets (WORKBENCH_HUB_MIRROR)."""
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from workbench.data._catalogue import CATALOGUE, DataSet, Hub
 from workbench.data._format import Table, table_content
 from workbench.data._senteval import read_senteval
 from workbench.errors import DataError, did_you_mean
+from workbench.files import text_checksum
 
 LOCAL_ROOT = "WORKBENCH_DATA"
 HUB_MIRROR = "WORKBENCH_HUB_MIRROR"
@@ -59,7 +59,7 @@ def read_hub(entry: DataSet, revisions: Mapping[str, str] | None) -> tuple[Table
             f"some and set {LOCAL_ROOT} to the folder it wrote; or set {HUB_MIRROR} to a folder of downloaded hub sets"
         ) from error
     rows = len(next(iter(columns.values())))
-    table = Table(columns, f"hub {hub.repo}", hashlib.sha256(table_content(columns)).hexdigest(), rows)
+    table = Table(columns, f"hub {hub.repo}", text_checksum(table_content(columns)), rows)
     note = f", {hub.note}" if hub.note else ""
     file = f"/{hub.file}" if hub.file else ""
     return table, f"hub {hub.repo}{file} at {commit}{note}" + rows_note(replace(entry, rows=None), rows)

@@ -4,7 +4,6 @@ A bundled name is only ever bundled. Otherwise WORKBENCH_DATA serves the set whe
 (a damaged file is an error), and the hub serves what the local root does not hold.
 """
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from workbench.data._format import MANIFEST, Table, check_regular, read_header, 
 from workbench.data._hub import LOCAL_ROOT, check_revisions, read_hub, rows_note
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.errors import DataError
-from workbench.files import project_path
+from workbench.files import project_path, text_checksum
 
 Revisions = Mapping[str, str]
 SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on
@@ -256,5 +255,5 @@ def _check_manifest(table: Table, entry: Mapping[str, Any]) -> None:
 
 def _joined(tables: list[Table]) -> Table:
     columns = {name: [v for table in tables for v in table.column(name)] for name in tables[0].columns}
-    checksum = hashlib.sha256("".join(table.checksum for table in tables).encode()).hexdigest()
+    checksum = text_checksum(*(table.checksum for table in tables))
     return Table(columns, " + ".join(table.where for table in tables), checksum, sum(table.total for table in tables))

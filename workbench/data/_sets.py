@@ -1,6 +1,5 @@
 """What a set is once loaded: sentences, scored pairs, triples, labelled sentences; and the checks on the way there."""
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ import numpy as np
 from workbench.data._catalogue import DataSet
 from workbench.data._format import Table
 from workbench.errors import DataError
+from workbench.files import text_checksum
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def draw(total: int, limit: int | None, seed: int) -> list[int] | None:
 def sampled(source: str, checksum: str, total: int, limit: int | None, seed: int) -> tuple[str, str]:
     """How a sample of `limit` rows speaks of its source, and its own checksum."""
     drawn = f"{source}, {limit} of {total} rows sampled with seed {seed}"
-    return drawn, hashlib.sha256(f"{checksum} {limit} {seed}".encode()).hexdigest()
+    return drawn, text_checksum(f"{checksum} {limit} {seed}")
 
 
 def some_pairs(pairs: Pairs, limit: int | None, seed: int) -> Pairs:

@@ -1,6 +1,5 @@
 """CompCSE (Chanchani and Huang 2023): a sentence's positive is composed of the vectors of its own parts."""
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from workbench.config import CompCSEConfig, TrainingConfig
 from workbench.data import Sentences
 from workbench.encoder import TokenRows
 from workbench.errors import DataError, SettingError
+from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
 from workbench.methods._splitting import (
     Spans,
@@ -90,9 +90,7 @@ class CompCSE(Method):
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         spans = self.config.spans
-        return (
-            {} if spans is None else {"spans": (f"file {spans}", hashlib.sha256(Path(spans).read_bytes()).hexdigest())}
-        )
+        return {} if spans is None else {"spans": (f"file {spans}", file_checksum(Path(spans)))}
 
     def examples(self, data: Sentences) -> int:
         return len(self.rows) // (1 + self.config.parts)
