@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := train,lab,dev
 export TOKENIZERS_PARALLELISM := false
-export OMP_WAIT_POLICY ?= PASSIVE
+export GOMP_SPINCOUNT ?= 5000
 
 .PHONY: lab demo test bench lint clean
 

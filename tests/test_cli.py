@@ -88,7 +88,7 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path, moment: str):
         _, error = run.communicate()
     assert run.returncode == 130
     lines = [line for line in error.splitlines() if line and not line.startswith("running 10_simcse.ipynb")]
-    assert lines == ["interrupted; the same command goes on from the last state that was saved"]
+    assert lines == ["interrupted; the same command goes on from the last saved state, if there is one"]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

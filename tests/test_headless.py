@@ -18,6 +18,8 @@ from workbench.headless import check_parameters, execute, notebook_of, run_metho
 from workbench.notebook_page import export_html
 from workbench.runs import Run, list_runs
 
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+
 
 def notebook(folder: Path, *cells: str) -> Path:
     content = new_notebook(
@@ -221,17 +223,28 @@ def test_a_failing_cell_is_an_error_with_its_own_words_and_the_notebook_is_kept(
 
 
 @pytest.mark.slow
-def test_threads_of_a_kernel_wait_without_taking_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+def test_threads_of_a_kernel_wait_a_moment_then_sleep(tmp_path: Path):
     execute(
-        notebook(tmp_path, "import os\nassert os.environ['OMP_WAIT_POLICY'] == 'PASSIVE'"), tmp_path / "out.ipynb", {}
+        notebook(tmp_path, "import os, workbench\nassert os.environ['GOMP_SPINCOUNT'] == '5000'"),
+        tmp_path / "out.ipynb",
+        {},
     )
 
 
-@pytest.mark.parametrize(("code", "found"), [("import workbench", "PASSIVE"), ("import torch, workbench", "None")])
-def test_threads_wait_without_taking_a_core_unless_torch_was_there_first(code: str, found: str):
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    code += "\nimport os\nprint(os.environ.get('OMP_WAIT_POLICY'))"
+@pytest.mark.parametrize(
+    ("code", "own", "found"),
+    [
+        ("import workbench", {}, "5000"),
+        ("import torch, workbench", {}, "None"),
+        ("import workbench", {"GOMP_SPINCOUNT": "7"}, "7"),
+        ("import workbench", {"OMP_WAIT_POLICY": "ACTIVE"}, "None"),
+    ],
+)
+def test_threads_wait_a_moment_then_sleep_unless_torch_or_a_choice_was_there_first(
+    code: str, own: dict[str, str], found: str
+):
+    environment = {name: value for name, value in os.environ.items() if name not in WAITING} | own
+    code += "\nimport os\nprint(os.environ.get('GOMP_SPINCOUNT'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == found
 

@@ -1,9 +1,11 @@
 """The `workbench` command; `python -m workbench` is the same."""
 
 import logging
+import os
 import signal
 import sys
-from typing import Any
+import traceback
+from types import FrameType
 
 
 def main() -> None:
@@ -14,10 +16,14 @@ def main() -> None:
     command()
 
 
-def _interrupted(*_: Any) -> None:
+def _interrupted(_: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would only break off the cleaning up
     logging.disable()
-    print("\ninterrupted; the same command goes on from the last state that was saved", file=sys.stderr)
+    print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
+    # Extension modules may drop an exception that rises in the middle of their import, and the run would go on.
+    if any(where.f_code.co_filename.startswith("<frozen importlib") for where, _ in traceback.walk_stack(frame)):
+        sys.stderr.flush()
+        os._exit(130)
     raise SystemExit(130)
 
 

@@ -207,7 +207,6 @@ def _kernel_environment() -> Iterator[None]:
     """What the kernel inherits: quiet libraries, figures as data."""
     # cuBLAS reads its workspace once, at the first product: too late for the trainer to ask for a fixed order of sums.
     wanted = {
-        "OMP_WAIT_POLICY": "PASSIVE",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "PLOTLY_RENDERER": "plotly_mimetype",
         "TQDM_DISABLE": "1",
