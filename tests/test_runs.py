@@ -14,7 +14,8 @@ import pytest
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import file_checksum, replacing, replacing_folder, write_json
-from workbench.runs import Run, list_runs, metrics_table, runs_folder
+from workbench.headless import runs_folder
+from workbench.runs import Run, list_runs, metrics_table
 
 
 def config(seed: int = 0, **overrides: object) -> SimCSEConfig:

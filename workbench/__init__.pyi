@@ -21,6 +21,7 @@ from .errors import WorkbenchError as WorkbenchError
 from .evaluation import Report as Report
 from .evaluation import evaluate as evaluate
 from .headless import check_parameters as check_parameters
+from .headless import runs_folder as runs_folder
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT
@@ -30,7 +31,6 @@ from .methods.rankencoder import RankMixture as RankMixture
 from .methods.simcse import SimCSE as SimCSE
 from .runs import Run as Run
 from .runs import list_runs as list_runs
-from .runs import runs_folder as runs_folder
 from .teachers import cached_embeddings as cached_embeddings
 from .teachers import load_teacher as load_teacher
 from .train import fit as fit

@@ -191,6 +191,24 @@ def check_parameters(namespace: dict[str, Any]) -> None:
                 raise SettingError(unknown_name("parameter", name, known, "in this notebook"))
 
 
+def runs_folder(runs_root: str | Path = "../runs") -> str:
+    """The whole path of the runs that a notebook's parameter means, wherever its kernel was started.
+
+    "../runs" is seen from the notebook: papermill starts kernels where it was called itself, so of a checkout's own
+    notebooks a path that begins with ".." is seen from its folder notebooks/. Any other is seen from where one is.
+    """
+    path = Path(runs_root).expanduser()
+    here = path.resolve()
+    notebooks = project_path("notebooks")
+    live = "JPY_SESSION_NAME" in os.environ  # a kernel of JupyterLab works in its notebook's own folder
+    if live or path.parts[:1] != ("..",) or not (notebooks.parent / "pyproject.toml").is_file():
+        return str(here)
+    there = (notebooks / path).resolve()
+    if here != there and here.is_dir():
+        _LOG.warning("runs are those of %s; %s is there too: give a whole path to mean that one", there, here)
+    return str(there)
+
+
 def _assigned(source: str) -> list[str]:
     """The names that a cell of plain assignments sets."""
     return [

@@ -1,15 +1,8 @@
 """The directory of one run: what was asked, what happened, what came out."""
 
-import importlib.metadata
 import json
-import logging
-import math
-import os
-import platform
 import re
 import shutil
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +12,26 @@ import pandas as pd
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import (
-    PACKAGE,
     explained,
     file_checksum,
     json_text,
     lock_run,
-    project_path,
     read_csv,
     replacing,
     sweep,
     text_checksum,
     write_json,
 )
+from workbench.runs._provenance import provenance
 
-# What a number depends on besides its settings.
-_LIBRARIES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "numpy", "scipy", "ranking-workbench")
-
-_LOG = logging.getLogger("workbench")
 _FINISHED = "metrics.json"  # a run's last file
-_NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
+NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _TABLES = {
     "scores.csv": ["suite", "subset", "pair_id"],
     "rankings.csv": ["suite", "query_id", "target_id", "query", "target"],
     "history.csv": [],
 }  # and their columns of text
 _NUMBERS = ("spearman", "kcc", "ndcg", "n", "queries")
-SCORE = "spearman "  # in front of a suite's name in the columns of `list_runs`, which so never meets another column
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite
 
 
@@ -275,126 +262,3 @@ def _begin(file: Path, facts: dict[str, Any]) -> None:
     before = {name: known.get(name) for name in facts}
     if before != json.loads(json.dumps(facts)):
         write_json(file, known | facts | {"earlier_starts": [*known.get("earlier_starts", []), before]})
-
-
-def runs_folder(runs_root: str | Path = "../runs") -> str:
-    """The whole path of the runs that a notebook's parameter means, wherever its kernel was started.
-
-    "../runs" is seen from the notebook: papermill starts kernels where it was called itself, so of a checkout's own
-    notebooks a path that begins with ".." is seen from its folder notebooks/. Any other is seen from where one is.
-    """
-    path = Path(runs_root).expanduser()
-    here = path.resolve()
-    notebooks = project_path("notebooks")
-    live = "JPY_SESSION_NAME" in os.environ  # a kernel of JupyterLab works in its notebook's own folder
-    if live or path.parts[:1] != ("..",) or not (notebooks.parent / "pyproject.toml").is_file():
-        return str(here)
-    there = (notebooks / path).resolve()
-    if here != there and here.is_dir():
-        _LOG.warning("runs are those of %s; %s is there too: give a whole path to mean that one", there, here)
-    return str(there)
-
-
-def list_runs(root: str | Path = "runs") -> pd.DataFrame:
-    """Every run under `root`, a row each: method, profile, seed, digest, status, changed settings, scores, path.
-
-    status: "finished", "unfinished", or "unreadable: " and why; a broken run never hides the others.
-    A column "spearman <suite>" holds that in [-1, 1]; nan where a run has not (yet) been scored on the suite.
-    Raises RunError when `root` is no folder.
-    """
-    root = folder_of_runs(root)
-    try:
-        if root.exists() and not root.is_dir():
-            raise RunError(f"{root} is a file; give the folder that holds the runs")
-        found = sorted(root.glob("*/*"))
-    except OSError as problem:
-        raise RunError(f"the runs under {root} cannot be listed: {problem.strerror}") from None
-    folders = [path for path in found if _NAME.fullmatch(path.name) or (path / "config.json").exists()]
-    table = pd.DataFrame([_row(path) for path in folders])
-    first = ["method", "profile", "seed", "digest", "status", "changed"]
-    table = table.reindex(columns=[*first, *(name for name in table if name.startswith(SCORE)), "path"])
-    return table.astype({"seed": "Int64"})
-
-
-def _row(path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"method": path.parent.name, "path": str(path)}
-    try:
-        run = Run(path)
-        config, digest = run.config, run.facts().get("digest", "")
-        table = config.table()
-        # What is outside the digest says where or how, not what was computed.
-        changed = table[table["changed"] & ~table["setting"].isin(list(config.outside_digest))]
-        row |= {"method": config.method, "profile": config.profile, "seed": config.seed, "digest": digest}
-        values = [_shown(value, config.seed) for value in changed["value"]]
-        row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], values, strict=True))
-        run.check_files()
-        row["status"] = "finished" if run.finished else "unfinished"
-        scored = run.metrics() if run.finished else {}
-        found = {SCORE + suite: values.get("spearman") for suite, values in scored.items()}
-        row |= {name: math.nan if value is None else value for name, value in found.items()}
-    except Exception as problem:  # whatever is odd about one run, the others are listed
-        row["status"] = f"unreadable: {problem}"
-    return row
-
-
-def _shown(value: Any, seed: int) -> str:
-    """A changed setting in short: of a path what names it; of a run its method and digest, and its seed if another's.
-
-    So a run that learns from the run of its own seed reads as its siblings of other seeds do.
-    """
-    if isinstance(value, list):
-        return ", ".join(_shown(item, seed) for item in value)
-    path = Path(str(value))
-    if not path.is_absolute():
-        return str(value)
-    if not _NAME.fullmatch(path.name):
-        return path.name
-    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
-
-
-def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
-    """metrics.json as a table, correlations x 100."""
-    names = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
-    rows = []
-    for suite, values in metrics.items():
-        shown = {label: math.nan if (v := values.get(key)) is None else 100 * v for key, label in names.items()}
-        rows.append({"suite": suite, "pairs": values.get("n"), **shown, "queries": values.get("queries")})
-    table = pd.DataFrame(rows)
-    # An undefined Spearman is shown, as nan; what no suite has is left out.
-    table = table.drop(columns=table.columns[table.isna().all()].difference(["Spearman"]))
-    whole = [name for name in ("pairs", "queries") if name in table]
-    return table.astype(dict.fromkeys(whole, "Int64"))
-
-
-def provenance() -> dict[str, Any]:
-    """Library versions, the project's git commit (None outside a checkout) and the machine's kind."""
-    return {
-        "versions": _versions(),
-        "git_commit": _git_commit(),
-        "machine": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _git_commit() -> str | None:
-    """The commit of this checkout, with "+changes" when tracked files differ from it."""
-    root = PACKAGE.parent
-    if not (root / ".git").exists():
-        return None
-    try:
-        ask = ["git", "-C", str(root)]
-        commit = subprocess.run([*ask, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        status = [*ask, "status", "--porcelain", "--untracked-files=no"]
-        changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{commit}+changes" if changed else commit
