@@ -11,11 +11,11 @@ import torch
 from tiny_checkpoints import WORDS
 from transformers import BertConfig, BertModel, BertTokenizer, RobertaConfig, RobertaModel, RobertaTokenizer
 
-from workbench.config import CONFIGS, TrainingConfig
+from workbench.config import BUNDLED_MODELS, CONFIGS, TrainingConfig
 from workbench.data import CATALOGUE
 from workbench.data._catalogue import DataSet
 from workbench.data._format import write_table
-from workbench.encoder._checkpoint import _CONVERTED, BUNDLED
+from workbench.encoder._checkpoint import _CONVERTED
 
 CHINESE = "今天天气很好我们去公园看书他喜欢吃红色的水果不"
 _COMMIT = "0" * 40
@@ -110,7 +110,7 @@ def _label(entry: DataSet, row: int) -> str:
 def encoders_of(config: TrainingConfig) -> set[str]:
     """The hub ids that a run of `config` loads."""
     names = {config.encoder, *config.checkpoints, *getattr(config, "teachers", []), getattr(config, "base", "")}
-    return {name for name in names if name and name not in BUNDLED and name not in CONFIGS}
+    return {name for name in names if name and name not in BUNDLED_MODELS and name not in CONFIGS}
 
 
 def sets_of(config: TrainingConfig) -> set[str]:

@@ -14,8 +14,9 @@ from workbench.config import CompCSEConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences, dataset_names
 from workbench.errors import DataError, SettingError
 from workbench.methods import METHODS
-from workbench.methods.compcse import CompCSE, split_words, subsample
+from workbench.methods.compcse import CompCSE
 from workbench.methods.simcse import SimCSE
+from workbench.methods.splitting import split_words, subsample
 from workbench.train import fit
 
 AGGREGATIONS = ["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]

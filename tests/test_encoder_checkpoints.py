@@ -299,7 +299,7 @@ def test_a_hub_id_without_a_network_says_so_and_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (errors.RepositoryNotFoundError, "no folder and no hub repository is called 'owner/name'"),
+        (errors.RepositoryNotFoundError, "'owner/name' is neither a folder nor a repository"),
         (errors.GatedRepoError, "'owner/name' is gated"),
         (errors.RevisionNotFoundError, "has no revision 'v9'"),
         (errors.HFValidationError, "no valid hub id"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import DataError
-from workbench.methods._splitting import (
+from workbench.methods.splitting import (
     Spans,
     adjacent_spans,
     clauses,

@@ -7,7 +7,7 @@ from workbench.config._machinery import Settings
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
 from workbench.config._simcse import SimCSEConfig
-from workbench.config._training import SEVEN_STS, Pooling, TrainingConfig
+from workbench.config._training import BUNDLED_MODELS, SEVEN_STS, Pooling, TrainingConfig
 from workbench.errors import SettingError
 
 CONFIGS: dict[str, type[TrainingConfig]] = {
@@ -15,6 +15,7 @@ CONFIGS: dict[str, type[TrainingConfig]] = {
 }
 
 __all__ = [
+    "BUNDLED_MODELS",
     "CONFIGS",
     "SEVEN_STS",
     "BaseConfig",

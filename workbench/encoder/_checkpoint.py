@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from workbench.config import BUNDLED_MODELS
 from workbench.encoder._reading import POOLINGS, Reading, choose_reading
 from workbench.errors import EncoderError
 from workbench.files import project_path
 
-BUNDLED = ("world-encoder", "world-teacher")
 SETTINGS_FILE = "encoder.json"
 
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies stay where they are.
@@ -100,7 +100,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         is_folder, is_file = folder.is_dir(), folder.is_file()
     except OSError as error:
         raise EncoderError(f"{name[:200]!r} cannot be looked for ({error.strerror}); {_known()}") from None
-    if name in BUNDLED:
+    if name in BUNDLED_MODELS:
         root, source = project_path("data") / "models" / name, f"bundled:{name}"
         if not root.is_dir():
             raise EncoderError(f"the bundled encoder {name!r} is not at {root}; `python -m data.build` rebuilds it")
@@ -130,39 +130,31 @@ def _of_run(folder: Path) -> Path:
 
 
 def _known() -> str:
-    return f"bundled encoders are {', '.join(map(repr, BUNDLED))}; any other name is a folder or a hub id"
+    return f"bundled encoders are {', '.join(map(repr, BUNDLED_MODELS))}; any other name is a folder or a hub id"
 
 
 def _download(name: str, revision: str | None) -> Path:
     """The snapshot of a hub repository in the local cache, fetched when it is not there yet."""
-    import httpx
     from huggingface_hub import errors, snapshot_download
 
+    refusals = {
+        errors.GatedRepoError: "is gated: accept its terms on the hub, then log in with `hf auth login`",
+        errors.RevisionNotFoundError: f"has no revision {revision!r}; give a branch, a tag or a full commit hash",
+        errors.RepositoryNotFoundError: f"is neither a folder nor a repository of the hub, or is private; {_known()}",
+        errors.HFValidationError: f"is no folder and no valid hub id; {_known()}",
+    }
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
-    except errors.GatedRepoError as error:
-        raise EncoderError(
-            f"{name!r} is gated: accept its terms on the hub, then log in with `hf auth login`"
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise EncoderError(
-            f"{name!r} has no revision {revision!r}; give a branch, a tag or a full commit hash"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise EncoderError(
-            f"no folder and no hub repository is called {name!r} (or it is private); {_known()}"
-        ) from error
-    except errors.HFValidationError as error:
-        raise EncoderError(f"{name!r} is no folder and no valid hub id; {_known()}") from error
-    # LocalEntryNotFoundError, OfflineModeIsEnabled, timeouts, refused connections: all come down to "not reachable".
-    except (OSError, httpx.HTTPError, RuntimeError) as error:
+    except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         at = f" --revision {revision}" if revision else ""
-        raise EncoderError(
-            f"{name!r} is no local folder and not in the hub cache, and the hub cannot be reached "
+        unreachable = (
+            "is no local folder and not in the hub cache, and the hub cannot be reached "
             f"({next(iter(str(error).splitlines()), type(error).__name__)}). "
             f"Give a local folder, or fetch it once where there is a network (`hf download {name}{at}`) and set "
             f"HF_HUB_OFFLINE=1 and HF_HOME to that cache here; {_known()}"
-        ) from error
+        )
+        said = next((text for kind, text in refusals.items() if isinstance(error, kind)), unreachable)
+        raise EncoderError(f"{name!r} {said}") from error
 
 
 def _look_through(root: Path, name: str, source: str) -> Checkpoint:

@@ -15,10 +15,8 @@ from workbench.encoder._loading import load_classifier
 from workbench.encoder._model import Encoder
 from workbench.encoder._reading import Reading
 from workbench.encoder._saving import replacing, write_checkpoint
-from workbench.encoder._tokens import checked_sentences, falling_batches
+from workbench.encoder._tokens import checked_sentences
 from workbench.errors import EncoderError
-
-_CPU_TOKENS = 1024  # padded tokens a batch on a CPU, as in Encoder.encode
 
 
 class CrossEncoder(Encoder):
@@ -47,18 +45,14 @@ class CrossEncoder(Encoder):
         first, second = checked_sentences(sentence1), checked_sentences(sentence2)
         if len(first) != len(second):
             raise EncoderError(f"{len(first)} first and {len(second)} second sentences; give as many of both")
-        scores = np.empty(len(first))
         rows: Any = self._pair_tokens(first, second, self.limit, None) if first else {"input_ids": []}
         lengths = np.array([len(ids) for ids in rows["input_ids"]], dtype=np.int64)
-        tokens = _CPU_TOKENS if self.device.type == "cpu" else None
-        was_training = self.training
-        self.eval()
-        with torch.no_grad(), self._autocast():
-            for index in falling_batches(lengths, rows=batch_size, tokens=tokens):
-                chosen = {name: [column[i] for i in index] for name, column in rows.items()}
-                batch = self.tokenizer.pad(chosen, padding=True, return_tensors="pt")
-                scores[index] = self(batch).float().cpu().numpy()
-        self.train(was_training)
+
+        def batch_of(index: np.ndarray) -> Mapping[str, Tensor]:
+            chosen = {name: [column[i] for i in index] for name, column in rows.items()}
+            return self.tokenizer.pad(chosen, padding=True, return_tensors="pt")
+
+        scores = self._computed(torch.empty(len(first)), lengths, batch_size, batch_of).double().numpy()
         if not np.isfinite(scores).all():
             raise EncoderError(f"some scores of {self.source} are not finite: its weights are broken")
         return scores

@@ -230,8 +230,9 @@ class Encoder(nn.Module):
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for text in texts]
         rows = TokenRows.gather(self._cut_chunks(list(places)), padding=self.tokenizer.pad_token_id)
-        with torch.no_grad(), _in_eval(self), self._autocast():
-            distinct = self._pooled_rows(rows, batch_size)
+        options: dict[str, Any] = {"multiple": _MULTIPLES.get(self.device.type, 1), "most": self.limit}
+        vectors = torch.empty(len(rows), self.width)
+        distinct = self._computed(vectors, rows.lengths, batch_size, lambda index: rows.batch(index, **options))
         bad = ~torch.isfinite(distinct).all(dim=1)
         if bad.any():
             culprit = index.index(int(bad.nonzero()[0]))
@@ -287,12 +288,14 @@ class Encoder(nn.Module):
                 "%d of %d distinct sentences are longer than %d tokens and were cut", cut, len(texts), self.limit
             )
 
-    def _pooled_rows(self, rows: TokenRows, batch_size: int) -> Float[Tensor, "n d"]:
-        kind = self.device.type
-        result = torch.empty(len(rows), self.width)
-        for index in falling_batches(rows.lengths, rows=batch_size, tokens=_CPU_TOKENS if kind == "cpu" else None):
-            batch = rows.batch(index, multiple=_MULTIPLES.get(kind, 1), most=self.limit)
-            result[torch.from_numpy(index)] = self(batch).float().cpu()
+    def _computed(
+        self, result: Tensor, lengths: np.ndarray, batch_size: int, batch_of: Callable[[np.ndarray], Mapping]
+    ) -> Tensor:
+        """`result`, filled with what `forward` gives for all rows, in eval mode; `batch_of`: row numbers -> batch."""
+        tokens = _CPU_TOKENS if self.device.type == "cpu" else None
+        with torch.no_grad(), _in_eval(self), self._autocast():
+            for index in falling_batches(lengths, rows=batch_size, tokens=tokens):
+                result[torch.from_numpy(index)] = self(batch_of(index)).float().cpu()
         return result
 
     def _autocast(self) -> AbstractContextManager:

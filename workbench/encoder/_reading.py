@@ -7,13 +7,13 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
+from workbench.config import Pooling
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
 
-Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 POOLINGS: tuple[str, ...] = get_args(Pooling)
 
 

@@ -18,30 +18,9 @@ from workbench.encoder import TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
-from workbench.methods._splitting import (
-    Spans,
-    adjacent_spans,
-    clauses,
-    overlapping_spans,
-    read_spans,
-    split_words,
-    subsample,
-    subsuming_spans,
-)
 from workbench.methods.protocol import Batch, Method, MLPHead, training_sentences
+from workbench.methods.splitting import Spans, read_spans, split_words, subsample
 from workbench.processes import gather_rows
-
-__all__ = [
-    "CompCSE",
-    "Spans",
-    "adjacent_spans",
-    "clauses",
-    "overlapping_spans",
-    "read_spans",
-    "split_words",
-    "subsample",
-    "subsuming_spans",
-]
 
 _LOG = logging.getLogger("workbench")
 

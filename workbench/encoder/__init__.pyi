@@ -1,0 +1,13 @@
+from ._checkpoint import Checkpoint as Checkpoint
+from ._checkpoint import find_checkpoint as find_checkpoint
+from ._cross import CrossEncoder as CrossEncoder
+from ._dropout import fast_dropout as fast_dropout
+from ._model import Encoder as Encoder
+from ._reading import POOLINGS as POOLINGS
+from ._reading import READINGS as READINGS
+from ._reading import Pooling as Pooling
+from ._reading import Reading as Reading
+from ._reading import prompted as prompted
+from ._reading import published_reading as published_reading
+from ._saving import replacing as replacing
+from ._tokens import TokenRows as TokenRows
