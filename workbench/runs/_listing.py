@@ -1,0 +1,84 @@
+"""All runs of a folder, and the numbers of one, as tables."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.errors import RunError
+from workbench.runs._run import NAME, Run, folder_of_runs
+
+SCORE = "spearman "  # in front of a suite's name in the columns of `list_runs`, which so never meets another column
+
+
+def list_runs(root: str | Path = "runs") -> pd.DataFrame:
+    """Every run under `root`, a row each: method, profile, seed, digest, status, changed settings, scores, path.
+
+    status: "finished", "unfinished", or "unreadable: " and why; a broken run never hides the others.
+    A column "spearman <suite>" holds that in [-1, 1]; nan where a run has not (yet) been scored on the suite.
+    Raises RunError when `root` is no folder.
+    """
+    root = folder_of_runs(root)
+    try:
+        if root.exists() and not root.is_dir():
+            raise RunError(f"{root} is a file; give the folder that holds the runs")
+        found = sorted(root.glob("*/*"))
+    except OSError as problem:
+        raise RunError(f"the runs under {root} cannot be listed: {problem.strerror}") from None
+    folders = [path for path in found if NAME.fullmatch(path.name) or (path / "config.json").exists()]
+    table = pd.DataFrame([_row(path) for path in folders])
+    first = ["method", "profile", "seed", "digest", "status", "changed"]
+    table = table.reindex(columns=[*first, *(name for name in table if name.startswith(SCORE)), "path"])
+    return table.astype({"seed": "Int64"})
+
+
+def _row(path: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {"method": path.parent.name, "path": str(path)}
+    try:
+        run = Run(path)
+        config, digest = run.config, run.facts().get("digest", "")
+        table = config.table()
+        # What is outside the digest says where or how, not what was computed.
+        changed = table[table["changed"] & ~table["setting"].isin(list(config.outside_digest))]
+        row |= {"method": config.method, "profile": config.profile, "seed": config.seed, "digest": digest}
+        values = [_shown(value, config.seed) for value in changed["value"]]
+        row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], values, strict=True))
+        run.check_files()
+        row["status"] = "finished" if run.finished else "unfinished"
+        scored = run.metrics() if run.finished else {}
+        found = {SCORE + suite: values.get("spearman") for suite, values in scored.items()}
+        row |= {name: math.nan if value is None else value for name, value in found.items()}
+    except Exception as problem:  # whatever is odd about one run, the others are listed
+        row["status"] = f"unreadable: {problem}"
+    return row
+
+
+def _shown(value: Any, seed: int) -> str:
+    """A changed setting in short: of a path what names it; of a run its method and digest, and its seed if another's.
+
+    So a run that learns from the run of its own seed reads as its siblings of other seeds do.
+    """
+    if isinstance(value, list):
+        return ", ".join(_shown(item, seed) for item in value)
+    path = Path(str(value))
+    if not path.is_absolute():
+        return str(value)
+    if not NAME.fullmatch(path.name):
+        return path.name
+    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
+
+
+def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
+    """metrics.json as a table, correlations x 100."""
+    names = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
+    rows = []
+    for suite, values in metrics.items():
+        shown = {label: math.nan if (v := values.get(key)) is None else 100 * v for key, label in names.items()}
+        rows.append({"suite": suite, "pairs": values.get("n"), **shown, "queries": values.get("queries")})
+    table = pd.DataFrame(rows)
+    # An undefined Spearman is shown, as nan; what no suite has is left out.
+    table = table.drop(columns=table.columns[table.isna().all()].difference(["Spearman"]))
+    whole = [name for name in ("pairs", "queries") if name in table]
+    return table.astype(dict.fromkeys(whole, "Int64"))

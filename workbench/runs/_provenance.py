@@ -1,0 +1,44 @@
+"""What a number depends on besides its settings: libraries, this project's commit, the kind of machine."""
+
+import importlib.metadata
+import platform
+import subprocess
+from typing import Any
+
+from workbench.files import PACKAGE
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "numpy", "scipy", "ranking-workbench")
+
+
+def provenance() -> dict[str, Any]:
+    """Library versions, the project's git commit (None outside a checkout) and the machine's kind."""
+    return {
+        "versions": _versions(),
+        "git_commit": _git_commit(),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _git_commit() -> str | None:
+    """The commit of this checkout, with "+changes" when tracked files differ from it."""
+    root = PACKAGE.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        ask = ["git", "-C", str(root)]
+        commit = subprocess.run([*ask, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        status = [*ask, "status", "--porcelain", "--untracked-files=no"]
+        changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}+changes" if changed else commit
