@@ -49,8 +49,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, float]:
     import torch
 
     from workbench import SimCSE, SimCSEConfig, load_training
-    from workbench.record import State
-    from workbench.train import Plan
+    from workbench.train import Plan, State
 
     torch.set_num_threads(chosen.threads)
     settings = {"encoder": chosen.encoder, "train": chosen.train, "batch_size": chosen.batch_size, "device": "cpu"}

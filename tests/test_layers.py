@@ -19,7 +19,6 @@ LAYERS = [
     {"teachers"},
     {"methods"},
     {"evaluation", "baselines", "look"},
-    {"record"},
     {"train"},
     {"headless", "notebook_page"},
     {"cli"},

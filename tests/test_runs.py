@@ -372,6 +372,11 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path):
         fail_half_way()
     assert (target / "a").read_text() == "old"
     (tmp_path / ".unfinished").mkdir()
+    target.rename(tmp_path / ".unfinished.old")  # killed between the two renames
+    with pytest.raises(KeyboardInterrupt):
+        fail_half_way()
+    assert (target / "a").read_text() == "old"
+    (tmp_path / ".unfinished.old").mkdir()  # killed before what was replaced was gone
     with replacing_folder(target, beside=".unfinished") as fresh:
         (fresh / "b").write_text("new")
     assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["folder", "folder/b"]

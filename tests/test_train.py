@@ -31,9 +31,8 @@ from workbench.evaluation import evaluate
 from workbench.methods.cosent import CoSENT
 from workbench.methods.simcse import SimCSE
 from workbench.processes import run_processes
-from workbench.record import State
 from workbench.runs import Run
-from workbench.train import Plan, fit
+from workbench.train import Plan, State, fit
 
 
 @pytest.fixture
@@ -424,7 +423,7 @@ def test_every_layer_is_where_the_encoder_is_before_the_first_step(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SimCSE, "prepare", moved)
-    monkeypatch.setattr("workbench.train.State", state)
+    monkeypatch.setattr("workbench.train._loop.State", state)
     with pytest.raises(KeyboardInterrupt):
         fit(SimCSE(config(tiny_encoder)), sentences)
 
@@ -451,7 +450,7 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_waits(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch
 ):
     measured = iter([0.9, 0.3, 0.5, 0.5, 0.4, 0.6])
-    monkeypatch.setattr("workbench.record.dev_values", lambda method, dev: {"dev_spearman": next(measured)})
+    monkeypatch.setattr("workbench.train._record.dev_values", lambda method, dev: {"dev_spearman": next(measured)})
     settings = config(tiny_encoder, max_steps=20, patience=2)
     run = Run.create(settings, tmp_path)
     history = fit(SimCSE(settings), sentences, dev, run=run)

@@ -28,23 +28,30 @@ PACKAGE = Path(__file__).resolve().parent
 
 @contextmanager
 def replacing(path: Path, *, binary: bool = False) -> Iterator[Any]:
-    """A file (text in UTF-8, or `binary`) written beside `path` and renamed into place when the block ends well.
+    """A file (text in UTF-8, or `binary`) written beside `path` and put in its place as by `replacing_file`."""
+    form: dict[str, Any] = {"mode": "wb"} if binary else {"mode": "w", "encoding": "utf-8", "newline": ""}
+    with replacing_file(path) as fresh, fresh.open(**form) as file:
+        yield file
+
+
+@contextmanager
+def replacing_file(path: Path) -> Iterator[Path]:
+    """A fresh file beside `path`, for what writes by name; renamed into place when the block ends well.
 
     Both the file and the rename are on the disk when this returns: a power loss leaves the old file or the new one.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    fresh = Path(name)
     try:
-        with os.fdopen(handle, "wb") if binary else os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if hasattr(os, "fchmod"):
-                # A temporary file is its owner's alone; a run is read by whoever may read the folder.
-                os.fchmod(file.fileno(), 0o666 & ~_umask())
-        Path(name).replace(path)
+        yield fresh
+        # A temporary file is its owner's alone; a run is read by whoever may read the folder.
+        fresh.chmod(0o666 & ~_umask())
+        settle(fresh)
+        fresh.replace(path)
         settle(path.parent)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
         raise
 
 
@@ -57,7 +64,10 @@ def replacing_folder(target: Path, *, beside: str = "") -> Iterator[Path]:
     """
     if beside:
         fresh = target.with_name(beside)
-        shutil.rmtree(fresh, ignore_errors=True)
+        if _old(fresh).exists() and not target.exists():
+            _old(fresh).rename(target)
+        for left in (fresh, _old(fresh)):
+            shutil.rmtree(left, ignore_errors=True)
         fresh.mkdir()
     else:
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -77,7 +87,7 @@ def _swap(fresh: Path, target: Path) -> None:
     if not target.exists():
         fresh.rename(target)
         return
-    old = fresh.with_name(f"{fresh.name}.old")
+    old = _old(fresh)
     target.rename(old)
     try:
         fresh.rename(target)
@@ -87,11 +97,15 @@ def _swap(fresh: Path, target: Path) -> None:
     shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
+def _old(fresh: Path) -> Path:
+    return fresh.with_name(f"{fresh.name}.old")
+
+
 def settle(path: Path) -> None:
     """Returns when the content of a file, or the names in a folder, are on the disk itself."""
     if path.is_dir() and os.name == "nt":
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     except OSError as error:

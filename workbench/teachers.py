@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import astuple, replace
@@ -18,7 +17,7 @@ import torch
 
 from workbench.encoder import POOLINGS, Checkpoint, Encoder, Reading, find_checkpoint
 from workbench.errors import DataError, EncoderError, RunError
-from workbench.files import file_checksum, text_checksum
+from workbench.files import file_checksum, replacing_folder, text_checksum
 
 _LOG = logging.getLogger("workbench")
 _VERSION = 1  # of what lies on disk; a new one leaves older entries unused
@@ -199,10 +198,7 @@ def _write(entry: Path, wanted: dict[str, Any], encoder: Encoder, sentences: Seq
     shape = (len(sentences), encoder.width)
     _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), encoder.source, entry)
     # Only the holder of the lock comes here: what lies there is of a process that was killed, and may be gigabytes.
-    fresh = entry.with_name(f".{entry.name}.unfinished")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    try:
+    with replacing_folder(entry, beside=f".{entry.name}.unfinished") as fresh:
         rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)
         for start in range(0, len(sentences), _CHUNK):
             chunk = list(sentences[start : start + _CHUNK])
@@ -218,9 +214,3 @@ def _write(entry: Path, wanted: dict[str, Any], encoder: Encoder, sentences: Seq
             "seconds": round(time.perf_counter() - started, 1),
         }
         (fresh / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        entry.unlink(missing_ok=True)
-        fresh.rename(entry)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)

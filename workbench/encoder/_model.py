@@ -293,12 +293,12 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """`result`, filled with what `forward` gives for all rows, in eval mode; `batch_of`: row numbers -> batch."""
         tokens = _CPU_TOKENS if self.device.type == "cpu" else None
-        with torch.no_grad(), _in_eval(self), self._autocast():
+        with torch.no_grad(), _in_eval(self), self.autocast():
             for index in falling_batches(lengths, rows=batch_size, tokens=tokens):
                 result[torch.from_numpy(index)] = self(batch_of(index)).float().cpu()
         return result
 
-    def _autocast(self) -> AbstractContextManager:
+    def autocast(self) -> AbstractContextManager:
         """bf16 or fp16. No weight cache within a caller's autocast: its copies would have no gradient."""
         if self.precision == "fp32":
             return nullcontext()

@@ -82,8 +82,8 @@ class Run:
             lock = lock_run(path)
             try:
                 lock_run(path, ".processes.lock").release()  # training processes may outlive the one that started them
-                sweep(path)
-                sweep(path / "before")
+                for folder in (path, path / "before", path / "checkpoint"):
+                    sweep(folder)
                 facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
                 _begin(path / "config.json", facts | {"contents": config.contents()} | provenance())
             except BaseException:

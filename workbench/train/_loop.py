@@ -1,17 +1,8 @@
-"""Training: one loop around a method. What a step computes is a function of the seed and the step's number.
+"""The loop: step, log, evaluate, save."""
 
-So a training state is the weights, AdamW's moments and that number, in one file, and a killed run goes on bit for bit.
-"""
-
-import contextlib
-import functools
 import logging
-import math
-import os
-import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +11,21 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from workbench.config import TrainingConfig
 from workbench.data import Pairs, Sentences, load_dev, load_training
-from workbench.encoder._hardware import HALF
 from workbench.errors import DataError, EncoderError, RunError
-from workbench.files import lock_run
-from workbench.methods import METHODS
 from workbench.methods.protocol import Method, weights_checksum
 from workbench.processes import (
-    end_process,
     first_says,
     process_count,
     process_rank,
     run_processes,
-    tell_row,
     wait_for_all,
 )
-from workbench.record import Listener, Record, Row, State, listening, require_tracker
 from workbench.runs import Run
+from workbench.train._listeners import Listener, Row, listening, require_tracker
+from workbench.train._plan import Plan
+from workbench.train._record import Record
+from workbench.train._state import State
 
 _LOG = logging.getLogger("workbench")
 
@@ -95,8 +83,7 @@ def _fit_here(
         if run is not None and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
             raise RunError("this method has been trained already: build it again, so that the run starts at its start")
         if run is not None and plan.rank == 0:
-            facts = {"device": _device_name(method), "precision": method.encoder.precision}
-            run.record(**facts, threads=torch.get_num_threads(), trained=False)
+            run.record(**_hardware(method), trained=False)
         tracked = None if run is None else run.path
         with listening(method.config, (step, plan.steps), tracked, callbacks, quiet=quiet) as listeners:
             record = Record(method, dev, folder, rows, listeners)
@@ -112,28 +99,17 @@ def _fit_here(
         return record.table()
 
 
-def _train(method: Method, plan: "Plan", record: Record, state: State, step: int, *, keep_state: bool) -> None:
+def _train(method: Method, plan: Plan, record: Record, state: State, step: int, *, keep_state: bool) -> None:
     """Takes the steps after `step`, to the end of the plan or of patience."""
-    config, device, optimizer, scaler = method.config, method.encoder.device, state.optimizer, state.scaler
+    config = method.config
     model = nn.parallel.DistributedDataParallel(method) if plan.world > 1 else method
     method.train()
     if step == 0 and record.dev is not None:
         record.write({"step": 0} | record.evaluate(0))
     ended = step >= plan.steps or record.out_of_patience()
     while not ended:
-        # Step. Nothing here waits for the device.
-        torch.manual_seed(plan.seed(step))
-        for group in optimizer.param_groups:
-            group["lr"] = plan.rate(step)
-        with _autocast(method):
-            terms = model(_moved(method.collate(plan.rows(step)), device))
-        scaler.scale(torch.stack(list(terms.values())).sum()).backward()
-        scaler.unscale_(optimizer)
-        nn.utils.clip_grad_norm_(method.parameters(), config.max_grad_norm)
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
-        record.add(terms)
+        # Step.
+        record.add(_step(method, model, plan, state, step))
         step += 1
 
         # Log.
@@ -147,7 +123,7 @@ def _train(method: Method, plan: "Plan", record: Record, state: State, step: int
         if evaluates:
             row |= record.evaluate(step)
         record.write(row)
-        ended = step >= plan.steps or (evaluates and first_says(record.out_of_patience(), device))
+        ended = step >= plan.steps or (evaluates and first_says(record.out_of_patience(), method.encoder.device))
 
         # Save.
         if plan.rank == 0 and keep_state and (saves or ended):
@@ -157,74 +133,21 @@ def _train(method: Method, plan: "Plan", record: Record, state: State, step: int
         record.flush()
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What each step does, from the settings, the step's number (from 0) and the process alone.
-
-    examples: of the prepared training set. world: processes. rank: this process.
-    """
-
-    config: TrainingConfig
-    examples: int
-    world: int = 1
-    rank: int = 0
-
-    @property
-    def epoch_steps(self) -> int:
-        """Batches of an epoch. One that is not full is left out by several processes, which gather equal shares."""
-        size = self.config.batch_size
-        return self.examples // size if self.world > 1 else -(-self.examples // size)
-
-    @property
-    def steps(self) -> int:
-        """Steps in all."""
-        return self.config.max_steps or math.ceil(self.config.epochs * self.epoch_steps)
-
-    def rows(self, step: int) -> list[int]:
-        """This process's share of the step's examples."""
-        epoch, place = divmod(step, self.epoch_steps)
-        size = self.config.batch_size
-        batch = _order(self.config.seed, epoch, self.examples)[place * size : (place + 1) * size]
-        return batch.reshape(self.world, -1)[self.rank].tolist()
-
-    def rate(self, step: int) -> float:
-        """The learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
-        peak, warmup = self.config.learning_rate, math.ceil(self.config.warmup * self.steps)
-        if step < warmup:
-            return peak * step / warmup
-        return peak * max(0.0, (self.steps - step) / max(1, self.steps - warmup))
-
-    def seed(self, step: int) -> int:
-        """Of the step's dropout masks, which each process draws for itself."""
-        return int(np.random.SeedSequence([self.config.seed, step, self.rank]).generate_state(1, np.uint64)[0])
-
-    def due(self, step: int, every: int) -> bool:
-        """Whether what is done every so many steps, and at the end, is done after `step` steps."""
-        return step % every == 0 or step >= self.steps
-
-    def require_batches(self) -> None:
-        """Raises RunError where several processes cannot share the batches."""
-        size = self.config.batch_size
-        if size % self.world:
-            raise RunError(
-                f"batch_size {size} cannot be shared equally by the {self.world} processes that were started; give a "
-                "multiple, or start as many processes as the setting says"
-            )
-        if self.world > 1 and self.examples < size:
-            raise RunError(
-                f"{self.examples} examples do not fill one batch of {size}, and several processes take whole batches "
-                "only; lower batch_size or set processes=1"
-            )
-
-
-@functools.lru_cache(maxsize=1)
-def _order(seed: int, epoch: int, examples: int) -> np.ndarray:
-    return np.random.default_rng([seed, epoch]).permutation(examples)
-
-
-def _autocast(method: Method) -> contextlib.AbstractContextManager:
-    dtype = HALF.get(method.encoder.precision)
-    return torch.autocast(method.encoder.device.type, dtype=dtype) if dtype else contextlib.nullcontext()
+def _step(method: Method, model: nn.Module, plan: Plan, state: State, step: int) -> dict[str, Tensor]:
+    """Takes one step and returns its loss terms. Nothing here waits for the device."""
+    optimizer, scaler = state.optimizer, state.scaler
+    torch.manual_seed(plan.seed(step))
+    for group in optimizer.param_groups:
+        group["lr"] = plan.rate(step)
+    with method.encoder.autocast():
+        terms = model(_moved(method.collate(plan.rows(step)), method.encoder.device))
+    scaler.scale(torch.stack(list(terms.values())).sum()).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(method.parameters(), method.config.max_grad_norm)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    return terms
 
 
 def _moved(batch: Any, device: torch.device) -> Any:
@@ -261,9 +184,10 @@ def _note(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:
             run.record_input(role, source, checksum)
 
 
-def _device_name(method: Method) -> str:
+def _hardware(method: Method) -> dict[str, Any]:
     device = method.encoder.device
-    return f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
+    name = f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
+    return {"device": name, "precision": method.encoder.precision, "threads": torch.get_num_threads()}
 
 
 def _fit_in_processes(
@@ -285,30 +209,3 @@ def _fit_in_processes(
     run_processes("workbench.train", str(run.path), config.processes, on_row=tell, quiet=quiet)
     method.restore(run.path / "encoder")
     return run.history()
-
-
-def main(path: str) -> None:
-    """Trains the run in the directory `path`, as one of the processes that torchrun started."""
-    try:
-        run = Run(path)
-    except RunError as error:
-        raise SystemExit(str(error)) from None
-    os.environ.pop("JPY_SESSION_NAME", None)  # lines of progress, which the notebook's process passes on, and no bar
-    config = run.config
-    on_gpu = torch.cuda.is_available() and config.device != "cpu"
-    if on_gpu:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-    # The process that started these holds the run; should it die, these go on, and nobody else may join them.
-    lock = lock_run(run.path, ".processes.lock") if process_rank() == 0 else None
-    method = METHODS[config.method](config)
-    fit(method, load_training(config), load_dev(config), run=run, callbacks=[tell_row])
-    if lock is not None:
-        lock.release()
-    torch.distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
-    main(sys.argv[1])
-    end_process()

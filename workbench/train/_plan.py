@@ -1,0 +1,75 @@
+"""What each step of a training does, as a function of the settings, the step and the process alone."""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.config import TrainingConfig
+from workbench.errors import RunError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What each step does, from the settings, the step's number (from 0) and the process alone.
+
+    examples: of the prepared training set. world: processes. rank: this process.
+    """
+
+    config: TrainingConfig
+    examples: int
+    world: int = 1
+    rank: int = 0
+
+    @property
+    def epoch_steps(self) -> int:
+        """Batches of an epoch. One that is not full is left out by several processes, which gather equal shares."""
+        size = self.config.batch_size
+        return self.examples // size if self.world > 1 else -(-self.examples // size)
+
+    @property
+    def steps(self) -> int:
+        """Steps in all."""
+        return self.config.max_steps or math.ceil(self.config.epochs * self.epoch_steps)
+
+    def rows(self, step: int) -> list[int]:
+        """This process's share of the step's examples."""
+        epoch, place = divmod(step, self.epoch_steps)
+        size = self.config.batch_size
+        batch = _order(self.config.seed, epoch, self.examples)[place * size : (place + 1) * size]
+        return batch.reshape(self.world, -1)[self.rank].tolist()
+
+    def rate(self, step: int) -> float:
+        """The learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
+        peak, warmup = self.config.learning_rate, math.ceil(self.config.warmup * self.steps)
+        if step < warmup:
+            return peak * step / warmup
+        return peak * max(0.0, (self.steps - step) / max(1, self.steps - warmup))
+
+    def seed(self, step: int) -> int:
+        """Of the step's dropout masks, which each process draws for itself."""
+        return int(np.random.SeedSequence([self.config.seed, step, self.rank]).generate_state(1, np.uint64)[0])
+
+    def due(self, step: int, every: int) -> bool:
+        """Whether what is done every so many steps, and at the end, is done after `step` steps."""
+        return step % every == 0 or step >= self.steps
+
+    def require_batches(self) -> None:
+        """Raises RunError where several processes cannot share the batches."""
+        size = self.config.batch_size
+        if size % self.world:
+            raise RunError(
+                f"batch_size {size} cannot be shared equally by the {self.world} processes that were started; give a "
+                "multiple, or start as many processes as the setting says"
+            )
+        if self.world > 1 and self.examples < size:
+            raise RunError(
+                f"{self.examples} examples do not fill one batch of {size}, and several processes take whole batches "
+                "only; lower batch_size or set processes=1"
+            )
+
+
+@functools.lru_cache(maxsize=1)
+def _order(seed: int, epoch: int, examples: int) -> np.ndarray:
+    return np.random.default_rng([seed, epoch]).permutation(examples)
