@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._machinery import Count, Positive, Source, Unit
-from workbench.config._training import DEMO, TrainingConfig, whole_file
+from workbench.config._training import DEMO, SetName, TrainingConfig
 
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
@@ -54,7 +54,7 @@ class CompCSEConfig(TrainingConfig):
     """further training texts made of a sentence's clauses"""
     subsuming_depth: Annotated[int, Ge(2), Le(3), Source("CompCSE's code")] = 2
     """2: a sentence and its halves; 3: its halves and quarters"""
-    spans: str | None = None
+    spans: SetName | None = None
     """a .tsv file of your own spans, for subsampling=spans"""
     keep_sentences: Annotated[bool, Source("CompCSE sec. 3 (expand)")] = True
     """the whole sentences stay in the training set beside what is subsampled"""
@@ -64,11 +64,6 @@ class CompCSEConfig(TrainingConfig):
     """where the tanh layer of training stands: after or before aggregation; dropped at test"""
     subvector: Annotated[Count | None, Unit("coordinates"), Source("CompCSE table 6 (after DirectCLR)")] = 256
     """d0: the loss reads the first so many coordinates; none: all"""
-
-    @pydantic.field_validator("spans")
-    @classmethod
-    def _from_the_root(cls, spans: str | None) -> str | None:
-        return None if spans is None else whole_file(spans)
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le, MinLen
 
 from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO_DATA, SEVEN_STS, Pooling, TrainingConfig
+from workbench.config._training import DEMO_DATA, SEVEN_STS, Pooling, SetName, TrainingConfig
 
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
 
@@ -93,9 +93,9 @@ class CoSENTConfig(TrainingConfig):
     """how token states become one sentence vector"""
     max_tokens: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
     """training sentences (interaction: both together) are cut here"""
-    train: Annotated[str, Source("CoSENT tab. II")] = "stsb-train"
+    train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
     """training pairs (triplet: triples too): a name or a file"""
-    suites: Annotated[list[str], MinLen(1), Source("CoSENT tab. IV")] = ["stsb-test"]
+    suites: Annotated[list[SetName], MinLen(1), Source("CoSENT tab. IV")] = ["stsb-test"]
     """scored pairs reported at the end"""
     batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
     """pairs a step, over all processes"""

@@ -246,6 +246,8 @@ def _allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
         return "one of " + ", ".join(map(repr, arguments))
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_allowed(argument, metadata) for argument in arguments)
+    if origin in (list, dict):
+        return f"{origin.__name__} of {' -> '.join(map(_allowed, arguments))}"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
     limits = [f"{sign} {getattr(item, key)}" for item in metadata for key, sign in signs.items() if hasattr(item, key)]

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, Pooling, whole_encoder, whole_folder
+from workbench.config._training import DEMO, ContrastiveConfig, EncoderName, Folder, Pooling
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
@@ -86,17 +86,17 @@ class RankCSEConfig(ContrastiveConfig):
     """community: as the public code wires them, tau_1 for the student's lists and tau_2 for the teacher's"""
     cosent_scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
     """lambda of CoSENT on lists; multiplies the cosines"""
-    teachers: Annotated[list[str], MinLen(1), Source("RankCSE app. A")] = _BERT_TEACHERS
+    teachers: Annotated[list[EncoderName], MinLen(1), Source("RankCSE app. A")] = _BERT_TEACHERS
     """frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled names, hub ids"""
     teacher_weights: Annotated[list[float] | None, Source("RankCSE sec. 4.4, app. A")] = None
     """shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for more"""
-    teacher_pooling: dict[str, Pooling] = {}
+    teacher_pooling: dict[EncoderName, Pooling] = {}
     """teacher -> pooling, where neither its files nor its name say, or to overrule them"""
-    teacher_template: dict[str, str] = {}
+    teacher_template: dict[EncoderName, str] = {}
     """teacher -> template, for pooling mask"""
     teacher_max_tokens: Annotated[int | None, Ge(3), Unit("tokens")] = 32
     """teachers read sentences up to here, specials included, as the student does; none: whole"""
-    cache: str | None = None
+    cache: Folder | None = None
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, else the user's cache"""
 
     @property
@@ -127,21 +127,10 @@ class RankCSEConfig(ContrastiveConfig):
     @pydantic.field_validator("teachers")
     @classmethod
     def _distinct_teachers(cls, teachers: list[str]) -> list[str]:
-        named = [whole_encoder(name) for name in teachers]
-        repeated = sorted({name for name in named if named.count(name) > 1})
+        repeated = sorted({name for name in teachers if teachers.count(name) > 1})
         if repeated:
             raise ValueError(f"teachers: {', '.join(repeated)} named more than once; give it a larger weight instead")
-        return named
-
-    @pydantic.field_validator("teacher_pooling", "teacher_template")
-    @classmethod
-    def _named_as_teachers(cls, given: dict[str, str]) -> dict[str, str]:
-        return {whole_encoder(name): value for name, value in given.items()}
-
-    @pydantic.field_validator("cache")
-    @classmethod
-    def _from_the_root(cls, cache: str | None) -> str | None:
-        return whole_folder(cache)
+        return teachers
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankCSEConfig":

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
 from workbench.config._machinery import NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, Pooling, whole_encoder, whole_file, whole_folder
+from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
 
 _SIMCSE = "princeton-nlp/unsup-simcse-"
 # PromptBERT cuts the sentence at 32 tokens and wraps it then: ten more with the template.
@@ -71,7 +71,7 @@ class RankEncoderConfig(ContrastiveConfig):
     name of a method: its run of base_profile and of this seed"""
     base_profile: str = "demo"
     """profile of E1's run when base names a method"""
-    base_root: str | None = None
+    base_root: Folder | None = None
     """folder of runs in which a base that is named by its method is looked for"""
     base_pooling: Pooling | None = None
     """pooling of E1; none: what its files or its name say"""
@@ -81,7 +81,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """E1 reads training and corpus sentences up to here, specials included; none: whole"""
     start: Annotated[Literal["backbone", "base"], Source("RankEncoder footnote 2")] = "backbone"
     """where E2 starts: the setting encoder, or E1 itself (slightly worse in the paper)"""
-    corpus: str | None = None
+    corpus: SetName | None = None
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
     corpus_size: Annotated[int, Ge(2), Unit("sentences"), Source("RankEncoder sec. 4.1")] = 100_000
     """n: so many distinct sentences are drawn"""
@@ -108,7 +108,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """for pooling mask: what E2 reads at test and as first view"""
     second_template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
     """for pooling mask: the second view; none: the first one's template again"""
-    cache: str | None = None
+    cache: Folder | None = None
     """folder of E1's cached embeddings; none: WORKBENCH_CACHE, else the user's cache"""
 
     @property
@@ -126,16 +126,6 @@ class RankEncoderConfig(ContrastiveConfig):
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:
         return base if _names_method(base) else whole_encoder(base)
-
-    @pydantic.field_validator("corpus")
-    @classmethod
-    def _whole_corpus(cls, corpus: str | None) -> str | None:
-        return None if corpus is None else whole_file(corpus)
-
-    @pydantic.field_validator("cache", "base_root")
-    @classmethod
-    def _whole_folders(cls, folder: str | None) -> str | None:
-        return whole_folder(folder)
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankEncoderConfig":

@@ -19,9 +19,9 @@ DEMO_DATA: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev"
 DEMO = {**DEMO_DATA, "learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
 
 
-def whole_folder(name: str | None) -> str | None:
+def whole_folder(name: str) -> str:
     """A folder, which need not exist yet, by its whole path."""
-    return None if name is None else str(Path(name).expanduser().resolve())
+    return str(Path(name).expanduser().resolve())
 
 
 def whole_encoder(name: str) -> str:
@@ -35,6 +35,12 @@ def whole_file(name: str) -> str:
     """A data file of the user's own by its whole path; a folder is no data, whatever set it is called like."""
     path = Path(name).expanduser()
     return str(path.resolve()) if name.endswith(OWN_FILES) and path.is_file() else name
+
+
+# Names that settings keep as whole paths where they are the user's own folders and files.
+EncoderName = Annotated[str, pydantic.AfterValidator(whole_encoder)]
+SetName = Annotated[str, pydantic.AfterValidator(whole_file)]
+Folder = Annotated[str, pydantic.AfterValidator(whole_folder)]
 
 
 def _name_of_set(name: str) -> str:
@@ -52,7 +58,7 @@ class TrainingConfig(Settings):
         "track",
     }
 
-    encoder: Annotated[str, Source("SimCSE sec. 6")] = "bert-base-uncased"
+    encoder: Annotated[EncoderName, Source("SimCSE sec. 6")] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
     pooling: Annotated[Pooling, Source("SimCSE sec. 6.3")] = "cls"
     """how token states become one sentence vector"""
@@ -60,13 +66,13 @@ class TrainingConfig(Settings):
     """training sentences are cut here, specials included"""
     dropout: Annotated[Fraction | None, Source("SimCSE table 2")] = None
     """dropout rate of the backbone in training; none: the checkpoint's own"""
-    train: Annotated[str, Source("SimCSE sec. 6")] = "wiki1m"
+    train: Annotated[SetName, Source("SimCSE sec. 6")] = "wiki1m"
     """training set: a catalogue name or a file of your own"""
     train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
     """train on a seeded sample of this many examples; none: all"""
-    dev: Annotated[str, Source("SimCSE sec. 6.1")] = "stsb-dev"
+    dev: Annotated[SetName, Source("SimCSE sec. 6.1")] = "stsb-dev"
     """scored pairs that choose the checkpoint"""
-    suites: Annotated[list[str], MinLen(1), Source("SimCSE sec. 6.1")] = SEVEN_STS
+    suites: Annotated[list[SetName], MinLen(1), Source("SimCSE sec. 6.1")] = SEVEN_STS
     """scored pairs reported at the end"""
     revisions: dict[str, str] = {}
     """hub id -> git revision, instead of the catalogue's"""
@@ -122,16 +128,6 @@ class TrainingConfig(Settings):
     def checkpoints(self) -> list[str]:
         """The encoders that training loads, by name."""
         return [self.encoder]
-
-    @pydantic.field_validator("encoder")
-    @classmethod
-    def _whole_encoder(cls, encoder: str) -> str:
-        return whole_encoder(encoder)
-
-    @pydantic.field_validator("train", "dev", "suites")
-    @classmethod
-    def _whole_files(cls, value: str | list[str]) -> str | list[str]:
-        return [whole_file(name) for name in value] if isinstance(value, list) else whole_file(value)
 
     @pydantic.field_validator("suites")
     @classmethod

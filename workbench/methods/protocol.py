@@ -16,6 +16,7 @@ from workbench.config import TrainingConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError
+from workbench.processes import gather_rows
 
 Batch = dict[str, Any]
 
@@ -184,6 +185,14 @@ def weights_checksum(module: nn.Module) -> str:
         found.update(name.encode())
         found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
+
+
+def gathered_views(
+    vectors: Float[Tensor, "rows d"], head: nn.Module | None = None, *, count: int = 2
+) -> list[Float[Tensor, "n d"]]:
+    """The rows of each view out of those of one forward pass over all, under `head`, of all processes' sentences."""
+    vectors = vectors if head is None else head(vectors)
+    return [gather_rows(view) for view in vectors.chunk(count)]
 
 
 class MLPHead(nn.Module):

@@ -23,6 +23,7 @@ from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
+    gathered_views,
     training_sentences,
     weights_checksum,
 )
@@ -86,11 +87,6 @@ class RankCSE(Method):
             "teachers": [torch.from_numpy(np.array(found[index])) for found in self.teachers],
         }
 
-    def views(self, vectors: Float[Tensor, "two_n d"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
-        """f(x) and f(x)' out of the vectors of one forward pass over both, of all processes' sentences."""
-        first, second = vectors.chunk(2)
-        return gather_rows(first), gather_rows(second)
-
     def teacher_lists(self, batch: Batch) -> Float[Tensor, "n n"]:
         """S^T = sum_k alpha_k S_k in float32, of all processes' sentences; symmetric, its diagonal 1."""
         weights = self.config.weights
@@ -100,8 +96,8 @@ class RankCSE(Method):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         config = self.config
         vectors = self.embed(batch["tokens"])
-        scores = cosine_matrix(*self.views(vectors if self.head is None else self.head(vectors)))
-        lists = scores if config.lists_after_mlp else cosine_matrix(*self.views(vectors))
+        scores = cosine_matrix(*gathered_views(vectors, self.head))
+        lists = scores if config.lists_after_mlp else cosine_matrix(*gathered_views(vectors))
         terms: dict[str, Tensor] = {}
         if config.info_nce:
             terms["info_nce"] = info_nce(scores, temperature=config.temperature)

@@ -3,18 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import SimCSEConfig, TrainingConfig
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.protocol import (
-    Batch,
-    Method,
-    MLPHead,
-    training_sentences,
-)
-from workbench.processes import gather_rows
+from workbench.methods.protocol import Batch, Method, MLPHead, gathered_views, training_sentences
 
 
 class SimCSE(Method):
@@ -34,13 +27,6 @@ class SimCSE(Method):
     def collate(self, rows: Sequence[int]) -> Batch:
         return {"tokens": self.tokens.batch([*rows, *rows])}  # one forward pass draws each view its own dropout
 
-    def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
-        """z and z', from one forward pass over both views, of all processes' sentences."""
-        vectors = self.embed(batch["tokens"])
-        vectors = vectors if self.head is None else self.head(vectors)
-        first, second = vectors.chunk(2)
-        return gather_rows(first), gather_rows(second)
-
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        first, second = self.views(batch)
+        first, second = gathered_views(self.embed(batch["tokens"]), self.head)
         return {"info_nce": info_nce(cosine_matrix(first, second), temperature=self.config.temperature)}

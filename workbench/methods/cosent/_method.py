@@ -17,7 +17,7 @@ from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods.cosent._labels import class_numbers, require_order, shares, sides, triple_rows
-from workbench.methods.protocol import Batch, Method, set_name
+from workbench.methods.protocol import Batch, Method, gathered_views, set_name
 from workbench.processes import gather_rows
 
 _LOG = logging.getLogger("workbench")
@@ -111,7 +111,7 @@ class CoSENT(Method):
         if self.pairwise:
             scores = gather_rows(self.embed(batch["tokens"])[:, None]).squeeze(1)
             return {objective: self._loss(scores, target)}
-        views = [gather_rows(view) for view in self.embed(batch["tokens"]).chunk(len(self.texts))]
+        views = gathered_views(self.embed(batch["tokens"]), count=len(self.texts))
         if objective == "triplet":
             anchor, positive, negative = views
             return {objective: triplet(anchor, positive, negative, margin=self.config.margin)}

@@ -19,13 +19,13 @@ from workbench.methods.protocol import (
     Batch,
     Method,
     MLPHead,
+    gathered_views,
     training_sentences,
     weights_checksum,
 )
 from workbench.methods.rankencoder._corpus import draw_corpus, read_corpus, write_corpus
 from workbench.methods.rankencoder._mixture import RankMixture, shared_neighbours
 from workbench.methods.rankencoder._targets import RankTargets
-from workbench.processes import gather_rows
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
 from workbench.teachers import cached_embeddings, find_teacher, freeze
@@ -38,7 +38,8 @@ class RankEncoder(Method):
 
     u_i is the rank vector of x_i under the frozen E1, without dropout; cos is of two dropout views of E2, as in l_cl,
     which is SimCSE's loss, or, with pooling "mask", that of PromptBERT's two templates. At test the similarity is the
-    mixture of eq. 7, with the corpus embedded again by E2.
+    mixture of eq. 7, with the corpus embedded again by E2. In training dev is measured of E2's unit rows, as in the
+    released trainers: embedding the corpus at every measurement would cost more than dev itself.
     """
 
     config_class: ClassVar[type[TrainingConfig]] = RankEncoderConfig
@@ -104,16 +105,10 @@ class RankEncoder(Method):
         second = np.asarray(rows) + len(self.tokens) - len(self.targets.rows)
         return {"tokens": self.tokens.batch(np.concatenate([rows, second])), "base": self.targets.of(rows)}
 
-    def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
-        """E2 of both dropout views under the tanh layer, from one forward pass, of all processes' sentences."""
-        vectors = self.embed(batch["tokens"])
-        first, second = (vectors if self.head is None else self.head(vectors)).chunk(2)
-        return gather_rows(first), gather_rows(second)
-
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         self._weights_changed()  # they will have, when this step is taken
         config = self.config
-        scores = cosine_matrix(*self.views(batch))
+        scores = cosine_matrix(*gathered_views(self.embed(batch["tokens"]), self.head))
         contrastive = info_nce(scores, temperature=config.temperature)
         target = self.targets.similarities(batch["base"]).to(scores.device)
         distilled = config.rank_weight * rank_mse(scores, target, lower=config.lower, upper=config.upper)
@@ -135,12 +130,6 @@ class RankEncoder(Method):
         found = {name: float(value) / self._steps for name, value in self._observed.items()}
         self._observed, self._steps = {}, 0
         return found
-
-    def encode_plain(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        """E2's unit rows. Of these dev is measured in training, as in the released trainers: embedding the corpus at
-        every measurement would cost more than dev itself.
-        """
-        return self.encoder.encode(sentences, batch_size)
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
         """Unit rows whose dot product is eq. 7: E2's vector and the corpus in its eyes, d + n numbers a sentence.
