@@ -1,12 +1,280 @@
 """Files of the user's own, by path."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
-from workbench.data import check, load_pairs, load_sentences, load_suites, load_training, unusable
-from workbench.errors import DataError
+from workbench.cli import check_data
+from workbench.data import (
+    Pairs,
+    Sentences,
+    check,
+    columns_said,
+    kinds_of,
+    load_own,
+    load_pairs,
+    load_sentences,
+    load_suites,
+    load_training,
+    overlaps,
+    report,
+    split,
+    unusable,
+    write_split,
+)
+from workbench.errors import DataError, SettingError
+
+
+@dataclass
+class Given:
+    """A file as somebody has it: its bytes, and what is in it, or what the refusal says."""
+
+    name: str
+    content: str | bytes
+    pairs: list[tuple[str, str, float]] | None = None
+    scale: tuple[float, float] = (0.0, 5.0)
+    said: str = ""
+    refused: str = ""
+
+
+TWO = [("A man plays a guitar.", "A man plays.", 4.5), ("A dog, asleep", "Nothing moves.", 0.25)]
+READ = [
+    Given(
+        "comma.csv",
+        'sentence1,sentence2,score\nA man plays a guitar.,A man plays.,4.5\n"A dog, asleep",Nothing moves.,0.25\n',
+        TWO,
+    ),
+    Given(
+        "excel, European.csv",
+        "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4,5\r\nA dog, asleep;Nothing moves.;0,25\r\n",
+        TWO,
+        said="score = Similarity, decimal commas",
+    ),
+    Given(
+        "quotes.csv",
+        'premise,hypothesis,rating\n"He said ""no"", twice","two\nlines",1\n\n"x",y,2.5\n',
+        [('He said "no", twice', "two lines", 1.0), ("x", "y", 2.5)],
+        scale=(1.0, 5.0),
+        said="sentence1 = premise, sentence2 = hypothesis, score = rating",
+    ),
+    Given(
+        "plain.tsv",
+        'sentence1\tsentence2\tscore\n"Yes," he said.\tNA\t3.5\n"No."\tnull\t0.5\n',
+        [('"Yes," he said.', "NA", 3.5), ('"No."', "null", 0.5)],
+    ),
+    Given(
+        "sheet.tsv",
+        'sentence1\tsentence2\tscore\n"a ""b"" c"\td\t3.5\ne\t"f"\t0.5\n',
+        [('a "b" c', "d", 3.5), ("e", "f", 0.5)],
+    ),
+    Given(
+        "lines.jsonl",
+        '{"anchor": "Grüße", "candidate": "a\\tb", "label": true, "tags": ["x"]}\n\n{"anchor": "c", "candidate": "d", "label": false}\n',
+        [("Grüße", "a b", 1.0), ("c", "d", 0.0)],
+        scale=(0.0, 1.0),
+        said="classes false < true",
+    ),
+    Given(
+        "words.csv",
+        "label,hypothesis,premise\nEntailment,b,a\n-,x,y\ncontradiction,d,c\nneutral,f,e\n",
+        [("a", "b", 2.0), ("c", "d", 0.0), ("e", "f", 1.0)],
+        scale=(0.0, 2.0),
+        said="(1 rows without a gold label left out)",
+    ),
+    Given(
+        "stated scale.csv",
+        "id|question1|question2|grade (1-4)\n7|a|b|2.5\n8|c|d|3\n",
+        [("a", "b", 2.5), ("c", "d", 3.0)],
+        scale=(1.0, 4.0),
+    ),
+    Given(
+        "whole numbers.tsv",
+        "sentence1\tsentence2\tlabel\na\tb\t0\nc\td\t1\n",
+        [("a", "b", 0.0), ("c", "d", 1.0)],
+        scale=(0.0, 1.0),
+        said="scale 0 to 1 is a guess",
+    ),
+]
+REFUSED = [
+    Given("no header.csv", "A man plays.,A man rests.,2\nb,c,3\n", refused="no kind of data; they are 'A man plays.'"),
+    Given(
+        "header twice.csv",
+        "sentence1,sentence2,score\na,b,1\nsentence1,sentence2,score\n",
+        refused="line 3: the header",
+    ),
+    Given(
+        "unquoted comma.csv",
+        "sentence1,sentence2,score\na,b,1\nc, d,e,2\n",
+        refused="line 3: 4 fields, but the header has 3",
+    ),
+    Given("decimal comma.csv", "sentence1,sentence2,score\na,b,4,5\n", refused="line 2: 4 fields"),
+    Given(
+        "thousands.csv", "sentence1;sentence2;score\na;b;1,250\nc;d;2,000\n", refused="line 2: score is '1,250'; is it"
+    ),
+    Given("missing cell.csv", "sentence1,sentence2,score\na,b,1\nc,,2\n", refused="line 3: sentence2 is empty"),
+    Given(
+        "missing score.jsonl",
+        '{"text1": "a", "text2": "b", "score": 1}\n{"text1": "a", "text2": "b"}\n',
+        refused="line 2: score is ''",
+    ),
+    Given("words for numbers.csv", "sentence1,sentence2,score\na,b,close\n", refused="line 2: score is 'close'"),
+    Given("swapped.csv", "sentence1,score,sentence2\na,b,1\nc,d,2\n", refused="sentence2 holds numbers in every row"),
+    Given("classes.csv", "premise,hypothesis,label\na,b,0\nc,d,2\n", refused="0; write the words"),
+    Given("two golds.csv", "sentence1,sentence2,rating,grade\na,b,1,2\n", refused="score could be 'rating' or 'grade'"),
+    Given("open quote.csv", 'sentence1,sentence2,score\n"a,b,1\nc,d,2\n', refused="line 2: its quotes do not match"),
+    Given("latin.csv", "sentence1,sentence2,score\na,é,1\n".encode("latin-1"), refused="line 2: byte 0xe9"),
+    Given("sheet.csv", b"PK\x03\x04", refused="an office document"),
+    Given("utf16.csv", "sentence1,sentence2,score\na,b,1\n".encode("utf-16"), refused="UTF-16"),
+    Given("array.jsonl", '[{"text1": "a"}]\n', refused="line 1: not an object"),
+    Given("not json.jsonl", "sentence1,sentence2\n", refused="line 1: not JSON"),
+    Given("empty.csv", "sentence1,sentence2,score\n", refused="and no row"),
+]
+
+
+def written(given: Given, folder: Path) -> Path:
+    path = folder / given.name
+    path.write_bytes(given.content if isinstance(given.content, bytes) else given.content.encode())
+    return path
+
+
+@pytest.mark.parametrize("given", READ, ids=lambda given: given.name)
+def test_a_file_as_it_lies_is_read_rightly(given: Given, tmp_path: Path) -> None:
+    pairs = load_pairs(written(given, tmp_path))
+    assert [pairs[row] for row in range(len(pairs))] == given.pairs
+    assert pairs.scale == given.scale
+    assert given.said in pairs.source
+
+
+@pytest.mark.parametrize("given", REFUSED, ids=lambda given: given.name)
+def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(given: Given, tmp_path: Path) -> None:
+    path = written(given, tmp_path)
+    with pytest.raises(DataError) as caught:
+        load_own(path)
+    assert given.refused in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_one_content_in_every_format_is_one_set(tmp_path: Path) -> None:
+    frame = pd.DataFrame(TWO, columns=["sentence1", "sentence2", "score"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "a.tsv.gz", sep="\t", index=False)
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "a.parquet")
+    files = [load_pairs(path) for path in sorted(tmp_path.iterdir())]
+    lists = Pairs.from_lists(*(frame[name] for name in frame))
+    sets = [*files, lists, Pairs.from_frame(frame), Pairs.from_frame(Dataset.from_pandas(frame))]
+    assert len(files) == 4
+    for pairs in sets:
+        assert [pairs[row] for row in range(len(pairs))] == TWO
+
+
+def test_classes_of_a_dataset_are_read_by_their_words() -> None:
+    features = Features(
+        premise=Value("string"),
+        hypothesis=Value("string"),
+        label=ClassLabel(names=["entailment", "neutral", "contradiction"]),
+    )
+    rows = {"premise": ["a", "c", "e"], "hypothesis": ["b", "d", "f"], "label": [0, 2, -1]}
+    pairs = Pairs.from_frame(Dataset.from_dict(rows, features=features))
+    assert (pairs.gold.tolist(), pairs.dropped) == ([2.0, 0.0], 1)
+
+
+def test_what_is_no_table_in_memory_is_refused_with_its_row() -> None:
+    with pytest.raises(DataError, match="3 lists; give 1: sentence"):
+        Sentences.from_lists(["a"], ["b"], ["c"])
+    with pytest.raises(DataError, match="one length"):
+        Pairs.from_lists(["a", "b"], ["c"], [1])
+    with pytest.raises(DataError, match="row 1: sentence2 is empty"):
+        Pairs.from_lists(["a", "b"], ["c", None], [1, 2])
+    with pytest.raises(DataError, match=r"several sets \(train, test\)"):
+        Pairs.from_frame(DatasetDict(train=Dataset.from_dict({"a": [1]}), test=Dataset.from_dict({"a": [1]})))
+
+
+def test_every_kind_is_told_by_its_columns_and_a_run_takes_the_kind_that_it_trains_on(tmp_path: Path) -> None:
+    files = {
+        "triples": "anchor,positive,negative\na,b,c\n",
+        "labelled": "text,category\na,x\nb,y\n",
+        "sentences": "Sentence\na\nb\n",
+    }
+    for kind, content in files.items():
+        path = tmp_path / f"{kind}.csv"
+        path.write_text(content)
+        assert kinds_of(path)[0] == kind
+        assert load_own(path).kind == kind
+    trained = load_training(SimpleNamespace(train=str(tmp_path / "labelled.csv")))
+    assert trained == replace(
+        Sentences.from_lists(["a", "b"], name="labelled"), source=trained.source, checksum=trained.checksum
+    )
+    (tmp_path / "swapped.csv").write_text("label,sentence\nA cat sleeps.,pets\nA dog barks.,pets\n")
+    with pytest.raises(DataError, match="2 different labels for 1 different sentences; are columns swapped"):
+        load_own(tmp_path / "swapped.csv")
+
+
+def test_columns_that_are_named_overrule_the_guess(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text("left,right,how close,score\na,b,1,9\nc,d,3,9\n")
+    said = columns_said("sentence1=left,sentence2=right,score=how close")
+    pairs = load_pairs(path, columns=said, scale=(0, 4))
+    assert [pairs[0], pairs[1]] == [("a", "b", 1.0), ("c", "d", 3.0)]
+    assert pairs.extra == {"score": ["9", "9"]}
+    with pytest.raises(DataError, match="no column 'rigth'; .* did you mean 'right'"):
+        load_pairs(path, columns={"sentence1": "left", "sentence2": "rigth"})
+    with pytest.raises(DataError, match="pairs have sentence1, sentence2, score"):
+        load_pairs(path, columns={"negative": "left"})
+    with pytest.raises(SettingError, match="ROLE=COLUMN"):
+        columns_said("left")
+
+
+def test_a_text_that_begins_with_a_header_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("Sentence\none\ntwo\n")
+    with pytest.raises(DataError, match="'Sentence' is a header"):
+        load_sentences(path)
+
+
+def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Path) -> None:
+    rows = [(f"query {query}", f"target {query}.{target}", 0.5 + target) for query in range(20) for target in range(4)]
+    pairs = Pairs.from_lists(*zip(*rows, strict=True), name="mine", scale=(0, 10))
+    parts = split(pairs, dev=0.2, test=0.1, seed=3)
+    assert {part: len(data) for part, data in parts.items()} == {"train": 56, "dev": 16, "test": 8}
+    assert sorted(data[row] for data in parts.values() for row in range(len(data))) == sorted(rows)
+    assert not overlaps(parts)
+    assert split(pairs, dev=0.2, test=0.1, seed=3)["dev"].sentence1 == parts["dev"].sentence1
+    assert split(pairs, dev=0.2, test=0.1, seed=4)["dev"].sentence1 != parts["dev"].sentence1
+    files = write_split(parts, tmp_path)
+    back = load_pairs(files[1])
+    assert ([back[row] for row in range(16)], back.scale) == ([parts["dev"][row] for row in range(16)], (0.0, 10.0))
+    with pytest.raises(DataError, match="is there already"):
+        write_split(parts, tmp_path)
+    with pytest.raises(DataError, match="leave none to train on"):
+        split(pairs, dev=0.5, test=0.5)
+
+
+def test_the_report_says_what_would_be_trained_on(tmp_path: Path) -> None:
+    long = "word " * 70
+    lists = (["a", "a", "a", "b"], ["x", "x", "y", "b"], [1, 1, 0, 0.5])
+    text = "\n".join(report(Pairs.from_lists(*lists)))
+    assert "4 rows of pairs" in text
+    assert "2 queries (first sentences), 1 with targets of different gold" in text
+    assert "1 rows stand there more than once" in text
+    assert "1 rows hold one sentence twice" in text
+    text = "\n".join(report(Sentences.from_lists(["a", "", long])))
+    assert "1 sentences are empty" in text
+    assert "1 sentences have more than 64 words" in text
+
+
+def test_one_file_for_training_and_testing_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, rows in {"train": "a,b,1\nc,d,2\n", "dev": "a,b,1\nc,d,2\n", "test": "c,e,2\nf,g,1\n"}.items():
+        (tmp_path / f"{name}.csv").write_text("sentence1,sentence2,score\n" + rows)
+    check_data([str(tmp_path / f"{name}.csv") for name in ("train", "dev", "test")])
+    shown = capsys.readouterr().out
+    assert f"warning: {tmp_path / 'train.csv'} and {tmp_path / 'dev.csv'} hold the same rows" in shown
+    assert f"{tmp_path / 'dev.csv'} and {tmp_path / 'test.csv'} share 0 rows, 1 queries, 1 sentences" in shown
 
 
 def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:
@@ -15,9 +283,7 @@ def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:
     assert load_sentences(text).sentences == ["one", "two words", " ", "three"]
     pairs = tmp_path / "mine.tsv"
     pairs.write_text("sentence1\tsentence2\tlabel\na\tb\t0\nc\td\t1\n", encoding="utf-8")
-    loaded = load_pairs(str(pairs))
-    assert (loaded.name, loaded.scale) == ("mine", (0.0, 1.0))
-    assert "the range of its own gold" in loaded.source
+    assert load_pairs(str(pairs)).name == "mine"
     assert load_pairs(pairs, scale=(0.0, 4.0)).scale == (0.0, 4.0)
     with pytest.raises(DataError, match=r"line 3: label is '1', not a number from 0 to 0.5"):
         load_pairs(pairs, scale=(0.0, 0.5))
@@ -57,8 +323,9 @@ def test_a_name_that_is_not_there_is_a_row_of_the_check_beside_the_others() -> N
     ("name", "text"),
     [
         ("absent.tsv", "absent.tsv: no such file"),
-        ("data/mine.csv", "a file of your own is a .tsv"),
-        ("mine.parquet", "convert it"),
+        ("data/mine.xlsx", "save the sheet as CSV in UTF-8"),
+        ("mine.json", "one object a line, as .jsonl"),
+        ("mine.parquet", "no such file"),
     ],
 )
 def test_a_file_of_another_kind_or_none_is_refused(name: str, text: str) -> None:

@@ -20,6 +20,8 @@ data_app = typer.Typer(no_args_is_help=True, help="The data sets: what there is,
 app.add_typer(data_app, name="data")
 
 Profile = Annotated[str, typer.Option("--profile", help="demo: bundled data, on a laptop; paper: the authors'.")]
+Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...: what the columns mean; else guessed by their names.")]
+Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of gold; else guessed from it.")]
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 
 
@@ -134,17 +136,47 @@ def list_data(
 @data_app.command("check")
 def check_data(
     names: Annotated[list[str] | None, typer.Argument(help="Sets, or files of your own; none: every set.")] = None,
+    columns: Columns = "",
+    scale: Scale = None,
 ) -> None:
-    """Read the sets on this machine whole and say what is wrong with them; "hub": not here, see `data fetch`.
+    """Read sets whole and say what is wrong with them; of files of your own, what they would be read as.
 
-    Exit code 1 when a named set cannot be used.
+    "hub": not here, see `data fetch`. Exit code 1 when a named set cannot be used.
     """
-    from workbench.data import check, unusable
+    from workbench.data import check, columns_said, load_own, overlaps, report, unusable
 
-    table = check(names)
+    logging.getLogger("workbench").setLevel(logging.WARNING)  # what was guessed stands in the report
+    said = columns_said(columns)
+    table = check(names, columns=said, scale=scale)
     print(table.astype({"rows": object}).fillna("").to_string(index=False, justify="left"))  # type: ignore[call-overload]
-    if names and len(unusable(table)):
+    broken = unusable(table)
+    usable = [name for name in table["name"][table["found"] == "own file"] if name not in broken]
+    own = {name: load_own(name, columns=said, scale=scale) for name in usable}
+    for name, data in own.items():
+        print("", name, *(f"  {line}" for line in report(data)), sep="\n")
+    print("".join(f"\nwarning: {line}" for line in overlaps(own)))
+    if names and broken:
         raise typer.Exit(1)
+
+
+@data_app.command("split")
+def split_data(  # noqa: PLR0917
+    file: Annotated[str, typer.Argument(help="A file of your own.")],
+    folder: Annotated[Path, typer.Argument(help="Where the parts are written, each a .tsv.gz.")],
+    dev: Annotated[float, typer.Option(help="Share of the queries, 0: none.")] = 0.1,
+    test: Annotated[float, typer.Option(help="Share of the queries, 0: none.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="The queries are drawn with it.")] = 0,
+    columns: Columns = "",
+    scale: Scale = None,
+) -> None:
+    """Split a file by query (first sentence) into train, dev and test, in columns that every command knows."""
+    from workbench.data import columns_said, load_own, overlaps, report, split, write_split
+
+    data = load_own(file, columns=columns_said(columns), scale=scale)
+    parts = split(data, dev=dev, test=test, seed=seed)
+    for path, part in zip(write_split(parts, folder), parts.values(), strict=True):
+        print(path, *(f"  {line}" for line in report(part)[1:]), sep="\n")
+    print("".join(f"\nwarning: {line}" for line in overlaps(parts)))
 
 
 @data_app.command("fetch")

@@ -22,6 +22,9 @@ from workbench.errors import RunError
 # replaces, as that with .old behind it.
 _BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
 
+# How a data file of the user's own is told from a name.
+OWN_FILES = tuple(f"{kind}{packed}" for kind in (".txt", ".tsv", ".csv", ".jsonl") for packed in ("", ".gz"))
+OWN_FILES += (".parquet",)
 
 PACKAGE = Path(__file__).resolve().parent
 

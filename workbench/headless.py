@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.data import check, data_revisions, kind_of, unusable
+from workbench.data import check, data_revisions, kinds_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import explained, lock_run, project_path
 from workbench.runs import Run, folder_of_runs, is_finished, run_path
@@ -88,15 +88,17 @@ def _check_data(config: TrainingConfig) -> None:
     data_revisions(config)
     wanted = config.data_sets
     problems = [
-        f"{setting}: {name} holds {kind}; {config.method} takes {' or '.join(kinds)} there"
+        f"{setting}: {name} holds {found[0]}; {config.method} takes {' or '.join(kinds)} there"
         for setting, (names, kinds) in wanted.items()
         for name in names
-        if (kind := kind_of(name)) not in kinds
+        if not {*(found := kinds_of(name))} & {*kinds}
     ]
-    found = unusable(check(dict.fromkeys(name for names, _ in wanted.values() for name in names)))
-    problems += [f"{name}: {problem}" for name, problem in found.items()]
+    broken = unusable(check(dict.fromkeys(name for names, _ in wanted.values() for name in names)))
+    problems += [f"{name}: {problem}" for name, problem in broken.items()]
     if problems:
         raise DataError("\n".join(problems))
+    if shared := {config.train} & {config.dev, *config.suites} | {config.dev} & {*config.suites}:
+        _LOG.warning("%s is named twice among train, dev and suites: its scores are no test", ", ".join(shared))
 
 
 def _check_models(config: TrainingConfig) -> None:

@@ -16,9 +16,7 @@ from annotated_types import Ge, Gt, Lt
 from pydantic.fields import FieldInfo
 
 from workbench.errors import SettingError, unknown_name
-from workbench.files import checkpoint_checksum, file_checksum, text_checksum
-
-OWN_FILES = (".tsv", ".tsv.gz", ".txt", ".txt.gz")  # how a data file of the user's own is told from a name
+from workbench.files import OWN_FILES, checkpoint_checksum, file_checksum, text_checksum
 
 # Not typing.Self: beartype, which checks annotations in the tests, takes it only where it decorates the whole class.
 SomeSettings = TypeVar("SomeSettings", bound="Settings")

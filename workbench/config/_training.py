@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import OWN_FILES, Count, Fraction, NonNegative, Positive, Settings, Source, Unit
+from workbench.config._machinery import Count, Fraction, NonNegative, Positive, Settings, Source, Unit
+from workbench.files import OWN_FILES
 
 Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 

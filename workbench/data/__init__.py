@@ -1,21 +1,25 @@
 """Sentences, scored pairs, triples and transfer tasks: bundled, from a local data root, or from the hub."""
 
 from workbench.data._catalogue import CATALOGUE, dataset_names
+from workbench.data._columns import columns_said
 from workbench.data._format import Table, describe_file, read_manifest, read_table, write_manifest
 from workbench.data._inventory import check, describe, fetch, unusable
 from workbench.data._loading import (
     data_revisions,
     kind_of,
+    kinds_of,
     load_dev,
     load_labelled,
+    load_own,
     load_pairs,
     load_sentences,
     load_suites,
     load_training,
     load_triples,
-    own_file,
 )
-from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples
+from workbench.data._own import own_file
+from workbench.data._report import overlaps, report, write_split
+from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples, split
 from workbench.errors import DataError
 
 __all__ = [
@@ -27,22 +31,29 @@ __all__ = [
     "Table",
     "Triples",
     "check",
+    "columns_said",
     "data_revisions",
     "dataset_names",
     "describe",
     "describe_file",
     "fetch",
     "kind_of",
+    "kinds_of",
     "load_dev",
     "load_labelled",
+    "load_own",
     "load_pairs",
     "load_sentences",
     "load_suites",
     "load_training",
     "load_triples",
+    "overlaps",
     "own_file",
     "read_manifest",
     "read_table",
+    "report",
+    "split",
     "unusable",
     "write_manifest",
+    "write_split",
 ]

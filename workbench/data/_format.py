@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,9 @@ class Table:
     where: str
     checksum: str  # sha256 of the whole content
     total: int  # rows of the whole content, of which `columns` may hold fewer
-    first_line: int = 2  # line 1 of a file is its header
+    lines: Sequence[int] = ()  # where each row stands; (): one line a row, behind a header
+    unit: str = "line"  # what `lines` counts
+    note: str = ""  # how the content was read, where that was a choice
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -50,7 +53,7 @@ class Table:
 
     def at(self, row: int) -> str:
         """Where row `row` (0 is the first) stands, for an error; of a table that holds every row."""
-        return f"{self.where}, line {row + self.first_line}"
+        return f"{self.where}, {self.unit} {self.lines[row] if self.lines else row + 2}"
 
 
 def read_table(path: Path, *, rows: Sequence[int] | None = None, crlf: bool = False) -> Table:
@@ -64,10 +67,8 @@ def read_table(path: Path, *, rows: Sequence[int] | None = None, crlf: bool = Fa
     header = 0 if path.name.endswith((".txt", ".txt.gz")) else 1
     columns: list[list[str]] = [[]]
     total = 0  # rows before the block at hand
-    for block in _blocks(path):
-        text = block.replace(b"\r\n", b"\n") if crlf else block
+    for text, lines in text_lines(path, crlf=crlf):
         content.update(text)
-        lines = _checked_lines(text, where, total + header + 1 if names else 1)
         if not names:
             names = _header(lines.pop(0).decode(), where) if header else ["sentence"]
             columns = [[] for _ in names]
@@ -82,13 +83,17 @@ def read_table(path: Path, *, rows: Sequence[int] | None = None, crlf: bool = Fa
     if not header:
         columns[0] = [line.replace("\t", " ") for line in columns[0]]
     named = dict(zip(names, columns, strict=True))
-    return Table(named, where, content.hexdigest(), total, first_line=header + 1)
+    return Table(named, where, content.hexdigest(), total, range(header + 1, header + 1 + total))
 
 
-def read_header(path: Path) -> list[str]:
-    """The column names of a table, of which no more than its beginning is read."""
-    line = next(_blocks(path)).partition(b"\n")[0].removeprefix(b"\xef\xbb\xbf")
-    return line.decode(errors="replace").rstrip("\r").split("\t")
+def text_lines(path: Path, *, crlf: bool = False) -> Iterator[tuple[bytes, list[bytes]]]:
+    """A UTF-8 file in blocks, each with its lines without their ends; DataError naming a line that is no text."""
+    number = 1
+    for block in _blocks(path):
+        text = block.replace(b"\r\n", b"\n") if crlf else block
+        lines = _checked_lines(text, str(path), number)
+        number += len(lines)
+        yield text, lines
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -129,7 +134,7 @@ def check_regular(path: Path) -> None:
     """DataError when `path` is no file, and for a folder, a pipe or a device, which exist, in these words."""
     if not path.is_file():
         what = "is a folder, no file" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
-        raise DataError(f"{path}: {what}; give a path to a .tsv, .tsv.gz or .txt, or a name of the catalogue")
+        raise DataError(f"{path}: {what}; give a path to a file, or a name of the catalogue")
 
 
 def _check_start(block: bytes, path: Path) -> None:
@@ -194,6 +199,11 @@ def _columns(lines: list[bytes], width: int) -> list[Sequence[str]]:
         return [[line.decode() for line in lines]]
     rows = [line.decode().split("\t") for line in lines]
     return list(zip(*rows, strict=True)) or [()] * width
+
+
+def field(text: str) -> str:
+    """A text as one field: each run of tabs and line breaks in it is a space."""
+    return text if text.isprintable() else re.sub(r"[\t\r\n]+", " ", text)
 
 
 def table_content(columns: Mapping[str, list[str]]) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.data._catalogue import CATALOGUE, DataSet, Hub
-from workbench.data._format import Table, table_content
+from workbench.data._format import Table, field, table_content
 from workbench.data._senteval import read_senteval
 from workbench.errors import DataError, did_you_mean
 from workbench.files import text_checksum
@@ -102,17 +102,12 @@ def _read_dataset(_: DataSet, hub: Hub, revision: str) -> tuple[dict[str, list[s
             f"hub {hub.repo}: no column {', '.join(missing)}; its columns are {', '.join(loaded.column_names)}; "
             "another revision may have it (setting revisions)"
         )
-    texts = {ours: [_text(value) for value in loaded[theirs]] for ours, theirs in hub.columns.items()}
+    texts = {
+        ours: ["" if value is None else field(str(value)) for value in loaded[theirs]]
+        for ours, theirs in hub.columns.items()
+    }
     if hub.labels:
         texts["label"] = [hub.labels.get(label, label) for label in texts["label"]]
     urls = " ".join(loaded.info.download_checksums or {})
     resolved = re.search(r"@([0-9a-f]{40})/", urls)
     return texts, f"mirror {folder}" if folder else resolved.group(1) if resolved else revision
-
-
-def _text(value: object) -> str:
-    """A hub value as a field: a tab or line break inside a sentence becomes a space, a missing one is empty."""
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else str(value)
-    return re.sub(r"[\t\r\n]+", " ", text) if not text.isprintable() else text

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 
 from workbench.data._catalogue import CATALOGUE, DataSet, find
+from workbench.data._columns import Said
 from workbench.data._format import describe_file, read_manifest, write_manifest, write_table
 from workbench.data._hub import read_hub, rows_note
-from workbench.data._loading import LOADERS, kind_of, local_root, located, own_file
+from workbench.data._loading import LOADERS, Scale, kinds_of, load_own, local_root, located
+from workbench.data._own import own_file
 from workbench.data._sets import Pairs
 from workbench.errors import DataError
 
@@ -35,15 +37,16 @@ def describe(name: str) -> dict[str, str]:
     }
 
 
-def check(names: Iterable[str] | None = None) -> pd.DataFrame:
+def check(names: Iterable[str] | None = None, *, columns: Said = None, scale: Scale = None) -> pd.DataFrame:
     """One row a set: where it is, its rows, whether its sha256 is the manifest's, and what is wrong with it.
 
     names: of the catalogue, or paths of files of the user's own; None: the whole catalogue.
+    columns, scale: of the files, instead of a guess.
     found: "bundled", "local", "own file", "hub" (not on this machine; nothing is downloaded) or "missing".
     rows: those that were read; of a set that is not here those that `describe` gives.
     sha256: "ok", "differs", or "" where no manifest lists the file.  problem: "" when it loads.
     """
-    rows = [_checked(name) for name in (CATALOGUE if names is None else names)]
+    rows = [_checked(name, columns, scale) for name in (CATALOGUE if names is None else names)]
     return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype({"rows": "Int64"})
 
 
@@ -53,7 +56,7 @@ def unusable(table: pd.DataFrame) -> dict[str, str]:
     return dict(zip(table["name"][broken], table["problem"][broken], strict=True))
 
 
-def _checked(name: str) -> dict[str, object]:
+def _checked(name: str, columns: Said, scale: Scale) -> dict[str, object]:
     row: dict[str, object] = {"name": name, "kind": "", "found": "", "file": name, "rows": None}
     row |= {"sha256": "", "problem": ""}
     try:
@@ -68,8 +71,8 @@ def _checked(name: str) -> dict[str, object]:
             row["found"], root = found
             listed = read_manifest(root)
             row["sha256"] = "ok" if all("sha256_uncompressed" in listed.get(file, {}) for file in entry.files) else ""
-        row["kind"] = kind = kind_of(name)
-        data = LOADERS[kind](name)
+        row["kind"] = entry.kind if entry else kinds_of(name, columns)[0]
+        data = load_own(name, columns=columns, scale=scale) if entry is None else LOADERS[entry.kind](name)
         row["rows"] = len(data)
         remarks = [rows_note(entry, len(data)).strip(" ()") if entry else "", _cannot_rank(data)]
         row["problem"] = "; ".join(filter(None, remarks))

@@ -4,9 +4,11 @@ A bundled name is only ever bundled. Otherwise WORKBENCH_DATA serves the set whe
 (a damaged file is an error), and the hub serves what the local root does not hold.
 """
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,77 +16,87 @@ import numpy as np
 
 from workbench.data import _sets as sets
 from workbench.data._catalogue import CATALOGUE, DataSet, Kind, find
-from workbench.data._format import MANIFEST, Table, check_regular, read_header, read_manifest, read_table
+from workbench.data._columns import Said, kinds_of_columns, not_found, understood
+from workbench.data._format import MANIFEST, Table, read_manifest, read_table
 from workbench.data._hub import LOCAL_ROOT, check_revisions, read_hub, rows_note
+from workbench.data._own import columns_of, own_file, read_own, stem_of
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.errors import DataError
 from workbench.files import project_path, text_checksum
 
 Revisions = Mapping[str, str]
 SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on
-TABLES = (".tsv", ".tsv.gz")
-LINES = (".txt", ".txt.gz")
-# What the columns of a file of the user's own are called.
-ROLES: Mapping[str, Mapping[str, str]] = {
-    "sentences": {"sentence": "sentence"},
-    "triples": {"anchor": "sent0", "positive": "sent1", "hard_negative": "hard_neg"},
-    "pairs": {"sentence1": "sentence1", "sentence2": "sentence2"},
-}
-GOLD_COLUMNS = ("score", "label", "gold")
+Scale = tuple[float, float] | None
+_LOG = logging.getLogger("workbench")
 
 
 def load_sentences(
-    name: str | Path, *, limit: int | None = None, seed: int = 0, revisions: Revisions | None = None
+    name: str | Path,
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    columns: Said = None,
+    revisions: Revisions | None = None,
 ) -> Sentences:
-    """Unlabelled sentences: a set of the catalogue, a .txt file (one a line) or a .tsv file with a column sentence.
+    """Unlabelled sentences: a set of the catalogue, a .txt file (one a line) or a table with a column sentence.
 
-    name: of the catalogue, or a path.  limit: at most so many, drawn with `seed` and kept in order; None: all. Of a
-    file no more than these are held in memory.
+    name: of the catalogue, or a path to .txt, .csv, .tsv, .jsonl (these also as .gz) or .parquet.  limit: at most so
+    many, drawn with `seed` and kept in order; None: all. Of a text file no more than these are held in memory.
+    columns: role -> column of a file of your own, instead of the guess by names; `.source` says what was guessed.
     revisions: hub id -> git revision, instead of the catalogue's.  Raises DataError.
     """
-    return sets.as_sentences(*_read(name, "sentences", revisions, limit, seed))
+    return sets.as_sentences(*_read(name, "sentences", revisions, limit=limit, seed=seed, columns=columns))
 
 
 def load_triples(
-    name: str | Path, *, limit: int | None = None, seed: int = 0, revisions: Revisions | None = None
+    name: str | Path,
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    columns: Said = None,
+    revisions: Revisions | None = None,
 ) -> Triples:
-    """Anchors with a positive and a hard negative: of the catalogue, or a .tsv file with sent0, sent1, hard_neg.
+    """Anchors with a positive and a hard negative: of the catalogue, or a table with anchor, positive, negative.
 
     Arguments as of load_sentences.
     """
-    return sets.as_triples(*_read(name, "triples", revisions, limit, seed))
+    return sets.as_triples(*_read(name, "triples", revisions, limit=limit, seed=seed, columns=columns))
 
 
 def load_pairs(
     name: str | Path,
     *,
-    scale: tuple[float, float] | None = None,
+    scale: Scale = None,
     limit: int | None = None,
     seed: int = 0,
+    columns: Said = None,
     revisions: Revisions | None = None,
 ) -> Pairs:
-    """Scored pairs: a set of the catalogue, or a .tsv file with columns sentence1, sentence2 and score (or label).
+    """Scored pairs: a set of the catalogue, or a table with sentence1, sentence2 and score (or label).
 
-    scale: of a file of your own; None: the range of its gold. The other arguments as of load_sentences; the text of
+    scale: of a file of your own; None: a guess from its gold. The other arguments as of load_sentences; the text of
     STS12-16 and STS-B is what SentEval and so every paper here scores (Moses tokens, lower case).
     """
-    own = own_file(name) is not None
-    if scale is not None and not own:
-        raise DataError(f"{name}: the catalogue knows its scale; give scale only with a file of your own")
     sets.draw(1, limit, seed)  # refuses what is no limit or seed before anything is read
-    entry, table, source = _read(name, "pairs", revisions)
-    pairs = sets.as_pairs(replace(entry, scale=scale) if own else entry, table, source)
-    if own and scale is None:
-        pairs = replace(pairs, source=f"{source}; scale {pairs.scale} is the range of its own gold")
+    pairs = sets.as_pairs(*_read(name, "pairs", revisions, columns=columns, scale=scale))
     return sets.some_pairs(pairs, limit, seed)
 
 
-def load_labelled(name: str, *, revisions: Revisions | None = None) -> LabelledSentences:
-    """A single-sentence transfer task: mr, cr, subj, mpqa, sst2-<split>, trec-<split>. MRPC is pairs."""
-    return sets.as_labelled(*_read(name, "labelled", revisions))
+def load_labelled(name: str | Path, *, columns: Said = None, revisions: Revisions | None = None) -> LabelledSentences:
+    """Sentences with a class each: mr, cr, subj, mpqa, sst2-<split>, trec-<split>, or a table with sentence and label.
+
+    MRPC is pairs. Arguments as of load_sentences.
+    """
+    return sets.as_labelled(*_read(name, "labelled", revisions, columns=columns))
 
 
 LOADERS = {"sentences": load_sentences, "pairs": load_pairs, "triples": load_triples, "labelled": load_labelled}
+
+
+def load_own(path: str | Path, *, columns: Said = None, scale: Scale = None) -> sets.AnySet:
+    """A file of the user's own as the fullest kind that its columns allow; arguments as of load_pairs."""
+    kind = kinds_of(path, columns)[0]
+    return LOADERS[kind](path, columns=columns, **({"scale": scale} if kind == "pairs" else {}))
 
 
 def load_training(config: Any) -> Sentences | Pairs | Triples:
@@ -92,7 +104,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
 
     The sample is drawn with a fixed seed, not the run's: runs of several seeds train on the same rows.
     """
-    load = LOADERS[kind_of(config.train, *ROLES)]
+    load = LOADERS[kind_of(config.train, "sentences", "triples", "pairs")]
     limit = getattr(config, "train_limit", None)
     return load(config.train, limit=limit, seed=SAMPLE_SEED, revisions=data_revisions(config))
 
@@ -124,30 +136,22 @@ def data_revisions(config: Any) -> dict[str, str]:
     return revisions
 
 
-def own_file(name: str | Path) -> Path | None:
-    """The path when `name` is a file of the user's own rather than a name of the catalogue; DataError."""
-    text = str(name)
-    if text.endswith((*TABLES, *LINES)):
-        path = Path(text).expanduser()
-        check_regular(path)
-        return path
-    if isinstance(name, Path) or "/" in text or text.endswith((".csv", ".json", ".jsonl", ".parquet")):
-        raise DataError(
-            f"{text}: a file of your own is a .tsv or .tsv.gz with a header, or a .txt with one sentence a line; "
-            "convert it (data/README.md has the format)"
-        )
-    return None
-
-
-def kind_of(name: str, *kinds: str) -> Kind:
-    """What a set of the catalogue (one of `kinds` where given) or a file of the user's own holds; DataError."""
+def kinds_of(name: str | Path, columns: Said = None) -> tuple[Kind, ...]:
+    """What a set of the catalogue holds, or all that a file of the user's own can be read as, the fullest first."""
     path = own_file(name)
     if path is None:
-        return find(name, *kinds).kind
-    if path.name.endswith(LINES):
-        return "sentences"
-    header = read_header(path)
-    return "pairs" if "sentence1" in header else "triples" if "sent0" in header else "sentences"
+        return (find(str(name)).kind,)
+    names = columns_of(path)
+    kinds = kinds_of_columns(names, columns)
+    if not kinds:
+        raise DataError(not_found(str(path), names))
+    return kinds
+
+
+def kind_of(name: str | Path, *kinds: str) -> Kind:
+    """The kind of a set: of a file that can be read as several, the first that is one of `kinds`. DataError."""
+    fitting = kinds_of(name)
+    return next((kind for kind in fitting if kind in kinds or not kinds), None) or find(str(name), *kinds).kind
 
 
 def local_root() -> Path | None:
@@ -176,66 +180,88 @@ def located(entry: DataSet) -> tuple[str, Path] | None:
 
 
 def _read(
-    name: str | Path, kind: Kind, revisions: Revisions | None, limit: int | None = None, seed: int = 0
+    name: str | Path,
+    kind: Kind,
+    revisions: Revisions | None,
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    columns: Said = None,
+    scale: Scale = None,
 ) -> tuple[DataSet, Table, str]:
     """The entry, the table of at most `limit` rows and, in words, the source of a set or of a file of one's own."""
     sets.draw(1, limit, seed)  # refuses what is no limit or seed before anything is read
     check_revisions(revisions or {})
     path = own_file(name)
-    entry = find(str(name), kind) if path is None else _own_entry(path, kind)
-    found = None if path else located(entry)
     if path is not None:
-        table, source = _read_files([path], limit, seed), f"file {path}"
-    elif found is not None:
+        return _sampled(*_read_own(path, kind, limit, seed, columns=columns, scale=scale), limit, seed)
+    if scale is not None or columns:
+        raise DataError(f"{name}: the catalogue knows its columns and scale; give them only with a file of your own")
+    return _sampled(*_read_set(find(str(name), kind), revisions, limit, seed), limit, seed)
+
+
+def _sampled(entry: DataSet, table: Table, source: str, limit: int | None, seed: int) -> tuple[DataSet, Table, str]:
+    """Table and source with a checksum of their own where a part of the rows was drawn."""
+    if len(table) == table.total:
+        return entry, table, source
+    source, checksum = sets.sampled(source, table.checksum, table.total, limit or 0, seed)
+    return entry, replace(table, checksum=checksum), source
+
+
+def _read_set(entry: DataSet, revisions: Revisions | None, limit: int | None, seed: int) -> tuple[DataSet, Table, str]:
+    found = located(entry)
+    if found is not None:
         where, root = found
         table = _read_files([root / file for file in entry.files], limit, seed, root)
         first, *more = entry.files
         source = f"{where} {root / first}{f' and {len(more)} more' if more else ''}" + rows_note(entry, table.total)
-    else:
-        table, source = read_hub(entry, revisions)
-        rows = sets.draw(table.total, limit, seed)
-        if rows is not None:
-            table = replace(table, columns={name: [column[i] for i in rows] for name, column in table.columns.items()})
-    if len(table) < table.total:
-        source, checksum = sets.sampled(source, table.checksum, table.total, limit, seed)
-        table = replace(table, checksum=checksum)
+        return entry, table, source
+    table, source = read_hub(entry, revisions)
+    rows = sets.draw(table.total, limit, seed)
+    if rows is not None:
+        table = replace(table, columns={name: [column[i] for i in rows] for name, column in table.columns.items()})
     return entry, table, source
 
 
-def _own_entry(path: Path, kind: Kind) -> DataSet:
-    if kind != "sentences" and path.name.endswith(LINES):
-        raise DataError(f"{path}: a .txt holds sentences, one a line; {kind} need a .tsv with a header")
-    stem = path.name.removesuffix(".gz").rpartition(".")[0]
+def _read_own(
+    path: Path, kind: Kind, limit: int | None, seed: int, *, columns: Said, scale: Scale
+) -> tuple[DataSet, Table, str]:
+    """A file of the user's own as `kind`, with what was guessed in its source; a guess is told once a process."""
+    stem = stem_of(path)
     if stem in CATALOGUE:
         raise DataError(
             f"{path}: {stem} is the name of a set of the catalogue, and scores would be taken for its; rename it"
         )
-    roles = ROLES[kind]
-    if kind == "pairs":
-        header = read_header(path)
-        roles = {**roles, "gold": next((name for name in GOLD_COLUMNS if name in header), GOLD_COLUMNS[0])}
-    return DataSet(stem, kind, "your own", (str(path),), "your own", roles)
+    rows = None if limit is None else sets.draw(read_own(path, rows=()).total, limit, seed)
+    entry, table, guess = understood(stem, kind, read_own(path, rows=rows), columns, scale)
+    if guess:
+        _tell(f"{path}: {kind}; {guess}")
+    return entry, table, f"file {path}" + (f"; {guess}" if guess else "")
 
 
-def _read_files(paths: Sequence[Path], limit: int | None, seed: int, root: Path | None = None) -> Table:
-    """The rows of the user's own files, or of those of a data root, whose manifest must agree with them.
+@lru_cache
+def _tell(guess: str) -> None:
+    _LOG.info(guess)
+
+
+def _read_files(paths: Sequence[Path], limit: int | None, seed: int, root: Path) -> Table:
+    """The rows of files of a data root, whose manifest must agree with them.
 
     Where a limit is given, the rows are counted first, or taken from the manifest, and only those drawn are kept.
     """
-    said = read_manifest(root) if root else {}
-    listed = [said.get(path.relative_to(root).as_posix(), {}) if root else {} for path in paths]
+    said = read_manifest(root)
+    listed = [said.get(path.relative_to(root).as_posix(), {}) for path in paths]
     shares: Sequence[Any] = [None] * len(paths)
     if limit is not None:
         totals = [
-            entry.get("rows") or read_table(path, rows=(), crlf=not root).total
-            for path, entry in zip(paths, listed, strict=True)
+            entry.get("rows") or read_table(path, rows=()).total for path, entry in zip(paths, listed, strict=True)
         ]
         rows = sets.draw(sum(totals), limit, seed)
         if rows is not None:
             starts = [0, *np.cumsum(totals).tolist()]
             cuts = np.searchsorted(rows, starts).tolist()
             shares = [np.array(rows[cuts[i] : cuts[i + 1]]) - starts[i] for i in range(len(paths))]
-    tables = [read_table(path, rows=share, crlf=not root) for path, share in zip(paths, shares, strict=True)]
+    tables = [read_table(path, rows=share) for path, share in zip(paths, shares, strict=True)]
     for table, entry in zip(tables, listed, strict=True):
         _check_manifest(table, entry)
     return tables[0] if len(tables) == 1 else _joined(tables)

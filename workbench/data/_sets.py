@@ -1,21 +1,52 @@
 """What a set is once loaded: sentences, scored pairs, triples, labelled sentences; and the checks on the way there."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from workbench.data._catalogue import DataSet
+from workbench.data._catalogue import DataSet, Kind
+from workbench.data._columns import NAMES, Said, understood
 from workbench.data._format import Table
+from workbench.data._own import table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
 
 
+class _FromColumns:
+    """How a set is made of what lies in memory."""
+
+    kind: ClassVar[Kind]
+
+    @classmethod
+    def from_frame(
+        cls, frame: Any, *, name: str = "frame", columns: Said = None, scale: tuple[float, float] | None = None
+    ) -> Self:
+        """The set in a data frame, a datasets.Dataset or a dictionary of columns, checked like a file.
+
+        name: in tables and errors.  columns: role -> column, instead of the guess by names, which `.source` tells.
+        scale: of pairs, the range of their gold; None: a guess.  Raises DataError.
+        """
+        entry, table, guess = understood(name, cls.kind, table_of(frame, name), columns, scale)
+        return _MAKERS[cls.kind](entry, table, f"{name}, in memory" + (f"; {guess}" if guess else ""))
+
+    @classmethod
+    def from_lists(cls, *lists: Iterable[Any], name: str = "lists", scale: tuple[float, float] | None = None) -> Self:
+        """The same from one list a role: sentences; sentence1, sentence2, score; anchor, positive, negative; ..."""
+        roles = list(NAMES[cls.kind])
+        if len(lists) != len(roles):
+            raise DataError(f"{name}: {len(lists)} lists; give {len(roles)}: {', '.join(roles)}")
+        return cls.from_frame(dict(zip(roles, map(list, lists), strict=True)), name=name, scale=scale)
+
+
 @dataclass(frozen=True)
-class Sentences:
+class Sentences(_FromColumns):
     """Unlabelled sentences; an empty one is a single space, as in SimCSE's training code."""
+
+    kind = "sentences"
 
     name: str
     sentences: list[str]
@@ -30,11 +61,13 @@ class Sentences:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(_FromColumns):
     """Scored pairs: `gold` within `scale`, larger is closer; `subset` names the parts of a suite that has parts.
 
     `extra` holds the file's other columns as text; `dropped` counts rows left out because they had no gold label.
     """
+
+    kind = "pairs"
 
     name: str
     sentence1: list[str]
@@ -66,8 +99,10 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Triples:
+class Triples(_FromColumns):
     """Anchors, each with a positive and a hard negative."""
+
+    kind = "triples"
 
     name: str
     anchor: list[str]
@@ -84,8 +119,10 @@ class Triples:
 
 
 @dataclass(frozen=True)
-class LabelledSentences:
+class LabelledSentences(_FromColumns):
     """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as SentEval keeps them."""
+
+    kind = "labelled"
 
     name: str
     sentences: list[str]
@@ -152,6 +189,17 @@ def as_labelled(entry: DataSet, table: Table, source: str) -> LabelledSentences:
     return LabelledSentences(entry.name, sentences, label, source, table.checksum, entry.classes)
 
 
+AnySet = Sentences | Pairs | Triples | LabelledSentences
+SomeSet = TypeVar("SomeSet", Sentences, Pairs, Triples, LabelledSentences)
+
+_MAKERS: dict[str, Callable[[DataSet, Table, str], Any]] = {
+    "sentences": as_sentences,
+    "pairs": as_pairs,
+    "triples": as_triples,
+    "labelled": as_labelled,
+}
+
+
 def draw(total: int, limit: int | None, seed: int) -> list[int] | None:
     """`limit` of the rows 0 to `total` - 1 without replacement, in their order; None: all, for there are no more.
 
@@ -177,11 +225,53 @@ def some_pairs(pairs: Pairs, limit: int | None, seed: int) -> Pairs:
     rows = draw(len(pairs), limit, seed)
     if rows is None:
         return pairs
-    source, checksum = sampled(pairs.source, pairs.checksum, len(pairs), limit, seed)
-    columns = {name: [value[i] for i in rows] for name, value in vars(pairs).items() if isinstance(value, list)}
-    extra = {name: [column[i] for i in rows] for name, column in pairs.extra.items()}
-    gold = _read_only(pairs.gold[rows])
-    return replace(pairs, **columns, extra=extra, gold=gold, source=source, checksum=checksum)
+    return _rows(pairs, rows, pairs.name, *sampled(pairs.source, pairs.checksum, len(pairs), limit or 0, seed))
+
+
+def _rows(data: Any, rows: Sequence[int], name: str, source: str, checksum: str) -> Any:
+    """A set of some rows of another."""
+    changed: dict[str, Any] = {
+        key: [value[row] for row in rows] for key, value in vars(data).items() if isinstance(value, list)
+    }
+    if isinstance(data, Pairs):
+        changed["gold"] = _read_only(data.gold[list(rows)])
+        changed["extra"] = {key: [column[row] for row in rows] for key, column in data.extra.items()}
+    return replace(data, **changed, name=name, source=source, checksum=checksum)
+
+
+def queries(data: AnySet) -> list[str]:
+    """The sentence of each row that the others of its group share: the first of a pair or triple, the only one else."""
+    return getattr(data, {"pairs": "sentence1", "triples": "anchor"}.get(data.kind, "sentences"))
+
+
+def split(data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0) -> dict[str, SomeSet]:
+    """ "train", "dev" and "test" of a set: all rows with one first sentence (query) fall to one of them.
+
+    dev, test: shares of the queries, from 0 (none) to below 1 together; drawn with `seed`.  Raises DataError.
+    """
+    groups: dict[str, list[int]] = {}
+    for row, query in enumerate(queries(data)):
+        groups.setdefault(query, []).append(row)
+    counts = {"dev": _share(dev, len(groups)), "test": _share(test, len(groups))}
+    if not 0 <= dev + test < 1 or sum(counts.values()) >= len(groups):
+        raise DataError(
+            f"{data.name}: dev {dev:g} and test {test:g} of {len(groups)} queries leave none to train on; give smaller "
+            "shares, from 0 to below 1 together"
+        )
+    order = np.random.default_rng(seed).permutation(len(groups)).tolist()
+    rows, parts = list(groups.values()), {}
+    for part, count in {**counts, "train": len(groups) - sum(counts.values())}.items():
+        taken, order = order[:count], order[count:]
+        if taken:
+            chosen = sorted(row for group in taken for row in rows[group])
+            said = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
+            checksum = text_checksum(f"{data.checksum} {said}")
+            parts[part] = _rows(data, chosen, f"{data.name}-{part}", f"{data.source}; {said}", checksum)
+    return {part: parts[part] for part in ("train", "dev", "test") if part in parts}
+
+
+def _share(share: float, total: int) -> int:
+    return max(1, round(share * total)) if share > 0 else 0
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:
