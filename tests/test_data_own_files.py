@@ -50,7 +50,8 @@ READ = [
     ),
     Given(
         "excel, European.csv",
-        "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4,5\r\nA dog, asleep;Nothing moves.;0,25\r\n",
+        "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4,5\r\n"
+        "A dog, asleep;Nothing moves.;0,25\r\n",
         TWO,
         said="score = Similarity, decimal commas",
     ),
@@ -73,7 +74,8 @@ READ = [
     ),
     Given(
         "lines.jsonl",
-        '{"anchor": "Grüße", "candidate": "a\\tb", "label": true, "tags": ["x"]}\n\n{"anchor": "c", "candidate": "d", "label": false}\n',
+        '{"anchor": "Grüße", "candidate": "a\\tb", "label": true, "tags": ["x"]}\n\n'
+        '{"anchor": "c", "candidate": "d", "label": false}\n',
         [("Grüße", "a b", 1.0), ("c", "d", 0.0)],
         scale=(0.0, 1.0),
         said="classes false < true",
@@ -222,7 +224,7 @@ def test_columns_that_are_named_overrule_the_guess(tmp_path: Path) -> None:
     pairs = load_pairs(path, columns=said, scale=(0, 4))
     assert [pairs[0], pairs[1]] == [("a", "b", 1.0), ("c", "d", 3.0)]
     assert pairs.extra == {"score": ["9", "9"]}
-    with pytest.raises(DataError, match="no column 'rigth'; .* did you mean 'right'"):
+    with pytest.raises(DataError, match=r"no column 'rigth'; .* did you mean 'right'"):
         load_pairs(path, columns={"sentence1": "left", "sentence2": "rigth"})
     with pytest.raises(DataError, match="pairs have sentence1, sentence2, score"):
         load_pairs(path, columns={"negative": "left"})

@@ -58,9 +58,7 @@ def roles_of(kind: Kind, table: Table, said: Said = None) -> dict[str, str]:
     """role -> column of a table to be read as `kind`; DataError where a role has no column, or two that fit as well."""
     names = list(table.columns)
     if not _fits(kind, said):
-        raise DataError(
-            f"{table.where}: {kind} have the roles {', '.join(NAMES[kind])}; {dict(said or {})} names others"
-        )
+        raise DataError(f"{table.where}: columns for {', '.join(said or {})}; {kind} have {', '.join(NAMES[kind])}")
     for column in (said or {}).values():
         table.column(column)
     roles: dict[str, str] = {}

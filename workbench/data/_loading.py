@@ -150,8 +150,10 @@ def kinds_of(name: str | Path, columns: Said = None) -> tuple[Kind, ...]:
 
 def kind_of(name: str | Path, *kinds: str) -> Kind:
     """The kind of a set: of a file that can be read as several, the first that is one of `kinds`. DataError."""
-    fitting = kinds_of(name)
-    return next((kind for kind in fitting if kind in kinds or not kinds), None) or find(str(name), *kinds).kind
+    for kind in kinds_of(name):
+        if kind in kinds or not kinds:
+            return kind
+    return find(str(name), *kinds).kind
 
 
 def local_root() -> Path | None:

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,8 @@ def table_of(frame: Any, where: str, *, lines: Sequence[int] = (), unit: str = "
     if isinstance(frame, Mapping) and any(hasattr(part, "column_names") for part in frame.values()):
         raise DataError(f"{where}: several sets ({', '.join(map(str, frame))}); give one of them")
     try:
-        table = frame.to_pandas() if hasattr(frame, "to_pandas") else pd.DataFrame(frame)
+        convert: Callable[[], pd.DataFrame] = getattr(frame, "to_pandas", lambda: pd.DataFrame(frame))
+        table = convert()
     except (ValueError, TypeError) as problem:
         raise DataError(f"{where}: no table ({problem}); give columns of one length") from problem
     if not len(table):
@@ -100,7 +101,7 @@ def _kind_of_file(path: Path) -> str:
     return path.name.removesuffix(".gz").rpartition(".")[2]
 
 
-def _column(values: pd.Series, feature: Any) -> list[str] | None:
+def _column(values: Iterable[Any], feature: Any) -> list[str] | None:
     """A column as text; None where it holds lists."""
     cells = list(values)
     if any(isinstance(cell, (list, tuple, dict, np.ndarray)) for cell in cells):

@@ -190,7 +190,7 @@ def as_labelled(entry: DataSet, table: Table, source: str) -> LabelledSentences:
 
 
 AnySet = Sentences | Pairs | Triples | LabelledSentences
-SomeSet = TypeVar("SomeSet", Sentences, Pairs, Triples, LabelledSentences)
+SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 _MAKERS: dict[str, Callable[[DataSet, Table, str], Any]] = {
     "sentences": as_sentences,
