@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from live_lab import (
     FLAGS,
+    PATIENCE,
     Watched,
     change_cell,
     command,
@@ -19,6 +20,7 @@ from live_lab import (
     restart_and_run_all,
     wait_for_kernel,
 )
+from nbformat.v4 import new_code_cell, new_notebook
 
 from workbench.config import SimCSEConfig
 from workbench.headless import execute
@@ -31,6 +33,8 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NOTEBOOK = FOLDER / "21_rankings.ipynb"
 LISTBOX = ".widget-select select[size]"
 TABLE = ".widget-html table"
+HOSTILE = '<b>a</b> & "it\'s" $1 to $2 \u05d0\u05d1'
+LABEL = "<i>start</i> $3 or $4"
 
 
 def _chromium() -> str | None:
@@ -170,6 +174,54 @@ def test_reopened_without_trust_the_rankings_are_still_there(
     page.screenshot(path=tmp_path / "6-page.png")
 
 
+ASK = f"""
+from workbench.look import Ask
+Ask({{{LABEL!r}: "world-encoder", "teacher": "world-teacher"}}, "the chef chops", ["onion is cut", "the boat sinks"])
+"""
+
+
+def test_a_question_is_asked_and_answered_by_keyboard_alone(
+    watched: Watched, address: str, folder: Path, tmp_path: Path
+):
+    notebook = new_notebook(cells=[new_code_cell(ASK)])
+    notebook.metadata = nbformat.read(NOTEBOOK, as_version=4).metadata
+    nbformat.write(notebook, folder / "ask.ipynb")
+    page = watched.page
+    open_notebook(page, address, "ask.ipynb")
+    wait_for_kernel(page)
+    command(page, "notebook:run-all-cells")
+    answer = page.locator("[data-part=answer]")
+    answer.locator("svg").wait_for(timeout=4 * PATIENCE)  # torch is loaded first
+    page.locator("[name=query]").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type(HOSTILE)
+    answer.locator(".head b").get_by_text(HOSTILE, exact=True).wait_for()
+    assert page.evaluate("document.activeElement.name") == "query", "the focus stays where somebody types"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Enter")
+    page.keyboard.type(HOSTILE)
+    first = answer.locator("tbody tr").first
+    first.get_by_text(HOSTILE, exact=True).wait_for()
+    assert first.locator("td").nth(2).inner_text().split() == ["1", "1.000"], "the query itself is nearest"
+    assert answer.locator("th").nth(2).inner_text() == LABEL
+    page.keyboard.press("Tab")
+    page.keyboard.type("0 1 4")
+    answer.get_by_text("NDCG", exact=True).wait_for()
+    assert answer.locator("tbody tr td:nth-child(3)").all_inner_texts()[:3] == ["4", "1", "0"]
+
+    answer.locator("g[data-row=B] path").hover(force=True)  # a line lies under its own letters
+    assert answer.locator("tr.hit td").nth(1).inner_text() == "the boat sinks"
+    assert answer.locator("g.hit title").text_content().startswith("B: the boat sinks")
+    page.screenshot(path=tmp_path / "ask.png")
+    page.locator("[name=among]").focus()
+    page.keyboard.press("ArrowDown")
+    answer.get_by_text("stand under every encoder").wait_for()
+    assert answer.locator("tbody tr").count() == 10
+    page.screenshot(path=tmp_path / "nearest.png")
+
+
 TINY = {"max_steps": 2, "eval_steps": 1, "train_limit": 64, "batch_size": 16}
 BASE = f"../runs/simcse/{SimCSEConfig.from_parameters('demo', 0, TINY).digest()}-s0"
 # What a person would type into the cell of parameters to see a notebook through in seconds. 20 and 21 look at the runs
@@ -180,7 +232,7 @@ TYPED: dict[str, dict[str, Any]] = {
     "14_rankencoder": {"overrides": TINY | {"base": BASE, "corpus_size": 64}},
     "15_rank_closed_form": {"corpus_size": 200},
     "20_compare": {"samples": 20},
-    "21_rankings": {"before": False},
+    "21_rankings": {"before": False, "ask_with": ["world-encoder", "world-teacher"]},
     "22_what_of_the_papers": {"suite": "world-test"},
 }
 

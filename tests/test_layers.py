@@ -90,11 +90,12 @@ def test_methods_do_not_import_each_other():
     assert not wrong
 
 
-def test_only_the_explorer_imports_ipywidgets_or_ipython():
+def test_only_live_views_import_widgets():
     wrong = [
         name
         for name, path in modules().items()
-        if name != "look.explorer" and {i.split(".")[0] for i in imports(path)} & {"ipywidgets", "IPython"}
+        if name not in ("look._live", "look.explorer")
+        and {i.split(".")[0] for i in imports(path)} & {"anywidget", "ipywidgets", "IPython"}
     ]
     assert not wrong
 
@@ -103,6 +104,6 @@ def test_looking_at_runs_loads_neither_torch_nor_widgets():
     names = sorted(name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir())
     loads = "".join(f"import workbench.{name}\n" for name in names)
     code = f"import sys, workbench\nworkbench.list_runs\n{loads}"
-    code += "loaded = {'torch', 'ipywidgets'} & set(sys.modules)\nassert not loaded, loaded\n"
+    code += "loaded = {'torch', 'ipywidgets', 'anywidget'} & set(sys.modules)\nassert not loaded, loaded\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

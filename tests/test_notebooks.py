@@ -138,7 +138,8 @@ def test_the_tour_ends_with_rankings_side_by_side(tmp_path: Path):
     done = executed(FOLDER / "00_tour.ipynb", tmp_path, {})
     tables = [html for html in output(done, "text/html") if "gold rank" in html]
     assert len(tables) == 2
-    assert all("data:image/svg+xml" in html for html in tables)
+    (asked,) = [html for html in output(done, "text/html") if "Run the cell to ask" in html]
+    assert all("data:image/svg+xml" in html for html in [*tables, asked])
 
 
 @pytest.mark.slow
@@ -190,7 +191,7 @@ def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(tm
 @pytest.mark.slow
 @pytest.mark.parametrize("with_runs", [False, True], ids=["no runs", "runs"])
 def test_rankings_are_shown_with_and_without_runs(tmp_path: Path, with_runs: bool):
-    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
+    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "ask_with": []}
     if with_runs:
         write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
     done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters, WITHOUT_TORCH)

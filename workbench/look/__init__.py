@@ -1,5 +1,9 @@
-"""Looking at finished runs and their rankings: tables, figures, HTML, and an explorer. Never loads torch."""
+"""Looking at finished runs and their rankings: tables, figures, HTML, an explorer, questions of one's own.
 
+Loads no torch; only `Ask`, which encodes, needs it.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.look.claims import Row, beside_paper, paper_rows, printed, to_make
@@ -37,12 +41,16 @@ from workbench.look.rank_figures import (
 from workbench.look.tables import beside, measured, show_tables, summary, sweep, table_html
 
 if TYPE_CHECKING:
+    from workbench.look.ask import Ask
     from workbench.look.explorer import RankingExplorer
+
+_WIDGETS = {"Ask": "ask", "RankingExplorer": "explorer"}  # loaded when asked for: only a notebook has use for widgets
 
 __all__ = [
     "INK",
     "SHADES",
     "TASKS",
+    "Ask",
     "RankingExplorer",
     "Row",
     "alignment_uniformity_path",
@@ -90,8 +98,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "RankingExplorer":
+    if name not in _WIDGETS:
         raise AttributeError(f"module 'workbench.look' has no attribute {name!r}")
-    from workbench.look.explorer import RankingExplorer  # ipywidgets, which only a notebook has use for
-
-    return RankingExplorer
+    return getattr(import_module(f"workbench.look.{_WIDGETS[name]}"), name)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from workbench.files import explained, replacing
 from workbench.look._style import shortened
-from workbench.look.page import slope_image, view_html
+from workbench.look.page import inlined, slope_image, view_html
 from workbench.look.queries import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, searched, suites_of
 from workbench.look.rank_figures import rank_slopes
 
@@ -130,7 +130,7 @@ class RankingExplorer:
             self.table.value, self.chart.outputs = "", ()
             return
         view = query_view(shown, str(self.query.value), suite=str(self.suite.value))
-        self.table.value = view_html(view, chart=False, targets=_TARGETS)
+        self.table.value = inlined(view_html(view, targets=_TARGETS))
         # The whole output at once: clearing and displaying are two messages, which flicker and may come in between.
         figure = {"application/vnd.plotly.v1+json": rank_slopes(view).to_plotly_json()}
         data = figure | {"text/html": slope_image(view), "text/plain": "slope chart"}
@@ -164,7 +164,7 @@ class RankingExplorer:
     def _static(self, query_ids: list[str]) -> str:
         shown = self._shown_tables()
         views = (query_view(shown, query_id, suite=self.suite.value) for query_id in query_ids)
-        return "\n<hr>\n".join(view_html(view, chart=True, targets=_TARGETS) for view in views)
+        return inlined("\n<hr>\n".join(view_html(view, chart=slope_image, targets=_TARGETS) for view in views))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """The widget for a front end with a kernel; HTML for a page, or a notebook that is not trusted."""

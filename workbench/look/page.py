@@ -6,8 +6,9 @@ therefore also said by a sign, styles stand in the elements, and the chart is a 
 """
 
 import base64
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
@@ -15,23 +16,35 @@ import numpy as np
 
 from workbench.look._style import shortened
 from workbench.look.queries import QueryView, as_table, line_colours, ordered_queries, query_view, ranking_tables
-from workbench.look.rank_figures import DRAWN
+from workbench.metrics import kendall, ndcg
+
+DRAWN = 20  # targets that a slope chart has room for
 
 # (up to this share of the list away from gold's rank, background): light to dark, so that the order shows without
 # hue too. The text on them is always dark, whatever the theme around the table.
 SHADES = [(0.0, "#d9efe2"), (1 / 6, "#fdf1c7"), (1 / 3, "#fbd38d"), (1 / 2, "#f5a86b"), (1.0, "#e57a4d")]
 INK = "#1a1a1a"
-_LINE = "border:1px solid rgba(128,128,128,0.4);padding:4px 8px;vertical-align:top;"
-_NUMBER = f"{_LINE}text-align:center;white-space:nowrap;"
-_TEXT = f"{_LINE}text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:12em;max-width:60ch;"
-_NAME = f"{_LINE}text-align:center;white-space:normal;overflow-wrap:anywhere;min-width:3em;max-width:10em;"
+_LINE = "border:1px solid rgba(128,128,128,0.4);padding:4px 8px;vertical-align:top"
+_CENTRED = f"{_LINE};text-align:center"
+_WRAPPED = "white-space:normal;overflow-wrap:anywhere"
+# class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as rules.
+STYLES = {
+    "view": "overflow-x:auto",
+    "head": "margin:0.5em 0;overflow-wrap:anywhere",
+    "ranks": "border-collapse:collapse;font-size:13px;line-height:1.35;margin:0.5em 0",
+    "number": f"{_CENTRED};white-space:nowrap",
+    "narrow": f"{_CENTRED};white-space:normal",
+    "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:12em;max-width:60ch",
+    "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;min-width:3em;max-width:10em",
+    "measure": f"{_LINE};text-align:right",
+    **{f"shade{place}": f"background-color:{colour};color:{INK}" for place, (_, colour) in enumerate(SHADES)},
+}
 _LABEL = 48  # characters of a label; the rest shows when the pointer rests on it
 _LONG = 400  # characters of a target that a row has; the rest opens with a click
-_TABLE = "border-collapse:collapse;font-size:13px;line-height:1.35;margin:0.5em 0"
 _LEGEND = (
-    "Rank 1 is nearest. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places nearer/further than gold has it, "
-    "which may be anywhere among the places that gold ties; the darker the cell, the further. Under the rank: the "
-    "score. KCC and NDCG &times; 100."
+    "Rank 1 is nearest. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places nearer/further than {reference} has "
+    "it, which may be anywhere among the places that {reference} ties; the darker the cell, the further. Under the "
+    "rank: the score.{measures}"
 )
 
 
@@ -64,7 +77,7 @@ def ranking_html(
         ValueError: No tables, tables of different data, no such query or suite.
     """
     view = query_view(ranking_tables(tables), query_id, suite=suite)
-    return RankingHTML(view_html(view, chart=chart, targets=targets))
+    return RankingHTML(inlined(view_html(view, chart=slope_image if chart else None, targets=targets)))
 
 
 def most_changed(
@@ -98,41 +111,58 @@ def most_changed(
     return ranking_html(read, first, chart=chart)
 
 
-def view_html(view: QueryView, *, chart: bool, targets: int = 100) -> str:
-    """The query, its table and, when asked for, its slope chart."""
-    head = (
-        f'<p style="margin:0.5em 0;overflow-wrap:anywhere"><b>{escape(view.query)}</b> '
-        f"<small>({escape(view.suite)}, {escape(view.query_id)}{view.nearest(targets).part})</small></p>"
-    )
-    drawn = f"<p>{slope_image(view)}</p>" if chart else ""
-    return f'<div class="mathjax_ignore" style="overflow-x:auto">{head}{_table(view, targets)}{drawn}</div>'
+def inlined(html: str) -> str:
+    """The HTML with the styles in the elements of its classes, for a front end that has no rules for them."""
+
+    def styled(found: re.Match[str]) -> str:
+        return f'style="{";".join(STYLES[name] for name in found[1].split())}"'
+
+    return re.sub(rf'class="((?:{"|".join(STYLES)})(?: (?:{"|".join(STYLES)}))*)"', styled, html)
+
+
+def view_html(view: QueryView, *, chart: Callable[[QueryView], str] | None = None, targets: int = 100) -> str:
+    """The query, its table and, with `chart`, its slope chart; by classes of `STYLES`."""
+    where = f"{view.suite}, {view.query_id}" if view.query_id else ""
+    aside = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
+    head = f'<p class="head"><b>{escape(view.query)}</b>{f" <small>({aside})</small>" if aside else ""}</p>'
+    drawn = f"<p>{chart(view)}</p>" if chart else ""
+    return f'<div class="mathjax_ignore"><div class="view">{head}{_table(view, targets)}{drawn}</div></div>'
 
 
 def _table(view: QueryView, targets: int) -> str:
-    """letter | target | gold | gold rank | a column a label; KCC and NDCG below, the legend last."""
+    """letter | target | gold | gold rank | a column a label; KCC and NDCG below, the legend last. Gold where it is."""
     short = shortened(view.ranks, _LABEL)
-    names = "".join(f'<th style="{_NAME}" title="{escape(label)}">{escape(short[label])}</th>' for label in view.ranks)
-    cells = [_rank_cells(ranks, view.gold_rank, view.scores[label]) for label, ranks in view.ranks.items()]
-    gold_ranks = _with_ties(view.gold_rank)
+    names = "".join(f'<th class="name" title="{escape(label)}">{escape(short[label])}</th>' for label in view.ranks)
+    cells = [_rank_cells(ranks, view.reference, view.scores[label]) for label, ranks in view.ranks.items()]
+    gold = [""] * view.total
+    if view.gold is not None and view.gold_rank is not None:
+        pairs = zip(view.gold, _with_ties(view.gold_rank), strict=True)
+        gold = [f'<td class="number">{value:.4g}</td><td class="number">{rank}</td>' for value, rank in pairs]
+        names = f'<th class="number">gold</th><th class="narrow">gold rank</th>{names}'
     rows = [
-        f'<tr><td style="{_NUMBER}">{view.letters[place]}</td><td style="{_TEXT}">{_opened(view.targets[place])}</td>'
-        f'<td style="{_NUMBER}">{view.gold[place]:.4g}</td><td style="{_NUMBER}">{gold_ranks[place]}</td>'
-        f"{''.join(column[place] for column in cells)}</tr>"
+        f'<tr data-row="{view.letters[place]}"><td class="number">{view.letters[place]}</td>'
+        f'<td class="text">{_opened(view.targets[place])}</td>'
+        f"{gold[place]}{''.join(column[place] for column in cells)}</tr>"
         for place in view.nearest_places(targets)
     ]
-    for name, values in (("KCC", view.kcc), ("NDCG", view.ndcg)):
-        numbers = "".join(f'<td style="{_NUMBER}">{_hundred(values[label])}</td>' for label in view.ranks)
-        rows.append(f'<tr><th style="{_LINE}text-align:right" colspan="4">{name}</th>{numbers}</tr>')
+    for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if view.gold is not None else ():
+        numbers = "".join(f'<td class="number">{_hundred(value)}</td>' for value in view.measured(measure).values())
+        rows.append(f'<tr><th class="measure" colspan="4">{name}</th>{numbers}</tr>')
+    held = {"reference": "gold", "measures": " KCC and NDCG &times; 100."}
+    if view.gold is None:
+        held = {"reference": escape(next(iter(short.values()))), "measures": ""}
     return (
-        f'<table style="{_TABLE}"><thead><tr><th style="{_NUMBER}"></th>'
-        f'<th style="{_TEXT}">target</th><th style="{_NUMBER}">gold</th><th style="{_NUMBER}white-space:normal">gold '
-        f"rank</th>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        f'<p style="margin:0.5em 0"><small>{_LEGEND}</small></p>'
+        f'<table class="ranks"><thead><tr><th class="number"></th><th class="text">target</th>{names}</tr></thead>'
+        f'<tbody>{"".join(rows)}</tbody></table><p class="head"><small>{_LEGEND.format(**held)}</small></p>'
     )
 
 
-def slope_image(view: QueryView) -> str:
-    """The slope chart as an <img> that carries its own drawing; of many targets the same ones as `rank_slopes`."""
+def slope_svg(view: QueryView) -> str:
+    """Gold's rank of each target, then each label's, 1 at the top: a line a target, a crossing is a disagreement.
+
+    Of more than `DRAWN` targets those that gold or a label has nearest, at their ranks among all, which are then drawn
+    on a log scale: the first places, where it matters, have the most room.
+    """
     shown = view.nearest(DRAWN)
     columns, short = shown.columns, shortened(shown.columns, 18)
     deepest = max(float(ranks.max()) for ranks in columns.values())
@@ -144,25 +174,36 @@ def slope_image(view: QueryView) -> str:
         return top + (24 * (rank - 0.5) if deepest <= DRAWN else 12 + (depth - 12) * np.log(rank) / np.log(deepest))
 
     x = {name: left + step * place for place, name in enumerate(columns)}
-    drawn = [f'<rect width="{width}" height="{height:g}" fill="#ffffff"/>']
+    drawn = [f'<rect class="paper" width="{width}" height="{height:g}" fill="#ffffff"/>']
     for place, colour in enumerate(line_colours(len(shown.targets))):
         points = " ".join(f"{x[name]},{down(ranks[place]):g}" for name, ranks in columns.items())
-        drawn.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        line = f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
+        reach = f'<path d="M{points}" fill="none" stroke="transparent" stroke-width="14"/>'  # of the pointer
+        drawn.append(
+            f'<g data-row="{shown.letters[place]}"><title>{escape(_said(shown, place))}</title>{line}{reach}</g>'
+        )
     for name, ranks in columns.items():
         drawn.append(f'<text x="{x[name]}" y="24" text-anchor="middle" font-weight="bold">{escape(short[name])}</text>')
         for rank, letters in shown.letters_by_rank(ranks).items():
             y, half = down(rank), 4 + 4 * len(letters)
-            drawn.append(f'<rect x="{x[name] - half}" y="{y - 9:g}" width="{2 * half}" height="18" fill="#ffffff"/>')
-            drawn.append(f'<text x="{x[name]}" y="{y + 4:g}" text-anchor="middle">{" ".join(letters)}</text>')
-    picture = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:g}" viewBox="0 0 {width} {height:g}" '
-        f'font-family="sans-serif" font-size="12" fill="#222222">{"".join(drawn)}</svg>'
-    )
-    data = base64.b64encode(picture.encode()).decode()
-    words = "; ".join(f"{name}: {_in_words(shown, ranks)}" for name, ranks in columns.items())
+            box = f'x="{x[name] - half}" y="{y - 9:g}" width="{2 * half}" height="18"'
+            drawn.append(f'<rect class="paper" {box} fill="#ffffff" pointer-events="none"/>')
+            middle = f'x="{x[name]}" y="{y + 4:g}" text-anchor="middle" pointer-events="none"'
+            drawn.append(f"<text {middle}>{' '.join(letters)}</text>")
     return (
-        f'<img src="data:image/svg+xml;base64,{data}" width="{width}" height="{height:g}" style="max-width:100%" '
-        f'alt="From nearest to furthest by {escape(words, quote=True)}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:g}" viewBox="0 0 {width} {height:g}" '
+        f'font-family="sans-serif" font-size="12" fill="#222222" role="img" aria-label="{escape(_in_words(shown))}">'
+        f"{''.join(drawn)}</svg>"
+    )
+
+
+def slope_image(view: QueryView) -> str:
+    """`slope_svg` as an <img> that carries its own drawing, since front ends clean drawings out of HTML."""
+    picture = slope_svg(view)
+    data = base64.b64encode(picture.encode()).decode()
+    return (
+        f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" '
+        f'alt="{escape(_in_words(view.nearest(DRAWN)))}">'
     )
 
 
@@ -173,20 +214,20 @@ def _opened(target: str) -> str:
     return f"<details><summary>{escape(target[:_LONG])}</summary>{escape(target[_LONG:])}</details>"
 
 
-def _rank_cells(ranks: np.ndarray, gold_rank: np.ndarray, scores: np.ndarray) -> list[str]:
-    """Rank, places from where gold has it, and score. Any place among those that gold ties is gold's own."""
-    reach = ((gold_rank[:, None] == gold_rank).sum(axis=1) - 1) / 2
-    distance = np.clip(ranks, gold_rank - reach, gold_rank + reach) - ranks
+def _rank_cells(ranks: np.ndarray, reference: np.ndarray, scores: np.ndarray) -> list[str]:
+    """Rank, places from where `reference` has it, and score. Any place among those that it ties is its own."""
+    _, place, size = np.unique(reference, return_inverse=True, return_counts=True)
+    reach = (size[place] - 1) / 2
+    distance = np.clip(ranks, reference - reach, reference + reach) - ranks
     share = np.abs(distance) / max(len(ranks) - 1, 1)
     return [
-        f'<td style="{_NUMBER}background-color:{_shade(part)};color:{INK}"><b>{rank}</b>{_arrow(places)}'
-        f"<br><small>{score:.3f}</small></td>"
+        f'<td class="number {_shade(part)}"><b>{rank}</b>{_arrow(places)}<br><small>{score:.3f}</small></td>'
         for rank, places, part, score in zip(_with_ties(ranks), distance, share, scores, strict=True)
     ]
 
 
 def _shade(share: float) -> str:
-    return next(colour for limit, colour in SHADES if share <= limit + 1e-9)
+    return next(f"shade{place}" for place, (limit, _) in enumerate(SHADES) if share <= limit + 1e-9)
 
 
 def _arrow(places: float) -> str:
@@ -203,5 +244,17 @@ def _hundred(value: float) -> str:
     return "undefined" if np.isnan(value) else f"{100 * value:.1f}"
 
 
-def _in_words(view: QueryView, ranks: np.ndarray) -> str:
-    return ", ".join("=".join(letters) for letters in view.letters_by_rank(ranks).values())
+def _in_words(view: QueryView) -> str:
+    """What the chart shows, for who does not see it."""
+    orders = {
+        name: ", ".join("=".join(letters) for letters in view.letters_by_rank(ranks).values())
+        for name, ranks in view.columns.items()
+    }
+    return "From nearest to furthest by " + "; ".join(f"{name}: {order}" for name, order in orders.items())
+
+
+def _said(view: QueryView, place: int) -> str:
+    """What the chart says of one target when the pointer rests on its line."""
+    target = view.targets[place] if len(view.targets[place]) <= _LONG else view.targets[place][: _LONG - 1] + "…"
+    ranks = "\n".join(f"{name}: rank {values[place]:g}" for name, values in view.columns.items())
+    return f"{view.letters[place]}: {target}\n{ranks}"

@@ -4,16 +4,17 @@ Pure tables, no drawing: `page` and `rank_figures` draw what is found here.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from workbench.errors import RunError
 from workbench.look._style import letters
-from workbench.metrics import kendall, ndcg
+from workbench.metrics import average_ranks
 from workbench.rankings import COLUMNS, disagreements, per_query_metrics, side_by_side
 
 _LOG = logging.getLogger("workbench")
@@ -30,11 +31,11 @@ ORDERS = {
 
 @dataclass(frozen=True, eq=False)
 class QueryView:
-    """One query with its targets, best gold first, and where each label ranks them.
+    """One query with its targets, and where each label ranks them.
 
-    A letter names a target in table and chart. ranks and scores: by label, in the order of the targets. kcc in [-1, 1]
-    and ndcg in [0, 1] by label, nan where undefined, over all `total` targets of the query, also where a view has a
-    part of them.
+    They stand in the order of gold, or of the first label where there is no gold, best first. A letter names a target
+    in table and chart. ranks and scores: by label, in the order of the targets; gold_rank likewise. `total`: how many
+    targets the query has, also where a view has a part of them.
     """
 
     suite: str
@@ -42,20 +43,50 @@ class QueryView:
     query: str
     letters: list[str]
     targets: list[str]
-    gold: np.ndarray
-    gold_rank: np.ndarray
+    gold: np.ndarray | None
+    gold_rank: np.ndarray | None
     ranks: dict[str, np.ndarray]
     scores: dict[str, np.ndarray]
-    kcc: dict[str, float]
-    ndcg: dict[str, float]
     total: int
+
+    @classmethod
+    def made(
+        cls,
+        query: str,
+        targets: Sequence[str],
+        gold: np.ndarray | None,
+        scores: Mapping[str, np.ndarray],
+        *,
+        suite: str = "",
+        query_id: str = "",
+    ) -> "QueryView":
+        """The view of `targets` [n] with these scores by label, [n] each, larger is closer, and gold, [n] or None."""
+        known = next(iter(scores.values())) if gold is None else gold
+        order = np.argsort(-known, kind="stable")
+        return cls(
+            suite=suite,
+            query_id=query_id,
+            query=query,
+            letters=letters(len(order)),
+            targets=[targets[place] for place in order],
+            gold=None if gold is None else gold[order],
+            gold_rank=None if gold is None else average_ranks(-gold[order]),
+            ranks={label: average_ranks(-values[order]) for label, values in scores.items()},
+            scores={label: values[order] for label, values in scores.items()},
+            total=len(order),
+        )
+
+    @property
+    def reference(self) -> np.ndarray:
+        """The ranks that others are held against: gold's, or the first label's."""
+        return next(iter(self.columns.values()))
 
     @property
     def part(self) -> str:
         """Which targets these are, to stand behind a title; "" where they are all."""
         count = len(self.targets)
-        whole = count == self.total
-        return "" if whole else f": {count} of {self.total:,} targets, the nearest under gold or a model"
+        by = "" if self.gold is None else "gold or "
+        return "" if count == self.total else f": {count} of {self.total:,} targets, the nearest under {by}a model"
 
     def nearest(self, count: int) -> "QueryView":
         """At most `count` targets: those whose best rank, under gold or any label, is best."""
@@ -64,8 +95,8 @@ class QueryView:
             self,
             letters=[self.letters[place] for place in kept],
             targets=[self.targets[place] for place in kept],
-            gold=self.gold[kept],
-            gold_rank=self.gold_rank[kept],
+            gold=None if self.gold is None else self.gold[kept],
+            gold_rank=None if self.gold_rank is None else self.gold_rank[kept],
             ranks={label: ranks[kept] for label, ranks in self.ranks.items()},
             scores={label: scores[kept] for label, scores in self.scores.items()},
         )
@@ -78,7 +109,11 @@ class QueryView:
     @property
     def columns(self) -> dict[str, np.ndarray]:
         """Gold's ranks, then those of each label, as the charts have them from left to right."""
-        return {"gold": self.gold_rank, **self.ranks}
+        return self.ranks if self.gold_rank is None else {"gold": self.gold_rank, **self.ranks}
+
+    def measured(self, measure: Callable[[ArrayLike, ArrayLike], float]) -> dict[str, float]:
+        """label -> `measure` of gold and its scores, such as `kendall`, over the targets that this view has."""
+        return {} if self.gold is None else {name: measure(self.gold, values) for name, values in self.scores.items()}
 
     def letters_by_rank(self, ranks: np.ndarray) -> dict[float, list[str]]:
         """rank -> the letters of the targets that stand there, nearest first; several where they tie."""
@@ -148,22 +183,9 @@ def query_view(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: str 
     wide = side_by_side(of_one, query_id, suite=suite)
     first = next(iter(of_one.values()))
     row = first.loc[(first["query_id"] == query_id) & first["suite"].eq(suite or first["suite"])].iloc[0]
-    gold = wide["gold"].to_numpy()
     scores = {label: wide[f"score: {label}"].to_numpy() for label in of_one}
-    return QueryView(
-        suite=row["suite"],
-        query_id=query_id,
-        query=row["query"],
-        letters=letters(len(wide)),
-        targets=wide["target"].tolist(),
-        gold=gold,
-        gold_rank=wide["gold rank"].to_numpy(),
-        ranks={label: wide[f"rank: {label}"].to_numpy() for label in of_one},
-        scores=scores,
-        kcc={label: kendall(gold, values) for label, values in scores.items()},
-        ndcg={label: ndcg(gold, values) for label, values in scores.items()},
-        total=len(wide),
-    )
+    names = {"suite": row["suite"], "query_id": query_id}
+    return QueryView.made(row["query"], wide["target"].tolist(), wide["gold"].to_numpy(), scores, **names)
 
 
 def ordered_queries(tables: Mapping[str, pd.DataFrame], by: str, a: str, b: str) -> pd.DataFrame:

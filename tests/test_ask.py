@@ -1,0 +1,146 @@
+"""Asking without a browser: what is ranked, what is encoded again, what is said of what cannot be shown."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.errors import EncoderError
+from workbench.look import Ask
+
+HOSTILE = '<script>alert(1)</script> & "quotes" it\'s $1 to $2 \u202eright to left'
+VECTORS = {"query": [1.0, 0.0], "near": [0.9, 0.1], "middle": [0.5, 0.5], "far": [0.0, 1.0]}
+
+
+class Encoder:
+    """Vectors by name, the query's the other way where it is `turned`, and what was asked of it."""
+
+    def __init__(self, turned: bool = False) -> None:
+        self.known = VECTORS | {"query": [0.0, 1.0]} if turned else VECTORS
+        self.asked: list[str] = []
+
+    def encode(self, sentences: list[str]) -> np.ndarray:
+        self.asked += sentences
+        return np.array([self.known.get(sentence, [0.7, 0.3]) for sentence in sentences])
+
+
+def ask(encoders: dict[str, Any] | None = None, **given: Any) -> Ask:
+    shown = {"query": "query", "targets": ["far", "near", "middle"], "corpus": list(VECTORS)} | given
+    return Ask(encoders or {"one": Encoder(), "two": Encoder(turned=True)}, **shown)
+
+
+def does(view: Ask, name: str, value: Any) -> None:
+    """As the browser says it."""
+    view._told(None, {name: value}, None)
+
+
+def test_targets_are_ranked_by_the_cosine_under_each_encoder():
+    view = ask()
+    assert view.selected["target"].tolist() == ["near", "middle", "far"]
+    assert view.selected["score: one"].tolist() == pytest.approx([0.9 / np.hypot(0.9, 0.1), np.sqrt(0.5), 0])
+    assert view.selected["rank: one"].tolist() == [1, 2, 3]
+    assert "held against" not in view.parts["answer"]
+    assert "further than one has" in re.sub(r"\s+", " ", view.parts["answer"])
+    assert "KCC" not in view.parts["answer"]
+
+
+def test_with_gold_ranks_are_held_against_it():
+    view = ask(gold=[5, 0, 3])
+    assert view.selected["target"].tolist() == ["far", "middle", "near"]
+    assert view.selected["gold"].tolist() == [5, 3, 0]
+    assert ">KCC</th>" in view.parts["answer"]
+    assert ">-100.0<" in view.parts["answer"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("5 1", "2 for 3 targets"), ("a b c", "not all numbers"), ("1 2 -1", "least 0")]
+)
+def test_gold_that_does_not_fit_is_left_out_and_it_is_said(typed: str, said: str):
+    view = ask()
+    does(view, "gold", typed)
+    assert said in view.parts["status"]
+    assert "near" in view.parts["answer"]
+    does(view, "gold", "3, 2, 1")
+    assert view.parts["status"] == '<span role="status"></span>'
+    assert view.selected["gold"].tolist() == [3, 2, 1]
+
+
+def test_after_an_edit_only_what_is_new_is_encoded():
+    encoder = Encoder()
+    view = ask({"one": encoder})
+    assert sorted(encoder.asked) == sorted(VECTORS)
+    encoder.asked.clear()
+    does(view, "targets", "far\n\nnear\nanother")
+    assert encoder.asked == ["another"]
+    assert set(view.selected["target"]) == {"far", "near", "another"}
+
+
+def test_of_a_corpus_the_nearest_stand_side_by_side_and_shared_ones_are_marked():
+    view = ask(targets=(), corpus=["near", "middle", "far", "other"])
+    view.select(nearest=2)
+    cell = r'<td class="text(?: shade0)?" data-row="[A-Z]">(● )?(\w+) '
+    assert re.findall(cell, view.parts["answer"]) == [("", name) for name in ("near", "far", "other", "middle")]
+    does(view, "nearest", "3")
+    names = [("", "near"), ("", "far"), ("● ", "other"), ("● ", "middle"), ("● ", "middle"), ("● ", "other")]
+    assert re.findall(cell, view.parts["answer"]) == names
+    assert "2 of 3 stand under every encoder" in view.parts["answer"]
+
+
+def test_rank_vectors_stand_beside_the_cosine():
+    view = ask({"one": Encoder()})
+    does(view, "ranks", True)
+    # The corpus by closeness to "query": query, near, middle, far; to "near": near, query, middle, far. Spearman 0.8.
+    assert view.selected["score: one, rank vectors"].iloc[0] == pytest.approx(0.8)
+
+
+def test_text_is_shown_as_text():
+    view = ask({HOSTILE: Encoder()}, query=HOSTILE, targets=[HOSTILE, "near"])
+    for part in [*view.parts.values(), view.static()]:
+        assert "<script" not in part
+        assert "&amp; &quot;" in part or HOSTILE not in part
+    view.select(among="the corpus")
+    assert "<script" not in "".join(view.parts.values())
+
+
+def test_where_nothing_can_be_shown_it_is_said_and_the_next_edit_helps():
+    view = ask()
+    does(view, "query", " ")
+    assert "no query yet; type one" in view.parts["problem"]
+    assert view.parts["answer"] == ""
+    does(view, "query", "far")
+    assert view.parts["problem"] == ""
+    assert view.selected["target"].iloc[0] == "far"
+
+
+def test_controls_are_left_alone_while_somebody_types():
+    view = ask()
+    before = view.parts["controls"]
+    does(view, "query", "far")
+    assert view.parts["controls"] == before
+    view.select(query="near")
+    assert 'value="near"' in view.parts["controls"]
+    with pytest.raises(TypeError, match="select has no sead"):
+        view.select(sead=1)
+
+
+def test_without_a_kernel_the_answer_stands_there():
+    bundle, _ = ask()._repr_mimebundle_()
+    html = bundle["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert html.count("<table") == html.count("<img ") == 1
+    assert 'class="number' not in html, "styles stand in the elements"
+
+
+def test_what_is_no_encoder_is_refused():
+    with pytest.raises(EncoderError, match="no encoder to ask"):
+        Ask({})
+    with pytest.raises(EncoderError, match="'one' is a int"):
+        ask({"one": 3})
+
+
+@pytest.mark.slow
+def test_the_bundled_encoder_is_there_when_none_is_named():
+    view = Ask(query="the chef chops the onion", limit=100)
+    assert len(view.selected) == 10
+    assert view.selected.iloc[:, 1].is_monotonic_increasing

@@ -1,0 +1,90 @@
+"""A view that the kernel draws as HTML and a browser shows: what is pressed and typed comes back here."""
+
+from html import escape
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from workbench.errors import WorkbenchError
+from workbench.look.page import STYLES, inlined
+
+_RULES = (Path(__file__).parent / "live.css").read_text(encoding="utf-8")
+STYLE_SHEET = _RULES + "\n".join(f".workbench-look .{name} {{ {style} }}" for name, style in STYLES.items())
+
+
+class Live(anywidget.AnyWidget):
+    """Parts of HTML by name, drawn again after each of the reader's doings; only those that changed reach the page.
+
+    A view says what it shows (`controls`, `drawn`), what a doing means (`told`) and what stands there without a kernel
+    (`static`). Controls are not drawn again while somebody types in them, unless the view says so (`renew`).
+    """
+
+    _esm = Path(__file__).parent / "live.js"
+    _css = STYLE_SHEET
+    kind = traitlets.Unicode().tag(sync=True)  # which grid of the style sheet
+    parts = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind=kind)
+        self._times = count()
+        self.on_msg(self._told)
+        self.renew()
+        self.redraw()
+
+    def controls(self) -> str:
+        """HTML of fields, lists and buttons, whose names are those that `told` gets."""
+        raise NotImplementedError
+
+    def drawn(self) -> dict[str, str]:
+        """name -> HTML of what else is shown. Raises ValueError or WorkbenchError to say why nothing can be."""
+        raise NotImplementedError
+
+    def told(self, name: str, value: Any) -> None:
+        """The reader set the control `name` to `value`, or pressed its button of this value."""
+        raise NotImplementedError
+
+    def static(self) -> str:
+        """HTML for where no kernel runs, or the notebook is not trusted."""
+        raise NotImplementedError
+
+    def renew(self) -> None:
+        """Draws the controls by what is chosen now, at the next `redraw`."""
+        self._controls = f"{self.controls()}<!-- {next(self._times)} -->"  # the number: whatever was typed goes
+
+    def redraw(self) -> None:
+        """Draws all parts; what cannot be drawn is said in their place."""
+        try:
+            said = {"problem": "", **self.drawn()}
+        except (ValueError, WorkbenchError) as problem:
+            said = dict.fromkeys(self.parts.keys() - {"controls"}, "")
+            said |= {"problem": f'<p class="problem" role="alert">{escape(str(problem))}</p>'}
+        self.parts = {"controls": self._controls, **said}
+
+    def _told(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        try:
+            for name, value in content.items():
+                self.told(name, value)
+            self.redraw()
+        finally:
+            self.send({"done": True})  # or nothing more would come
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is None:
+            return None
+        self.renew()
+        self.redraw()
+        data, metadata = bundle
+        return {**data, "text/html": inlined(self.static())}, metadata
+
+
+def choice(name: str, options: dict[str, str], chosen: str, *, title: str = "") -> str:
+    """A drop-down list with its name before it. options: value -> what is shown."""
+    shown = "".join(
+        f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>{escape(text)}</option>'
+        for value, text in options.items()
+    )
+    return f'<label title="{escape(title)}">{escape(title or name)} <select name="{name}">{shown}</select></label>'

@@ -1,0 +1,81 @@
+// Shows what the kernel draws and tells it what the reader does. It makes no HTML of its own: the kernel has escaped
+// every text, and knows all there is to know, so this file needs no more than to pass on and to keep the focus.
+
+function render({ model, el }) {
+  el.classList.add("workbench-look");
+  el.dataset.kind = model.get("kind");
+  el.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take arrow keys and letters for its cells
+
+  // One message at a time; of what is done meanwhile the last of each name is sent, so that typing never queues up.
+  const waiting = new Map();
+  let busy = false;
+  const flush = () => {
+    busy = waiting.size > 0;
+    el.setAttribute("aria-busy", busy);
+    if (busy) model.send(Object.fromEntries(waiting));
+    waiting.clear();
+  };
+  const tell = (name, value) => {
+    waiting.set(name, value);
+    if (!busy) flush();
+  };
+
+  const drawn = new Map();
+  const draw = () => {
+    for (const [name, html] of Object.entries(model.get("parts"))) {
+      if (drawn.get(name) === html) continue;
+      drawn.set(name, html);
+      let part = el.querySelector(`[data-part="${name}"]`);
+      if (!part) {
+        part = el.appendChild(document.createElement("div"));
+        part.dataset.part = name;
+      }
+      const held = part.contains(document.activeElement) ? document.activeElement : null;
+      part.innerHTML = html;
+      if (held?.name) {
+        const same = [...part.querySelectorAll(`[name="${CSS.escape(held.name)}"]`)];
+        (same.find((one) => one.value === held.value) ?? same[0])?.focus({ preventScroll: true });
+      }
+    }
+  };
+
+  el.addEventListener("input", ({ target }) => {
+    if (target.name) tell(target.name, target.type === "checkbox" ? target.checked : target.value);
+  });
+  el.addEventListener("click", ({ target }) => {
+    if (target.closest("input, select, textarea, summary, a")) return;
+    const button = target.closest("button[name]") ?? target.closest("tr")?.querySelector("button[name]");
+    if (button) tell(button.name, button.value);
+  });
+  el.addEventListener("keydown", (event) => {
+    event.stopPropagation(); // JupyterLab's notebook would take Enter
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const list = step && event.target.closest("[data-walk]");
+    if (!list) return;
+    const all = [...list.querySelectorAll("button[name]")];
+    const next = all[all.indexOf(event.target) + step];
+    if (next) {
+      next.focus();
+      tell(next.name, next.value);
+    }
+    event.preventDefault();
+  });
+
+  // Whatever stands for one target, a row and a line, is marked together.
+  const mark = ({ target }) => {
+    const row = target.closest?.("[data-row]")?.dataset.row;
+    for (const one of el.querySelectorAll("[data-row]")) one.classList.toggle("hit", one.dataset.row === row);
+  };
+  for (const kind of ["mouseover", "focusin"]) el.addEventListener(kind, mark);
+  el.addEventListener("mouseleave", mark);
+
+  model.on("change:parts", draw);
+  model.on("msg:custom", flush);
+  draw();
+  return () => {
+    model.off("change:parts", draw);
+    model.off("msg:custom", flush);
+  };
+}
+
+export default { render };
