@@ -108,11 +108,18 @@ def _label(entry: DataSet, row: int) -> str:
 
 
 def encoders_of(config: TrainingConfig) -> set[str]:
-    """The hub ids that a run of `config` loads."""
+    """The hub ids that a run of `config` loads, and the run that is its E1."""
     names = {config.encoder, *config.checkpoints, *getattr(config, "teachers", []), getattr(config, "base", "")}
-    return {name for name in names if name and name not in BUNDLED_MODELS and name not in CONFIGS}
+    found = {name for name in names if name and name not in BUNDLED_MODELS and name not in CONFIGS}
+    return found.union(*(encoders_of(base) for base in _base_of(config)))
 
 
 def sets_of(config: TrainingConfig) -> set[str]:
-    """The data sets that a run of `config` reads."""
-    return {config.train, config.dev, *config.suites}
+    """The data sets that a run of `config` reads, and the run that is its E1."""
+    return {config.train, config.dev, *config.suites}.union(*(sets_of(base) for base in _base_of(config)))
+
+
+def _base_of(config: TrainingConfig) -> list[TrainingConfig]:
+    """The settings of the run that is E1, where a method names it."""
+    method = getattr(config, "base", "")
+    return [CONFIGS[method].from_parameters(config.base_profile)] if method in CONFIGS else []

@@ -137,14 +137,18 @@ def test_the_average_of_the_seven_sets_is_compared_like_a_suite(tmp_path: Path):
     assert (table.loc["simcse", "pairs"], table.loc["simcse", "queries"]) == (210, 0)
     assert table.loc["simcse", "KCC"] == "50.00 ± 0.00"
     found = comparison.intervals(runs, "sts-average", samples=60)
-    assert found["value"].to_numpy() == pytest.approx(runs["spearman"].to_numpy(), abs=1e-12)
+    assert found["label"].tolist() == ["before", "simcse", "simcse"]
+    shown = [runs["before"][0], *runs["spearman"]]
+    assert found["value"].to_numpy() == pytest.approx(np.array(shown), abs=1e-12)
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
     tests = comparison.paired_tests(runs, "sts-average", samples=60)
     gains = (runs["spearman"] - runs["before"]).to_numpy()
     assert tests["difference"].to_numpy() == pytest.approx(gains, abs=1e-12)
     assert tests["p_value"].tolist() == pytest.approx([1 / 61] * 2)
     assert not papers.published_beside(runs, "sts-average", papers.published_numbers(), "BERT-base").empty
-    assert len(score_intervals(found, "sts-average").data) == 1
+    figure = score_intervals(found, "sts-average")
+    assert [list(dots.text) for dots in figure.data] == [["seed 0"], ["seed 0", "seed 1"]]
+    assert set(comparison.parts(runs)["label"]) == {"before", "simcse"}
 
 
 @pytest.mark.parametrize("name", ["scores.csv", "rankings.csv", "before/scores.csv", "before/metrics.json"])

@@ -247,6 +247,11 @@ def test_the_rendered_table_marks_what_was_overridden():
     assert "<b>batch_size</b>" not in page
 
 
+def test_a_name_in_the_rendered_table_is_never_broken():
+    page = SimCSEConfig.from_parameters("demo")._repr_html_()
+    assert "<td style='text-align:left; white-space:nowrap'>learning_rate</td>" in page
+
+
 def test_the_rendered_table_folds_what_every_method_shares():
     page = RankCSEConfig.from_parameters("demo", 0, {"max_grad_norm": 2.0})._repr_html_()
     shown, folded = page.split("<details>")

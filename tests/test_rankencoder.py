@@ -450,6 +450,15 @@ def test_profiles_hold_the_values_of_the_paper_and_of_the_scripts():
     assert found["scripts-sncse"] == ["sum", 0.05, 0.5, 0.9999, 0.1, 10_000, 128]
 
 
+def test_the_papers_own_profiles_train_e1_anew_for_each_seed():
+    for profile in ("paper", "paper-bert-large", "paper-roberta-base", "paper-roberta-large"):
+        config = RankEncoderConfig.from_parameters(profile)
+        assert (config.base, config.base_profile) == ("simcse", profile)
+        assert SimCSEConfig.from_parameters(config.base_profile).encoder == config.encoder
+    fixed = {"base": "princeton-nlp/unsup-simcse-bert-base-uncased"}
+    assert RankEncoderConfig.from_parameters("paper", 0, fixed).checkpoints == ["bert-base-uncased", fixed["base"]]
+
+
 def test_targets_on_real_sentences_are_the_exact_rank_similarities(real_data: Path):
     encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu")
     pairs = load_pairs("stsb-dev")

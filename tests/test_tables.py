@@ -10,7 +10,7 @@ from written_runs import PAIRS, SUITE, write_run
 from workbench.config import SimCSEConfig
 from workbench.data import load_sentences
 from workbench.evaluation import Report
-from workbench.look import beside, measured, setting_sweep, show_tables, summary, sweep, table_html
+from workbench.look import beside, dev_table, measured, setting_sweep, show_tables, summary, sweep, table_html
 
 
 def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
@@ -65,6 +65,14 @@ def test_reports_and_runs_stand_beside_each_other(tmp_path: Path):
     assert found["Spearman"].tolist() == [
         round(100 * metrics[SUITE]["spearman"], 2) for metrics in (before.metrics, run.metrics())
     ]
+
+
+def test_what_dev_says_is_shown_times_100_and_where_it_was_measured_alone():
+    nan = float("nan")
+    history = pd.DataFrame({"step": [0, 5, 10], "loss": [nan, 2.0, 1.0], "dev_spearman": [0.5, nan, 0.25]})
+    found = dev_table(history, "observed_share")
+    assert found["Spearman on dev x 100"].to_dict() == {0: 50, 10: 25}
+    assert found.columns.tolist() == ["loss", "observed_share", "Spearman on dev x 100", "seconds"]
 
 
 def test_the_kept_checkpoint_is_measured_against_the_start():

@@ -134,7 +134,7 @@ def test_a_finished_run_is_not_trained_again(tiny_encoder: Path, sentences: Sent
 
 
 def test_a_run_killed_after_its_last_step_takes_no_further_step(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, capsys: pytest.CaptureFixture
 ):
     settings = config(tiny_encoder, max_steps=6, train_limit=None)
     first = SimCSE(settings)
@@ -142,7 +142,9 @@ def test_a_run_killed_after_its_last_step_takes_no_further_step(
     history = fit(first, sentences, dev, run=run)  # 60 sentences make 8 steps: the end lies within an epoch
     assert (run.path / "checkpoint" / "state.safetensors").is_file()
     second = SimCSE(settings)
+    assert "going on" not in capsys.readouterr().out
     again = fit(second, sentences, dev, run=run)
+    assert "going on from step 6 of 6\n" in capsys.readouterr().out
     tables = [table.drop(columns="seconds").dropna(axis=1, how="all") for table in (again, history)]
     pd.testing.assert_frame_equal(*tables, check_dtype=False)
     assert same(weights(first), weights(second) | {n: v for n, v in weights(first).items() if n.startswith("head")})

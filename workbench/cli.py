@@ -57,15 +57,13 @@ def runs(
     folder: Annotated[str | None, typer.Option("--runs", help="The same, as the other commands take it.")] = None,
 ) -> None:
     """List the runs: settings changed, status, scores x 100."""
-    from workbench.runs import SCORE, list_runs
+    from workbench.runs import shown_runs
 
     root = root if folder is None else folder
-    table = list_runs(root)
+    table = shown_runs(root)
     if table.empty:
         print(f"no runs under {root}; start one with: workbench run simcse")
         return
-    scores = [name for name in table if name.startswith(SCORE)]
-    table[scores] = 100 * table[scores]
     print(table.to_string(index=False, float_format="{:.2f}".format, na_rep=""))
 
 

@@ -170,9 +170,13 @@ def _html_table(settings: list[dict[Any, Any]]) -> str:
         texts = [row["setting"], f"{row['value']} {row['unit']}".strip(), row["meaning"], row["source"]]
         name, value, *rest = (html.escape(str(text)) for text in texts)
         rows.append([f"<b>{name}</b>", f"<b>{value}</b>", *rest] if row["changed"] else [name, value, *rest])
-    left = "style='text-align:left; overflow-wrap:anywhere'"  # a folder's path is one long word
-    head = "".join(f"<th {left}>{title}</th>" for title in ("setting", "value", "meaning", "source"))
-    body = "".join(f"<tr>{''.join(f'<td {left}>{text}</td>' for text in row)}</tr>" for row in rows)
+    # A folder's path is one long word, which may break anywhere; the name of a setting may not.
+    widths = ("white-space:nowrap", "min-width:8em; overflow-wrap:anywhere", "min-width:16em", "min-width:8em")
+    styles = [f"style='text-align:left; {width}'" for width in widths]
+    titles = zip(styles, ("setting", "value", "meaning", "source"), strict=True)
+    head = "".join(f"<th {style}>{title}</th>" for style, title in titles)
+    cells = ["".join(f"<td {style}>{text}</td>" for style, text in zip(styles, row, strict=True)) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

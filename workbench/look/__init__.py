@@ -38,7 +38,7 @@ from workbench.look.rank_figures import (
     two_losses,
     vector_spaces,
 )
-from workbench.look.tables import beside, measured, show_tables, summary, sweep, table_html
+from workbench.look.tables import beside, dev_table, measured, show_tables, summary, sweep, table_html
 
 if TYPE_CHECKING:
     from workbench.look.ask import Ask
@@ -59,6 +59,7 @@ __all__ = [
     "closed_against_exact",
     "cosine_by_gold",
     "cosine_maps",
+    "dev_table",
     "finished_runs",
     "in_words",
     "intervals",

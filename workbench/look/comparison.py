@@ -101,15 +101,16 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
 def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
     """label, seed, value, low, high: each run's Spearman with its 95% bootstrap interval over pairs, in [-1, 1].
 
-    Of "sts-average", the mean of the seven sets, each set's pairs are drawn again from its own.
+    Of "sts-average", the mean of the seven sets, each set's pairs are drawn again from its own. Where all runs have one
+    label, "before" stands in front of it: the first run's encoder before training.
     """
     rows = []
-    for run in runs.to_dict("records"):
-        scores = readable(run["path"], partial(_scores, suite=suite))
+    for label, seed, path, stage in _with_start(runs):
+        scores = readable(path, partial(_scores, suite=suite, stage=stage))
         if scores is not None:
             sides = scores["gold"], scores["predicted"]
             found = bootstrap_interval(*sides, sets=scores["suite"].tolist(), samples=samples)
-            rows.append({"label": run["label"], "seed": run["seed"], **found._asdict()})
+            rows.append({"label": label, "seed": seed, **found._asdict()})
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
 
@@ -190,12 +191,15 @@ def _reading(difference: float, low: float, high: float, mean: float, std: float
 
 
 def parts(runs: pd.DataFrame) -> pd.DataFrame:
-    """label, part, mean, std, n: Spearman on every suite and on every subset of a suite, in [-1, 1], over seeds."""
+    """label, part, mean, std, n: Spearman on every suite and on every subset of a suite, in [-1, 1], over seeds.
+
+    Where all runs have one label, "before" stands in front of it.
+    """
     rows = []
-    for run in runs.to_dict("records"):
-        for suite, values in (readable(run["path"], Run.metrics) or {}).items():
+    for label, _, path, stage in _with_start(runs):
+        for suite, values in (readable(path, partial(Run.metrics, stage=stage)) or {}).items():
             found = {suite: values, **{f"{suite}: {name}": part for name, part in values.get("subsets", {}).items()}}
-            rows += [{"label": run["label"], "part": part, "spearman": one["spearman"]} for part, one in found.items()]
+            rows += [{"label": label, "part": part, "spearman": one["spearman"]} for part, one in found.items()]
     table = pd.DataFrame(rows, columns=["label", "part", "spearman"]).astype({"spearman": float})
     spread = [
         {**group[["label", "part"]].iloc[0].to_dict(), **seed_spread(group["spearman"].to_numpy())._asdict()}
@@ -263,6 +267,13 @@ def _evaluated(run: Run, suite: str) -> tuple[set[str], dict[str, Any]]:
     found = {**metrics.get(suite, {}), "encoder": run.config.encoder, "before": before.get("spearman")}
     found["pairs"] = sum(metrics[name].get("n", 0) for name in _sets(suite, metrics))
     return set(metrics), {name: found.get(name) for name in ("encoder", *_VALUES)}
+
+
+def _with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
+    """label, seed, path, stage of each run; of runs with one label first that of the start, to see them beside it."""
+    found = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
+    started = [(_BEFORE, seed, path, _BEFORE) for _, seed, path, _ in found if Run(path).has(_BEFORE)]
+    return [*(started[:1] if runs["label"].nunique() == 1 else []), *found]
 
 
 def _sets(suite: str, known: Container[str]) -> list[str]:

@@ -190,12 +190,14 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
         figure.add_scatter(
             x=100 * rows["value"],
             y=number + _spread_out(len(rows)),
-            mode="markers",
+            mode="markers+text",
             name=plain(label),
             marker={"size": 8, "color": colour},
             error_x={"type": "data", "width": 3, **bars},
-            text=[f"{plain(label)}, seed {seed}" for seed in rows["seed"]],
-            hovertemplate="%{text}: %{x:.2f}<extra></extra>",
+            text=[f"seed {seed}" for seed in rows["seed"]],
+            textposition="top center",
+            textfont={"size": 10, "color": colour},
+            hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
         )
     title = f"Spearman on {suite}: a dot a seed, its 95% interval over pairs"
     return _in_rows(figure, labels, title, width=760, height=150 + 60 * len(labels), showlegend=False)

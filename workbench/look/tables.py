@@ -58,6 +58,14 @@ def beside(found: Mapping[str, Any]) -> pd.DataFrame:
     return pd.concat(tables, names=[""]).droplevel(1).round(2)
 
 
+def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """step | loss | `columns` of the history | Spearman on dev x 100 | seconds, a row a measured step."""
+    shown = history.reindex(columns=["step", "loss", *columns, "dev_spearman", "seconds"])
+    shown = shown.dropna(subset=["dev_spearman"]).set_index("step").round(4)
+    shown["dev_spearman"] = (100 * shown["dev_spearman"]).round(2)
+    return shown.rename(columns={"dev_spearman": "Spearman on dev x 100"})
+
+
 def measured(histories: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """What dev says before training and at the checkpoint that is kept, the best trained one, and the change.
 

@@ -34,6 +34,13 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
     return table.astype({"seed": "Int64"})
 
 
+def shown_runs(root: str | Path = "runs") -> pd.DataFrame:
+    """`list_runs` for people: every Spearman x 100, as all that is shown; files hold them in [-1, 1]."""
+    table = list_runs(root)
+    scores = [name for name in table if name.startswith(SCORE)]
+    return table.assign(**(100 * table[scores]).round(2))
+
+
 def _row(path: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"method": path.parent.name, "path": str(path)}
     try:

@@ -46,6 +46,8 @@ class Progress:
         self.bar = None
         self._started = time.monotonic()
         self._printed, self._news = -_BETWEEN, {}
+        if done:
+            print(f"going on from step {done} of {total}", flush=True)
         # JupyterLab names its session in the kernel's environment; papermill does not.
         if "JPY_SESSION_NAME" in os.environ or sys.stderr.isatty():
             from tqdm.auto import tqdm
@@ -58,7 +60,7 @@ class Progress:
         if "loss" in row:
             self._news["loss"] = f"loss {row['loss']:.4f}"
         if "dev_spearman" in row:
-            self._news["dev"] = f"dev Spearman {row['dev_spearman']:.4f} (step {step})"
+            self._news["dev"] = f"dev Spearman {100 * row['dev_spearman']:.2f} (step {step})"
         shown = "  ".join(self._news[name] for name in ("loss", "dev") if name in self._news)
         if self.bar is not None:
             self.bar.set_postfix_str(shown, refresh=False)
