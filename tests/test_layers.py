@@ -21,6 +21,8 @@ LAYERS = [
     {"evaluation", "baselines", "look"},
     {"train"},
     {"headless", "notebook_page"},
+    {"sweeps"},
+    {"commands"},
     {"cli"},
     {"__main__"},
 ]
@@ -36,6 +38,8 @@ NO_TORCH = {
     "look",
     "headless",
     "notebook_page",
+    "sweeps",
+    "commands",
     "cli",
 }
 

@@ -31,6 +31,7 @@ from .methods.rankencoder import RankMixture as RankMixture
 from .methods.simcse import SimCSE as SimCSE
 from .runs import Run as Run
 from .runs import list_runs as list_runs
+from .sweeps import sweep as sweep
 from .teachers import cached_embeddings as cached_embeddings
 from .teachers import load_teacher as load_teacher
 from .train import fit as fit

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.commands import sweep_app
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: what there is, whether it is whole, how to get it.")
 app.add_typer(data_app, name="data")
+app.add_typer(sweep_app, name="sweep")
 
 Profile = Annotated[str, typer.Option("--profile", help="demo: bundled data, on a laptop; paper: the authors'.")]
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...: what the columns mean; else guessed by their names.")]

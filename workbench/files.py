@@ -137,10 +137,23 @@ def lock_run(path: Path, name: str = ".lock") -> filelock.BaseFileLock:
     """The lock called `name` of the run in `path`, held; RunError when another process holds it."""
     lock = filelock.FileLock(path / name, is_singleton=True)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=0.2, poll_interval=0.02)  # `is_held` may have it for a moment
     except filelock.Timeout:
         raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
     return lock
+
+
+def is_held(path: Path, name: str = ".lock") -> bool:
+    """Whether somebody, this process included, holds the lock called `name` of the run in `path`."""
+    if not (path / name).exists():
+        return False
+    lock = filelock.FileLock(path / name)
+    try:
+        lock.acquire(timeout=0)
+    except (filelock.Timeout, OSError) as problem:
+        return isinstance(problem, filelock.Timeout)  # where nothing can be written, nobody works
+    lock.release()
+    return False
 
 
 def _umask() -> int:

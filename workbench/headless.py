@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,15 @@ from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, data_revisions, kinds_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import explained, lock_run, project_path
-from workbench.runs import Run, folder_of_runs, is_finished, run_path
+from workbench.runs import (
+    Run,
+    failure_of,
+    folder_of_runs,
+    forget_failure,
+    is_finished,
+    note_failure,
+    run_path,
+)
 
 _LOG = logging.getLogger("workbench")
 
@@ -41,12 +50,10 @@ def run_method(
     path = run_path(config, root)
     _check_data(config)
     _check_places(config)
-    if is_finished(path):
-        run = Run(path)
-        if _ran_through(path / "notebook.ipynb"):
-            _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
-            return run
-        # Finished in a live notebook, or a cell after the evaluation failed: it is shown again, nothing is trained.
+    if is_shown(path):
+        _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
+        return Run(path)
+    # Finished in a live notebook, or a cell after the evaluation failed: it is shown again, nothing is trained.
     _check_models(config)
     # As the settings understood them: a folder named from here is found from the notebook's own directory too.
     read = {name: value for name, value in config.model_dump(mode="json").items() if name in (overrides or {})}
@@ -55,15 +62,41 @@ def run_method(
         path.mkdir(parents=True, exist_ok=True)
         lock = lock_run(path, ".headless.lock")  # before the notebook of a run in progress would be written over
     try:
-        run = Run.create(config, root)  # it is listed from now on; the kernel, which takes a while to start, takes it
-        run.release()
-        _LOG.info("running %s; log, scores and executed notebook: %s", notebook_of(method).name, path)
-        execute(notebook_of(method), path / "notebook.ipynb", parameters)
+        if not is_shown(path):  # another process may have come to its end since
+            _run_notebook(config, path, parameters)
     finally:
         lock.release()
+    return Run(path)
+
+
+def _run_notebook(config: TrainingConfig, path: Path, parameters: dict[str, Any]) -> None:
+    """Runs the notebook of the run in `path`; RunError where it fails or leaves no result, kept beside the run too."""
+    started = time.monotonic()
+    run = Run.create(config, parameters["runs_root"])  # listed from now on; the kernel, slow to start, takes it
+    run.release()
+    trained_before = run.finished
+    notebook = notebook_of(config.method)
+    _LOG.info("running %s; log, scores and executed notebook: %s", notebook.name, path)
+    try:
+        execute(notebook, path / "notebook.ipynb", parameters)
+        _require_finished(run)
+    except RunError as failure:
+        with contextlib.suppress(RunError):  # a full disk is said already
+            note_failure(path, str(failure))
+        raise
+    forget_failure(path)
+    if not trained_before:
+        run.record(seconds=round(time.monotonic() - started, 1))
+
+
+def _require_finished(run: Run) -> None:
     if not run.finished:
-        raise RunError(f"the notebook ended, but {path} has no metrics.json; look at {path / 'notebook.ipynb'}")
-    return run
+        raise RunError(f"the notebook ended, but {run.path} has no metrics.json; look at {run.path / 'notebook.ipynb'}")
+
+
+def is_shown(path: Path) -> bool:
+    """Whether the run in `path` is finished and its notebook was executed to the end."""
+    return is_finished(path) and failure_of(path) is None and _ran_through(path / "notebook.ipynb")
 
 
 def notebook_of(method: str) -> Path:
@@ -81,6 +114,13 @@ def _ran_through(notebook: Path) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     return bool(facts.get("end_time")) and not facts.get("exception")
+
+
+def check_settings(config: TrainingConfig) -> None:
+    """Raises SettingError or DataError for a set, an encoder, a device or a folder that the run could not use."""
+    _check_data(config)
+    _check_places(config)
+    _check_models(config)
 
 
 def _check_data(config: TrainingConfig) -> None:

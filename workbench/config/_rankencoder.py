@@ -129,6 +129,11 @@ class RankEncoderConfig(ContrastiveConfig):
         start = [self.encoder] if self.start == "backbone" else []
         return start if _names_method(self.base) else [*start, self.base]
 
+    @property
+    def runs_needed(self) -> list[tuple[str, str]]:
+        """E1, where `base` names a method."""
+        return [(self.base, self.base_profile)] if _names_method(self.base) else []
+
     @pydantic.field_validator("base")
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:

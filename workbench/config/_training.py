@@ -130,6 +130,11 @@ class TrainingConfig(Settings):
         """The encoders that training loads, by name."""
         return [self.encoder]
 
+    @property
+    def runs_needed(self) -> list[tuple[str, str]]:
+        """Method and profile of the runs of the same seed that this one learns from."""
+        return []
+
     @pydantic.field_validator("suites")
     @classmethod
     def _distinct(cls, suites: list[str]) -> list[str]:

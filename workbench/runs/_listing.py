@@ -9,17 +9,13 @@ import pandas as pd
 
 from workbench.errors import RunError
 from workbench.runs._run import NAME, Run, folder_of_runs
+from workbench.runs._state import failure_of
 
 SCORE = "spearman "  # in front of a suite's name in the columns of `list_runs`, which so never meets another column
 
 
-def list_runs(root: str | Path = "runs") -> pd.DataFrame:
-    """Every run under `root`, a row each: method, profile, seed, digest, status, changed settings, scores, path.
-
-    status: "finished", "unfinished", or "unreadable: " and why; a broken run never hides the others.
-    A column "spearman <suite>" holds that in [-1, 1]; nan where a run has not (yet) been scored on the suite.
-    Raises RunError when `root` is no folder.
-    """
+def list_folders(root: str | Path) -> list[Path]:
+    """The folders of the runs under `root`. Raises RunError when `root` is no folder."""
     root = folder_of_runs(root)
     try:
         if root.exists() and not root.is_dir():
@@ -27,8 +23,18 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
         found = sorted(root.glob("*/*"))
     except OSError as problem:
         raise RunError(f"the runs under {root} cannot be listed: {problem.strerror}") from None
-    folders = [path for path in found if NAME.fullmatch(path.name) or (path / "config.json").exists()]
-    table = pd.DataFrame([_row(path) for path in folders])
+    return [path for path in found if NAME.fullmatch(path.name) or (path / "config.json").exists()]
+
+
+def list_runs(root: str | Path = "runs") -> pd.DataFrame:
+    """Every run under `root`, a row each: method, profile, seed, digest, status, changed settings, scores, path.
+
+    status: "finished", "failed" (a headless start ended so; failed.json says why), "unfinished", or "unreadable: " and
+    why; a broken run never hides the others.
+    A column "spearman <suite>" holds that in [-1, 1]; nan where a run has not (yet) been scored on the suite.
+    Raises RunError when `root` is no folder.
+    """
+    table = pd.DataFrame([_row(path) for path in list_folders(root)])
     first = ["method", "profile", "seed", "digest", "status", "changed"]
     table = table.reindex(columns=[*first, *(name for name in table if name.startswith(SCORE)), "path"])
     return table.astype({"seed": "Int64"})
@@ -53,7 +59,7 @@ def _row(path: Path) -> dict[str, Any]:
         values = [_shown(value, config.seed) for value in changed["value"]]
         row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], values, strict=True))
         run.check_files()
-        row["status"] = "finished" if run.finished else "unfinished"
+        row["status"] = "finished" if run.finished else "failed" if failure_of(path) is not None else "unfinished"
         scored = run.metrics() if run.finished else {}
         found = {SCORE + suite: values.get("spearman") for suite, values in scored.items()}
         row |= {name: math.nan if value is None else value for name, value in found.items()}

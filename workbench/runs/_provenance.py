@@ -1,5 +1,6 @@
-"""What a number depends on besides its settings: libraries, this project's commit, the kind of machine."""
+"""What a number depends on besides its settings: libraries, this project's commit, the machine."""
 
+import datetime
 import importlib.metadata
 import platform
 import subprocess
@@ -16,7 +17,13 @@ def provenance() -> dict[str, Any]:
         "versions": _versions(),
         "git_commit": _git_commit(),
         "machine": f"{platform.system()} {platform.machine()}",
+        "host": platform.node(),
     }
+
+
+def now() -> str:
+    """The time as runs keep it: UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _versions() -> dict[str, str]:

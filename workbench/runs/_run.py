@@ -22,9 +22,9 @@ from workbench.files import (
     text_checksum,
     write_json,
 )
-from workbench.runs._provenance import provenance
+from workbench.runs._provenance import now, provenance
+from workbench.runs._state import FINISHED, forget_failure, is_finished, read_json, restore
 
-_FINISHED = "metrics.json"  # a run's last file
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _TABLES = {
     "scores.csv": ["suite", "subset", "pair_id"],
@@ -45,12 +45,6 @@ def folder_of_runs(runs_root: str | Path) -> Path:
     if not str(runs_root).strip():
         raise SettingError("the folder of runs is an empty text; name a folder such as runs, or . for this one")
     return Path(runs_root).expanduser()
-
-
-def is_finished(path: Path) -> bool:
-    """Whether the run in `path` is finished: metrics.json is written last. RunError for a path that cannot be."""
-    with explained(path):
-        return (path / _FINISHED).is_file()
 
 
 class Run:
@@ -84,6 +78,7 @@ class Run:
                 lock_run(path, ".processes.lock").release()  # training processes may outlive the one that started them
                 for folder in (path, path / "before", path / "checkpoint"):
                     sweep(folder)
+                forget_failure(path)
                 facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
                 _begin(path / "config.json", facts | {"contents": config.contents()} | provenance())
             except BaseException:
@@ -117,11 +112,11 @@ class Run:
     def facts(self) -> dict[str, Any]:
         """config.json: settings, versions, device, git commit, checksums of data, encoder and the files written."""
         path = self.path / "config.json"
-        found = _read_json(path)
+        found = read_json(path)
         for name in ("inputs", "files"):
             known = found.get(name, {})
             if not isinstance(known, dict) or not all(isinstance(facts, dict) for facts in known.values()):
-                raise RunError(f"{path}: {name!r} does not hold facts by name; {_restore(path)}")
+                raise RunError(f"{path}: {name!r} does not hold facts by name; {restore(path)}")
         return found
 
     def record(self, **facts: Any) -> None:
@@ -152,12 +147,12 @@ class Run:
 
     def metrics(self, stage: str = "") -> dict[str, Any]:
         """metrics.json: suite -> {"spearman", "n", ...}; `stage` "before" is the encoder as it came."""
-        path = self._existing(_FINISHED, stage)
-        found = _read_json(path)
+        path = self._existing(FINISHED, stage)
+        found = read_json(path)
         for suite, values in found.items():
             numbers = [values.get(name) for name in _NUMBERS] if isinstance(values, dict) else [values]
             if not isinstance(values, dict) or not all(isinstance(v, (int, float, type(None))) for v in numbers):
-                raise RunError(f"{path}: {suite!r} has {values!r:.80} and no numbers by name; {_restore(path)}")
+                raise RunError(f"{path}: {suite!r} has {values!r:.80} and no numbers by name; {restore(path)}")
         return found
 
     def has(self, stage: str = "") -> bool:
@@ -182,7 +177,7 @@ class Run:
         """Stores one evaluation, metrics.json last; without `stage` the run is finished by it."""
         folder = self.path / stage
         text = json_text(metrics)
-        written = {_FINISHED: {"bytes": len(text.encode()), "sha256": text_checksum(text)}}
+        written = {FINISHED: {"bytes": len(text.encode()), "sha256": text_checksum(text)}}
         with explained(folder):
             folder.mkdir(exist_ok=True)
             for name, table in (("scores.csv", scores), ("rankings.csv", rankings)):
@@ -190,8 +185,9 @@ class Run:
                     table.to_csv(file, index=False, lineterminator="\n")
                 found = folder / name
                 written[name] = {"bytes": found.stat().st_size, "sha256": file_checksum(found)}
-            self.record(files={(Path(stage) / name).as_posix(): facts for name, facts in written.items()})
-            with replacing(folder / _FINISHED) as file:
+            files = {(Path(stage) / name).as_posix(): facts for name, facts in written.items()}
+            self.record(files=files, **({} if stage else {"ended": now()}))
+            with replacing(folder / FINISHED) as file:
                 file.write(text)
         if not stage:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
@@ -209,7 +205,7 @@ class Run:
             size = path.stat().st_size if path.is_file() else None
             if size != known["bytes"]:
                 state = "is missing" if size is None else f"has {size} bytes and was written with {known['bytes']}"
-                raise RunError(f"{path} {state}; {_restore(path)}")
+                raise RunError(f"{path} {state}; {restore(path)}")
         for stage in stages:
             self.metrics(stage)
 
@@ -218,7 +214,7 @@ class Run:
         try:
             return read_csv(path, text=_TABLES[name])
         except (ValueError, KeyError, OSError) as problem:
-            raise RunError(f"{path} is no table of a run ({problem}); {_restore(path)}") from None
+            raise RunError(f"{path} is no table of a run ({problem}); {restore(path)}") from None
 
     def _existing(self, name: str, stage: str) -> Path:
         """The path of a file that is there and has the content that was written."""
@@ -227,27 +223,11 @@ class Run:
             raise RunError(f"{path} is not there: the run has not come that far; run it again and it goes on")
         known = self.facts().get("files", {}).get((Path(stage) / name).as_posix())
         if known is not None and file_checksum(path) != known["sha256"]:
-            raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {_restore(path)}")
+            raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {restore(path)}")
         return path
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
-
-
-def _restore(path: Path) -> str:
-    folder = path.parent.parent if path.parent.name == "before" else path.parent
-    return f"restore the file, or move {folder} away and run it again"
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """A file of ours that holds a dictionary; RunError where it cannot be read."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
-        raise RunError(f"{path} cannot be read ({type(problem).__name__}: {problem}); {_restore(path)}") from None
-    if not isinstance(found, dict):
-        raise RunError(f"{path} holds a {type(found).__name__} and no settings or results by name; {_restore(path)}")
-    return found
 
 
 def _begin(file: Path, facts: dict[str, Any]) -> None:
@@ -255,7 +235,8 @@ def _begin(file: Path, facts: dict[str, Any]) -> None:
 
     Device, processes, versions and places may differ from the first start; what they were stays on record.
     """
-    known = _read_json(file) if file.is_file() else {}
+    known = read_json(file) if file.is_file() else {}
+    facts["started"] = known.get("started", now())
     if "inputs" not in known:  # new, or an earlier start that computed nothing
         write_json(file, facts)
         return

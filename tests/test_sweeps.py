@@ -1,0 +1,320 @@
+"""Sweeps: which runs there are, each run once, failures that stop nobody, going on after any end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from workbench import sweeps
+from workbench.config import CONFIGS
+from workbench.errors import DataError, RunError, SettingError
+from workbench.files import is_held, lock_run
+from workbench.runs import list_runs, note_failure, run_path
+from workbench.sweeps import _local, _sweep
+from workbench.sweeps._plan import cells_of
+
+# A cell without papermill: takes the run's lock as `run_method` does, notes that it ran, and finishes or fails.
+STAND_IN = """
+import fcntl, json, pathlib, sys, time
+given = json.loads(sys.argv[1])
+root = pathlib.Path(given["runs_root"])
+sweep = json.loads(next((root / "sweeps").glob("*/sweep.json")).read_text())
+names = set(given) - {"runs_root"}
+(path,) = [root / cell["path"] for cell in sweep["cells"] if all(cell[name] == given[name] for name in names)]
+path.mkdir(parents=True, exist_ok=True)
+lock = open(path / ".headless.lock", "w")
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    sys.exit("another process is working on it")
+if (path / "metrics.json").exists():
+    sys.exit(0)
+with open(root / "ran.txt", "a") as file:
+    print(path.parent.name + "/" + path.name, file=file)
+time.sleep(0.05)
+(path / "config.json").write_text("{}")
+if given["seed"] == 3:
+    print("error: no luck with 3")
+    sys.exit(1)
+(path / "metrics.json").write_text("{}")
+"""
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells that take a moment, without a kernel."""
+    monkeypatch.setattr(_local, "CELL", [sys.executable, "-S", "-c", STAND_IN])
+    monkeypatch.setattr(_local, "_BETWEEN", 0.01)
+    monkeypatch.setattr(_local, "_ELSEWHERE", 0.01)
+    monkeypatch.setattr(_sweep, "check_settings", lambda config: None)
+
+
+def ran(root: Path) -> list[str]:
+    return sorted((root / "ran.txt").read_text().splitlines())
+
+
+def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies():
+    spec = sweeps.read_spec(
+        methods={"simcse": {"temperature": [0.05, 0.1]}, "cosent": {}},
+        seeds="0-1",
+        grid={"learning_rate": [1e-3, 3e-4], "max_steps": 5},
+    )
+    cells = cells_of(spec)
+    assert len(cells) == len({cell.path for cell in cells}) == 2 * (2 * 2 + 2)
+    assert cells[0].title == "simcse learning_rate=0.001, temperature=0.05 seed 0"
+    assert {cell.config.max_steps for cell in cells} == {5}
+    assert all(run_path(cell.config, ".").as_posix() == cell.path for cell in cells)
+
+
+def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them():
+    cells = cells_of(sweeps.read_spec(methods=["cosent", "rankencoder", "simcse"], seeds=[0, 1]))
+    assert [cell.method for cell in cells[:2]] == ["simcse", "simcse"], "E1 is a run of SimCSE, which is asked for too"
+    assert len(cells) == 6
+    needs = {cell.path: cell.needs for cell in cells if cell.needs}
+    assert set(needs.values()) == {(cells[0].path,), (cells[1].path,)}
+
+
+def test_a_setting_reached_in_two_ways_is_one_cell():
+    default = CONFIGS["simcse"].from_parameters("demo").temperature
+    points = [{"name": "as it is", "method": "simcse"}]
+    cells = cells_of(sweeps.read_spec(methods=["simcse"], grid={"temperature": [default]}, points=points))
+    assert len(cells) == 1
+
+
+TOML = """
+methods = ["simcse", "cosent"]
+seeds = "0-1"
+[grid]
+learning_rate = [1e-3, 3e-4]
+[[points]]
+name = "small"
+method = "simcse"
+settings = { batch_size = 16 }
+[[without]]
+method = "cosent"
+learning_rate = 3e-4
+"""
+YAML = """
+methods: {simcse: {}, cosent: {}}
+seeds: [0, 1]
+grid:
+  learning_rate: [1.0e-3, 3.0e-4]
+points:
+  - {name: small, method: simcse, settings: {batch_size: 16}}
+without:
+  - {method: cosent, learning_rate: 3.0e-4}
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.toml", TOML), ("a.yaml", YAML)])
+def test_a_file_says_methods_grids_points_and_exclusions(tmp_path: Path, name: str, text: str):
+    (tmp_path / name).write_text(text)
+    cells = cells_of(sweeps.read_spec(**sweeps.read_spec_file(tmp_path / name)))
+    assert [cell.title for cell in cells if cell.seed == 1] == [
+        "simcse learning_rate=0.001 seed 1",
+        "simcse learning_rate=0.0003 seed 1",
+        "cosent learning_rate=0.001 seed 1",
+        "simcse small seed 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"methods": ["simsce"]}, "did you mean 'simcse'"),
+        ({"methods": ["simcse"], "grid": {"temprature": [1]}}, "did you mean 'temperature'"),
+        ({"methods": ["simcse", "cosent"], "grid": {"temperature": [1]}}, r"METHOD\.temperature"),
+        ({"methods": ["simcse"], "grid": {"temperature": [0.1, -1]}}, "a number > 0"),
+        ({"methods": ["simcse"], "seeds": "4-0"}, "0-2,7"),
+        ({"methods": ["simcse"], "sedes": [0]}, "sedes"),
+        ({"methods": ["simcse"], "without": [{"temprature": 1}]}, "no method has a setting"),
+        ({"methods": ["simcse"], "without": [{"method": "simcse"}]}, "nothing to run"),
+        ({}, "nothing to run"),
+    ],
+)
+def test_what_does_not_exist_is_refused_and_nothing_is_made(tmp_path: Path, given: dict, words: str):
+    with pytest.raises(SettingError, match=words):
+        sweeps.Sweep.create(sweeps.read_spec(**given), tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_set_that_is_of_no_use_to_a_cell_is_refused_before_the_first_cell(tmp_path: Path):
+    spec = sweeps.read_spec(methods=["simcse"], grid={"train": ["world", "world-train"]})
+    with pytest.raises(DataError, match="world-train holds pairs"):
+        sweeps.Sweep.create(spec, tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_typed_values_are_split_at_commas_outside_brackets():
+    shared, own = sweeps.typed_grid(["suites=[a,b],[a]", "mlp=true,false", "cosent.scale=20"])
+    assert shared == {"suites": [["a", "b"], ["a"]], "mlp": ["true", "false"]}
+    assert own == {"cosent": {"scale": ["20"]}}
+    with pytest.raises(SettingError, match="given twice"):
+        sweeps.typed_grid(["mlp=true", "mlp=false"])
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_each_cell_runs_once_a_failure_stops_nobody_and_is_all_that_runs_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    found = sweeps.sweep("simcse", seeds="0-4", runs_root=tmp_path, jobs=2)
+    shown = capsys.readouterr().out
+    assert "5 cells: 0 finished, 5 to run" in shown
+    assert "failed   simcse seed 3: the cell ended with exit code 1" in shown
+    assert found.table()["state"].tolist() == ["finished"] * 3 + ["failed", "finished"]
+    assert "no luck with 3" in found.table()["failure"][3]
+    assert list_runs(tmp_path).shape[0] == 5
+    assert ran(tmp_path) == sorted(cell.path for cell in found.cells)
+    sweeps.sweep("simcse", seeds="0-4", runs_root=tmp_path, jobs=2)
+    assert "5 cells: 4 finished, 1 to run, 1 of them failed before" in capsys.readouterr().out
+    assert ran(tmp_path).count(found.cells[3].path) == 2
+    assert len(ran(tmp_path)) == 6
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_what_needs_a_run_that_failed_is_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture):
+    found = sweeps.sweep(["rankencoder"], seeds="2-3", runs_root=tmp_path)
+    assert "left out rankencoder seed 3: a run that it needs failed" in capsys.readouterr().out
+    assert dict(zip(found.table()["cell"], found.table()["state"], strict=True)) == {
+        "simcse seed 2": "finished",
+        "simcse seed 3": "failed",
+        "rankencoder seed 2": "finished",
+        "rankencoder seed 3": "waiting",
+    }
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_two_sweeps_at_once_run_no_cell_twice(tmp_path: Path):
+    arguments = {"seeds": "4-9", "runs_root": tmp_path, "jobs": 2}
+    both = [threading.Thread(target=sweeps.sweep, args=("simcse",), kwargs=arguments) for _ in range(2)]
+    sweeps.sweep("simcse", **arguments, dry=True)
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    found = sweeps.find_sweep("simcse", tmp_path)
+    assert set(found.table()["state"]) == {"finished"}
+    assert ran(tmp_path) == sorted(cell.path for cell in found.cells)
+
+
+def test_a_sweep_is_a_file_that_tells_states_from_the_runs(tmp_path: Path):
+    made = sweeps.sweep("simcse", seeds="0-2", runs_root=tmp_path, dry=True)
+    note_failure(made.path(made.cells[1]), "RunError: the disk is full")
+    made.path(made.cells[2]).mkdir()
+    held = lock_run(made.path(made.cells[2]))
+    found = sweeps.find_sweep("sim", tmp_path)
+    assert found.table()[["state", "failure"]].to_numpy().tolist() == [
+        ["waiting", ""],
+        ["failed", "RunError: the disk is full"],
+        ["running", ""],
+    ]
+    held.release()
+    assert not is_held(made.path(made.cells[2]))
+    with pytest.raises(RunError, match=r"there is no sweep 'x'.*there are: simcse"):
+        sweeps.find_sweep("x", tmp_path)
+
+
+def test_a_name_stands_for_one_set_of_cells(tmp_path: Path):
+    sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)
+    sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)
+    with pytest.raises(RunError, match="has other cells"):
+        sweeps.sweep("simcse", seeds=[1], runs_root=tmp_path, name="mine", dry=True)
+    with pytest.raises(SettingError, match="is no name"):
+        sweeps.sweep("simcse", seeds=[1], runs_root=tmp_path, name="../mine", dry=True)
+
+
+def test_the_time_to_come_is_that_of_finished_runs_of_the_kind(tmp_path: Path):
+    made = sweeps.sweep("simcse", seeds="0-3", runs_root=tmp_path, dry=True)
+    assert made.outlook().seconds is None
+    assert "time unknown" in made.outlook().text(2)
+    for cell, seconds in zip(made.cells[:3], (10, 20, 90), strict=True):
+        path = made.path(cell)
+        path.mkdir(parents=True)
+        facts = {"method": "simcse", "settings": cell.config.model_dump(mode="json"), "seconds": seconds}
+        (path / "config.json").write_text(json.dumps(facts))
+        (path / "metrics.json").write_text("{}")
+    outlook = made.outlook()
+    assert (outlook.seconds, outlook.known_from, outlook.finished) == (20.0, 3, 3)
+    assert outlook.bytes > 100
+    assert "about 10 s with 2 at a time, from 3 finished runs" in outlook.text(2)
+
+
+def test_cells_share_gpus_and_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    assert _local.visible_gpus() == ["4", "5"]
+    assert _local._share(2, ["5"])["CUDA_VISIBLE_DEVICES"] == "5"
+    made = sweeps.sweep("simcse", seeds="0-3", runs_root=tmp_path, dry=True)
+    queue = _local.Queue(made, 0)
+    assert (queue.jobs, queue.free) == (2, ["4", "5"])
+    assert _local.Queue(made, 4).free == ["4", "5", "4", "5"]
+    large = sweeps.sweep("simcse", grid={"processes": 4}, runs_root=tmp_path, dry=True)
+    with pytest.raises(SettingError, match="2 GPUs are visible"):
+        _local.Queue(large, 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert _local.visible_gpus() == []
+    assert int(_local._share(10**6, [])["OMP_NUM_THREADS"]) == 1
+
+
+def command(root: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "workbench", "sweep", *words, "--runs", str(root)]
+
+
+def alive(root: Path) -> list[str]:
+    """Processes whose command line names this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue
+        if str(root) in text and int(path.parent.name) != os.getpid():
+            found.append(text)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
+def test_a_sweep_that_was_killed_leaves_nothing_running_and_goes_on(tmp_path: Path):
+    words = ["simcse", "max_steps=200", "eval_steps=200", "save_steps=5", "train_limit=200", "batch_size=8"]
+    with subprocess.Popen(command(tmp_path, *words), stdout=subprocess.DEVNULL) as first:
+        while not list(tmp_path.glob("simcse/*/checkpoint/state.safetensors")):
+            assert first.poll() is None
+            time.sleep(0.05)
+        first.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while alive(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive(tmp_path)
+    done = subprocess.run(command(tmp_path, *words), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 cells: 0 finished, 1 to run" in done.stdout
+    (found,) = sweeps.list_sweeps(tmp_path)
+    assert set(found.table()["state"]) == {"finished"}
+    assert (found.table()["seconds"] > 0).all()
+    assert len(json.loads((Path(found.table()["path"][0]) / "config.json").read_text())["inputs"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["simcse", "--seeds", "0-1", "temperature=0.05,0.1", "--plan"], "waiting    simcse temperature=0.1 seed 1"),
+        (["status"], "no sweeps under"),
+    ],
+)
+def test_the_command_says_what_there_is_to_run(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    from workbench.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["workbench", "sweep", *words, "--runs", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    assert told in capsys.readouterr().out

@@ -1,0 +1,5 @@
+"""The larger commands, each a typer application that `cli` puts under `workbench`."""
+
+from workbench.commands._sweep import sweep_app
+
+__all__ = ["sweep_app"]

@@ -1,0 +1,111 @@
+"""`workbench sweep`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from workbench.errors import SettingError
+
+_FILES = (".toml", ".yaml", ".yml")
+_HELP = """Many runs: methods x settings x seeds, those alone that are missing.
+
+workbench sweep simcse cosent --seeds 0-4 learning_rate=3e-4,1e-3 simcse.temperature=0.05,0.07
+
+workbench sweep grid.toml --jobs 2
+
+Started again it goes on, after Ctrl-C or a kill too.
+"""
+
+
+class _StartsByDefault(TyperGroup):
+    """`workbench sweep WORDS` is `workbench sweep start WORDS`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+sweep_app = typer.Typer(cls=_StartsByDefault, no_args_is_help=True, help=_HELP)
+Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
+
+
+@sweep_app.command()
+def start(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
+    what: Annotated[
+        list[str],
+        typer.Argument(help="Methods, KEY=V1,V2 or METHOD.KEY=V1,V2; or one .toml or .yaml file that says all of it."),
+    ],
+    seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2; without it what the file says, else 0.")] = "",
+    profile: Annotated[str, typer.Option(help="Of every method; without it what the file says, else demo.")] = "",
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Cells at a time, which share cores or GPUs; 0: one a GPU, else one.")
+    ] = 0,
+    runs: Runs = "runs",
+    name: Annotated[str, typer.Option(help="Of the sweep; without it one is made from what it holds.")] = "",
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what there is to run, and how long it takes.")] = False,
+) -> None:
+    """Run what is missing (`start` may be left out). Exit code 0 only when every cell is finished."""
+    from workbench import sweeps
+
+    spec = sweeps.read_spec(**_said(what) | _given(seeds=seeds, profile=profile))
+    found = sweeps.start(spec, runs_root=runs, name=name, jobs=jobs, dry=plan)
+    if plan:
+        print(*(f"  {state:<10} {title}" for title, state in found.table()[["cell", "state"]].to_numpy()), sep="\n")
+        print(f"without --plan this starts them; their states: workbench sweep status {found.name} --runs {runs}")
+    elif _tell(found):
+        raise typer.Exit(1)
+
+
+@sweep_app.command()
+def status(
+    name: Annotated[str, typer.Argument(help="Of a sweep, or how it begins; none: all of them.")] = "",
+    runs: Runs = "runs",
+) -> None:
+    """Say which cells of a sweep are finished, running, failed; of a failed one why."""
+    from workbench import sweeps
+
+    chosen = [sweeps.find_sweep(name, runs)] if name else sweeps.list_sweeps(runs)
+    if not chosen:
+        print(f"no sweeps under {runs}; start one with: workbench sweep simcse --seeds 0-4")
+    for found in chosen:
+        table = found.table()
+        print(f"{found.name}: {_counts(table['state'])}")
+        if name:
+            for state, title, seconds in table[["state", "cell", "seconds"]].itertuples(index=False):
+                print(f"  {state:<10} {title}" + (f" ({seconds:.0f} s)" if seconds == seconds else ""))  # noqa: PLR0124
+            _tell(found)
+
+
+def _said(what: list[str]) -> dict[str, Any]:
+    """A sweep's values from the words of a command."""
+    from workbench import sweeps
+
+    if any(word.endswith(_FILES) and "=" not in word for word in what):
+        if len(what) > 1:
+            raise SettingError(f"a sweep's file says all of it: give {what[0]} alone, or methods and KEY=V1,V2")
+        return sweeps.read_spec_file(Path(what[0]))
+    shared, own = sweeps.typed_grid(word for word in what if "=" in word)
+    methods = {word: own.pop(word, {}) for word in what if "=" not in word}
+    if own:
+        raise SettingError(f"{', '.join(own)} has a grid of its own and is no method of this sweep: name it too")
+    return {"methods": methods, "grid": shared}
+
+
+def _given(**options: str) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value}
+
+
+def _counts(states: Any) -> str:
+    return f"{len(states)} cells: " + ", ".join(f"{count} {state}" for state, count in states.value_counts().items())
+
+
+def _tell(found: Any) -> int:
+    """Prints how a sweep ended and every failure; returns how many cells are not finished."""
+    table = found.table()
+    for row in table.loc[table["state"] == "failed"].to_dict("records"):
+        print(f"\nfailed: {row['cell']}\n  {row['failure']}\n  run: {row['path']}")
+    print(f"\n{found.folder}: {_counts(table['state'])}")
+    return int((table["state"] != "finished").sum())

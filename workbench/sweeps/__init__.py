@@ -1,0 +1,78 @@
+"""Many runs: a grid of settings, methods and seeds, run where they are missing, on this machine."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.sweeps._local import run_here
+from workbench.sweeps._plan import Cell, Spec, read_spec, read_spec_file, seeds_of, typed_grid
+from workbench.sweeps._sweep import STATES, Outlook, Sweep, find_sweep, list_sweeps
+from workbench.sweeps._view import View
+
+__all__ = [
+    "STATES",
+    "Cell",
+    "Outlook",
+    "Spec",
+    "Sweep",
+    "find_sweep",
+    "list_sweeps",
+    "read_spec",
+    "read_spec_file",
+    "seeds_of",
+    "start",
+    "sweep",
+    "typed_grid",
+]
+
+
+def sweep(
+    methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
+    *,
+    seeds: str | int | Iterable[int] = 0,
+    profile: str = "demo",
+    grid: Mapping[str, Any] | None = None,
+    points: Iterable[Mapping[str, Any]] = (),
+    without: Iterable[Mapping[str, Any]] = (),
+    runs_root: str | Path = "runs",
+    name: str = "",
+    jobs: int = 0,
+    dry: bool = False,
+) -> Sweep:
+    """Runs what is missing of a sweep on this machine and returns it; a notebook shows its cells and their states.
+
+    Args:
+        methods: Names, or name -> grid of this method alone.
+        seeds: "0-4", a number, or numbers.
+        profile: Of every method.
+        grid: Setting -> its values (one alone may stand without a list); every method runs every combination.
+        points: Single settings beside the grid: {"name", "method", "settings", "profile"}.
+        without: Combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
+        runs_root: The folder of runs.
+        name: Of the sweep; "": made from its methods and a checksum of what was asked.
+        jobs: Cells at a time, which share cores or GPUs; 0: one a GPU, else one.
+        dry: Only checks and writes down what there is to run: see `Sweep.outlook` and `Sweep.table`.
+
+    Raises:
+        SettingError, DataError: Before anything is run. A cell that fails raises nothing: its state says so.
+    """
+    spec = read_spec(
+        methods={key: dict(value) for key, value in methods.items()} if isinstance(methods, Mapping) else methods,
+        seeds=seeds,
+        profile=profile,
+        grid=dict(grid or {}),
+        points=[dict(point) for point in points],
+        without=[dict(entry) for entry in without],
+    )
+    return start(spec, runs_root=runs_root, name=name, jobs=jobs, dry=dry)
+
+
+def start(spec: Spec, *, runs_root: str | Path = "runs", name: str = "", jobs: int = 0, dry: bool = False) -> Sweep:
+    """The same of what a file or a command said."""
+    found = Sweep.create(spec, runs_root, name)
+    outlook = found.outlook()
+    view = View(found, outlook.cells - outlook.finished)
+    view.console.print(f"{found.name}: {outlook.text(max(1, jobs))}", markup=False, highlight=False, soft_wrap=True)
+    if not dry:
+        run_here(found, view, jobs=jobs)
+    return found

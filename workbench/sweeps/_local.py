@@ -1,0 +1,180 @@
+"""The cells of a sweep on this machine: a few processes at a time, each run by one of them only."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.errors import RunError, SettingError
+from workbench.files import explained
+from workbench.runs import failure_of, is_running, note_failure
+from workbench.sweeps._logs import tail
+from workbench.sweeps._plan import Cell
+from workbench.sweeps._sweep import Sweep
+from workbench.sweeps._view import View
+
+_BETWEEN = 0.2  # seconds between two looks at what runs
+_ELSEWHERE = 2.0  # seconds between two looks at a run of another process
+_GRACE = 20.0  # seconds for a cell to end
+CELL = [sys.executable, "-m", "workbench.sweeps._cell"]
+
+
+@dataclass
+class Worker:
+    """A cell that runs: its process and what it was given."""
+
+    cell: Cell
+    process: subprocess.Popen
+    gpus: list[str]
+    started: float
+
+
+def run_here(sweep: Sweep, view: View, *, jobs: int = 0) -> None:
+    """Runs what is missing, `jobs` cells at a time; 0: one a GPU, without GPUs one.
+
+    A cell that fails keeps its message and its notebook and stops nobody but those that need it. A run that another
+    process works on is waited for. However this ends, its cells end with it, and the same call goes on.
+    """
+    queue = Queue(sweep, jobs)
+    try:
+        with view:
+            while queue.waiting or queue.workers:
+                for cell, state in queue.advance():
+                    view.ended(cell, state)
+                view.show([(worker.cell, worker.started) for worker in queue.workers], len(queue.waiting))
+                time.sleep(_BETWEEN)
+    finally:
+        queue.stop()
+
+
+class Queue:
+    """What waits and what runs."""
+
+    def __init__(self, sweep: Sweep, jobs: int) -> None:
+        gpus = visible_gpus()
+        self.jobs = jobs or max(1, len(gpus))
+        self.sweep = sweep
+        # More cells than GPUs share them evenly.
+        self.free = [gpus[place % len(gpus)] for place in range(max(self.jobs, len(gpus)))] if gpus else []
+        most = max(cell.config.processes for cell in sweep.cells)
+        if gpus and most > len(gpus):
+            raise SettingError(f"a cell has processes={most}, and {len(gpus)} GPUs are visible; lower it")
+        self.waiting = [cell for cell in sweep.cells if sweep.state(cell) != "finished"]
+        self.workers: list[Worker] = []
+        self.lost: set[str] = set()  # paths of what failed
+        self.looked: dict[str, float] = {}
+
+    def advance(self) -> Iterator[tuple[Cell, str]]:
+        """Takes in what ended, starts what can be started; yields the cells that are over, and how they ended."""
+        for worker in [worker for worker in self.workers if worker.process.poll() is not None]:
+            self.workers.remove(worker)
+            self.free += worker.gpus
+            state = self._ended(worker)
+            if state is None:
+                self.waiting.insert(0, worker.cell)
+            else:
+                yield worker.cell, state
+        pending = {cell.path for cell in [*self.waiting, *(worker.cell for worker in self.workers)]}
+        for cell in list(self.waiting):
+            if self.lost.intersection(cell.needs):
+                self.waiting.remove(cell)
+                self.lost.add(cell.path)
+                yield cell, "left out"
+            elif len(self.workers) < self.jobs and self._ready(cell, pending):
+                self.waiting.remove(cell)
+                if self.sweep.state(cell) == "finished":  # by another process
+                    yield cell, "finished"
+                else:
+                    self._start(cell)
+
+    def _ready(self, cell: Cell, pending: set[str]) -> bool:
+        """Whether what it needs is there and nobody else runs it."""
+        if pending.intersection(cell.needs) or (self.free and len(self.free) < _gpus_of(cell)):
+            return False
+        now = time.monotonic()
+        if now - self.looked.get(cell.path, -_ELSEWHERE) < _ELSEWHERE:
+            return False
+        if is_running(self.sweep.path(cell)):
+            self.looked[cell.path] = now
+            return False
+        return True
+
+    def _start(self, cell: Cell) -> None:
+        taken = [self.free.pop(0) for _ in range(_gpus_of(cell))] if self.free else []
+        parameters = {"method": cell.method, "profile": cell.profile, "seed": cell.seed, "overrides": cell.overrides}
+        arguments = json.dumps({**parameters, "runs_root": str(self.sweep.root)})
+        with explained(self.sweep.folder), self.sweep.log(cell).open("a", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [*CELL, arguments],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **_share(self.jobs, taken)},
+                start_new_session=True,  # Ctrl-C reaches the sweep, which ends its cells
+            )
+        self.workers.append(Worker(cell, process, taken, time.monotonic()))
+
+    def _ended(self, worker: Worker) -> str | None:
+        """How a cell ended; None: another process was quicker to take it."""
+        cell, path = worker.cell, self.sweep.path(worker.cell)
+        _close(worker.process)
+        state = self.sweep.state(cell)
+        if state == "finished":
+            return state
+        if state == "running":
+            return None
+        if worker.process.returncode < 0 or failure_of(path) is None:
+            code = worker.process.returncode
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            with contextlib.suppress(RunError):  # a full disk is said already
+                note_failure(path, f"the cell {how}; its last lines:\n{tail(self.sweep.log(cell), 5)}")
+        self.lost.add(cell.path)
+        return "failed"
+
+    def stop(self) -> None:
+        """Ends what runs: each cell goes on from its last state when it is started again."""
+        for worker in self.workers:
+            _close(worker.process)
+        deadline = time.monotonic() + _GRACE
+        for worker in self.workers:
+            try:
+                worker.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+
+
+def _close(process: subprocess.Popen) -> None:
+    with contextlib.suppress(OSError):
+        process.stdin.close()  # type: ignore[union-attr]
+
+
+def _gpus_of(cell: Cell) -> int:
+    config = cell.config
+    return 0 if config.device == "cpu" else config.processes
+
+
+def _share(jobs: int, gpus: list[str]) -> dict[str, str]:
+    """What of the machine a cell may use: its GPUs, or its share of the cores."""
+    threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, _cores() // jobs))}
+    return threads | ({"CUDA_VISIBLE_DEVICES": ",".join(dict.fromkeys(gpus))} if gpus else {})
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that a process may use, as CUDA_VISIBLE_DEVICES names them; found without torch, which is slow."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [str(number) for number, line in enumerate(listed.splitlines()) if line.startswith("GPU ")]
