@@ -258,8 +258,10 @@ os._exit(0)  # gloo's threads abort an orderly exit now and then
 
 @pytest.mark.slow
 def test_two_processes_give_the_gradient_of_one(bench: Bench, in_two_processes: Callable[..., Any]):
-    jobs = [(name, bench.settings(name, form), bench.data(name)) for name, form in CASES]
-    for (name, form), together in zip(CASES, in_two_processes(GRADIENTS, jobs), strict=True):
+    """Also where each reads the texts of its share in chunks of 3."""
+    cases = [(name, form, chunk) for name, form in CASES for chunk in (None, 3)]
+    jobs = [(name, bench.settings(name, form, chunk_size=chunk), bench.data(name)) for name, form, chunk in cases]
+    for (name, form, _), together in zip(cases, in_two_processes(GRADIENTS, jobs), strict=True):
         alone = gradients(bench.prepared(name, form).double(), ROWS)
         largest = max(float(gradient.abs().max()) for gradient in alone.values() if gradient is not None)
         assert largest > 0

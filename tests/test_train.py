@@ -4,7 +4,6 @@ import contextlib
 import functools
 import json
 import os
-import random
 import resource
 import shutil
 import signal
@@ -179,7 +178,7 @@ def test_pairs_are_refused_by_a_method_of_plain_sentences(tiny_encoder: Path, de
 
 
 JOB = """
-import json, os, signal, sys
+import json, os, random, signal, sys
 import numpy as np
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences
@@ -187,14 +186,10 @@ from workbench.methods import METHODS
 from workbench.runs import Run
 from workbench.train import fit
 
-job = json.loads(open(sys.argv[1]).read())
-settings = CONFIGS[job["method"]].from_parameters("demo", 0, job["settings"])
-dev = Pairs("tiny-dev", *job["pairs"], np.asarray(job["gold"]), None, [str(i) for i in range(20)], (0.0, 7.0), "", "")
-data = dev if job["method"] == "cosent" else Sentences("tiny", job["sentences"], "made here", "0")
 calls = 0
 
 
-def dying(at):
+def train(job, die_at):
     # Ends this process as a kill would at the so manieth call of whatever changes the disk.
     def count(event, arguments):
         global calls
@@ -203,51 +198,41 @@ def dying(at):
                 return
             if job["root"] in str(arguments[0]):
                 calls += 1
-                if calls == at:
+                if calls == die_at:
                     os.kill(os.getpid(), signal.SIGKILL)
 
+    settings = CONFIGS[job["method"]].from_parameters("demo", 0, job["settings"])
+    gold, numbers = np.asarray(job["gold"]), [str(i) for i in range(20)]
+    dev = Pairs("tiny-dev", *job["pairs"], gold, None, numbers, (0.0, 7.0), "", "")
+    data = dev if job["method"] == "cosent" else Sentences("tiny", job["sentences"], "made here", "0")
+    method, run = METHODS[job["method"]](settings), Run.create(settings, job["root"])
     sys.addaudithook(count)
+    fit(method, data, dev, run=run, quiet=True)
 
 
-ends = []
-for die_at in json.loads(sys.argv[2]):
+def start(job, die_at):
     reader, writer = os.pipe()
     child = os.fork()  # a process a start, that need not load torch again
     if not child:
-        method, run = METHODS[job["method"]](settings), Run.create(settings, job["root"])
-        dying(die_at)
-        fit(method, data, dev, run=run, quiet=True)
+        train(job, die_at)
         os.write(writer, str(calls).encode())
         os._exit(0)
     os.close(writer)
-    ends.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(os.read(reader, 20) or 0)])
-print(json.dumps(ends))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(os.read(reader, 20) or 0)
+
+
+for whole, killed in json.loads(sys.argv[1]):
+    code, writes = start(whole, 0)
+    draw = random.Random(whole["method"])
+    # Each start goes on from where the one before was killed; the last comes to the end.
+    ends = [start(killed, draw.randrange(1, writes // 2))[0] for _ in range(int(sys.argv[2]))]
+    print(json.dumps([code, *ends, start(killed, 0)[0]]))
 """
 
 
-def kill_job(method: str, encoder: Path, sentences: Sentences, dev: Pairs, folder: Path, **overrides: object) -> Path:
-    """A file that tells JOB what to train; the run lies in the folder `root` beside it."""
-    settings = {"encoder": str(encoder), "batch_size": 8, "max_steps": 12, "eval_steps": 3, "save_steps": 4}
-    settings |= {"log_steps": 5, "device": "cpu", "precision": "fp32", "learning_rate": 1e-2, **overrides}
-    job = {"method": method, "settings": settings, "sentences": sentences.sentences, "gold": dev.gold.tolist()}
-    job |= {"pairs": [dev.sentence1, dev.sentence2], "root": str(folder / "root")}
-    folder.mkdir()
-    (folder / "job.json").write_text(json.dumps(job))
-    return folder / "job.json"
-
-
-def starts(job: Path, die_at: list[int]) -> list[tuple[int, int]]:
-    """Starts a job as often as `die_at` is long; each start's exit code, and how often it changed the disk."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", JOB, str(job), json.dumps(die_at)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [(code, writes) for code, writes in json.loads(done.stdout)]
-
-
-def result(job: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], pd.DataFrame]:
-    """The best encoder, the last state and the history of a job."""
-    (path,) = (job.parent / "root").glob("*/*")
+def result(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], pd.DataFrame]:
+    """The best encoder, the last state and the history of the run under a folder."""
+    (path,) = folder.glob("*/*")
     history = pd.read_csv(path / "history.csv").drop(columns="seconds")
     return load_file(path / "encoder" / "model.safetensors"), load_file(state_of(path)), history
 
@@ -256,29 +241,34 @@ def state_of(path: Path) -> Path:
     return path / "checkpoint" / "state.safetensors"
 
 
-KILLS = int(os.environ.get("WORKBENCH_KILLS", "6"))
-KILLED_METHODS = [("simcse", {}), ("cosent", {"objective": "softmax"})]
+KILLS = os.environ.get("WORKBENCH_KILLS", "6")
+HOW = ("whole", "killed")
+KILLED_METHODS: dict[str, dict] = {"simcse": {}, "cosent": {"objective": "softmax"}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "overrides"), KILLED_METHODS)
-def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(  # noqa: PLR0917
-    method: str, overrides: dict, tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
 ):
-    whole = kill_job(method, tiny_encoder, sentences, dev, tmp_path / "whole", **overrides)
-    ((code, writes),) = starts(whole, [0])
-    assert code == 0
-    expected = result(whole)
-    killed = kill_job(method, tiny_encoder, sentences, dev, tmp_path / "killed", **overrides)
-    draw = random.Random(method)
-    # Each start goes on from where the one before was killed; the last comes to the end.
-    ends = starts(killed, [*(draw.randrange(1, writes // 2) for _ in range(KILLS)), 0])
-    assert [code for code, _ in ends].count(-signal.SIGKILL) > 1
-    assert ends[-1][0] == 0
-    found = result(killed)
-    assert same(expected[0], found[0])
-    assert same(expected[1], found[1])
-    pd.testing.assert_frame_equal(expected[2], found[2])
+    settings = {"encoder": str(tiny_encoder), "batch_size": 8, "max_steps": 12, "eval_steps": 3, "save_steps": 4}
+    settings |= {"log_steps": 5, "device": "cpu", "precision": "fp32", "learning_rate": 1e-2}
+    read = {"sentences": sentences.sentences, "gold": dev.gold.tolist(), "pairs": [dev.sentence1, dev.sentence2]}
+    jobs = [
+        [{"method": method, "settings": settings | more, "root": f"{tmp_path}/{method}-{how}", **read} for how in HOW]
+        for method, more in KILLED_METHODS.items()
+    ]
+    command = [sys.executable, "-c", JOB, json.dumps(jobs), KILLS]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for method, line in zip(KILLED_METHODS, done.stdout.splitlines(), strict=True):
+        whole, *ends, last = json.loads(line)
+        assert (whole, last) == (0, 0), method
+        assert ends.count(-signal.SIGKILL) > 1, method
+        expected, found = (result(tmp_path / f"{method}-{how}") for how in HOW)
+        assert same(expected[0], found[0]), method
+        assert same(expected[1], found[1]), method
+        pd.testing.assert_frame_equal(expected[2], found[2])
 
 
 @pytest.fixture
@@ -542,27 +532,6 @@ def test_fp16_is_refused_on_the_cpu(tiny_encoder: Path):
         Encoder.from_pretrained(tiny_encoder, precision="fp16", device="cpu")
 
 
-GRADIENT = """
-import json, sys, torch, torch.distributed as dist
-from workbench.processes import end_process
-from workbench.config import SimCSEConfig
-from workbench.data import Sentences
-from workbench.methods.simcse import SimCSE
-job = json.loads(open(sys.argv[1]).read())
-dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
-method = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"])).double().train()
-method.prepare(Sentences("tiny", job["sentences"], "", ""))
-model = torch.nn.parallel.DistributedDataParallel(method)
-rows = list(range(8))[rank * 8 // world : (rank + 1) * 8 // world]
-sum(model(method.collate(rows)).values()).backward()
-if rank == 0:
-    torch.save({n: p.grad for n, p in method.named_parameters()}, job["out"])
-dist.destroy_process_group()
-end_process()
-"""
-
-
 def in_two_processes(script: str, job: dict, folder: Path) -> dict[str, torch.Tensor]:
     """What `script`, started by torchrun with `job`, saved."""
     (folder / "job.json").write_text(json.dumps(job | {"out": str(folder / "out.pt")}))
@@ -573,22 +542,6 @@ def in_two_processes(script: str, job: dict, folder: Path) -> dict[str, torch.Te
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     return torch.load(folder / "out.pt", weights_only=True)
-
-
-@pytest.mark.slow
-def test_two_processes_in_chunks_give_the_gradient_of_one(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
-    settings = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8, "temperature": 0.5}
-    method = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).double().train()
-    method.prepare(sentences)
-    sum(method(method.collate(list(range(8)))).values()).backward()
-    alone = {name: parameter.grad for name, parameter in method.named_parameters()}
-    settings["chunk_size"] = 3  # of the 8 texts that each process reads
-    together = in_two_processes(GRADIENT, {"settings": settings, "sentences": sentences.sentences}, tmp_path)
-    largest = max(float(value.abs().max()) for value in alone.values() if value is not None)
-    assert largest > 0
-    for name, value in alone.items():
-        # float64: only the order of sums differs.
-        torch.testing.assert_close(together[name], value, rtol=1e-9, atol=1e-12 * largest, msg=name)
 
 
 TRAINED = """
