@@ -73,13 +73,9 @@ def load_teacher(
     """
     found = find_teacher(name, pooling=pooling, template=template, revision=revision)
     try:
-        return freeze(Encoder.load(*found, precision=precision, device=device), max_tokens)
+        encoder = Encoder.load(*found, precision=precision, device=device)
     except EncoderError as error:
         raise EncoderError(f"teacher {name!r}: {error}") from error
-
-
-def freeze(encoder: Encoder, max_tokens: int | None = None) -> Encoder:
-    """The encoder without gradients, cutting at `max_tokens` where that is given; see load_teacher."""
     if max_tokens is not None:
         encoder.limit = min(encoder.limit, max_tokens + encoder.template_tokens)
     return encoder.requires_grad_(False)

@@ -5,8 +5,6 @@ Torch is not loaded: a checkpoint is found and looked through before anything is
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -287,19 +285,3 @@ def read_json(path: Path, kind: type = dict) -> Any:
         wanted, found = ("an object" if kind is dict else "a list"), type(content).__name__
         raise EncoderError(f"{path} holds a {found}, not {wanted}; download or copy the checkpoint again")
     return content
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No progress bars (a widget each in notebooks) and load reports of transformers: what matters is raised."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

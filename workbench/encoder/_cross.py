@@ -30,11 +30,9 @@ class CrossEncoder(Encoder):
 
     _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_classifier)
 
-    def tokenize_pairs(
-        self, sentence1: Sequence[str], sentence2: Sequence[str], *, max_tokens: int | None = None
-    ) -> dict[str, Tensor]:
-        """Both sentences in one row, padded, cut at max_tokens (None: the training limit)."""
-        return dict(self._pair_tokens(list(sentence1), list(sentence2), max_tokens or self.max_tokens, "pt"))
+    def tokenize_pairs(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> dict[str, Tensor]:
+        """Both sentences in one row, padded, cut at the training limit."""
+        return dict(self._pair_tokens(list(sentence1), list(sentence2), self.max_tokens, "pt"))
 
     def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " n"]:
         """The score of each pair: the classifier's single logit, with gradient; larger is closer."""

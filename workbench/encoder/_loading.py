@@ -2,6 +2,8 @@
 
 import inspect
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from transformers import (
     AutoTokenizer,
 )
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+from transformers.utils import logging
 
-from workbench.encoder._checkpoint import BUFFERS, HEADS, Checkpoint, check_weights, quiet
+from workbench.encoder._checkpoint import BUFFERS, HEADS, Checkpoint, check_weights
 from workbench.errors import EncoderError
 
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
@@ -241,3 +244,17 @@ def _set_dropout(config: Any, rate: float) -> None:
         )
     for name in present:
         setattr(config, name, rate)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars (a widget each in notebooks) and load reports of transformers: what matters is raised."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -264,13 +264,7 @@ class Encoder(nn.Module):
 
     def _ids(self, texts: list[str], limit: int | None, template: Template | None) -> list[list[int]]:
         """The ids of each text with special tokens, in its template if there is one; cut at `limit`, None: not cut."""
-        if template is None:
-            return ids_of(self.tokenizer, texts, limit)
-        ids = ids_of(self.tokenizer, [template.around(text) for text in texts])
-        for i, row in enumerate(ids):
-            if limit is not None and len(row) > limit:
-                ids[i] = template.cut(texts[i], limit)
-        return ids
+        return ids_of(self.tokenizer, texts, limit) if template is None else template.ids(texts, limit)
 
     def _cut_chunks(self, texts: list[str]) -> Iterator[list[list[int]]]:
         """The ids of all texts, a chunk at a time, cut at the backbone's limit; then one warning says how many were."""

@@ -12,7 +12,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from workbench.encoder._card import model_card
-from workbench.encoder._checkpoint import SETTINGS_FILE, quiet
+from workbench.encoder._checkpoint import SETTINGS_FILE
+from workbench.encoder._loading import quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
 from workbench.files import replacing_folder

@@ -32,11 +32,16 @@ class Template:
         """How many tokens the template has without a sentence, special ones included."""
         return len(self._ids(""))
 
-    def around(self, sentence: str) -> str:
-        """The template around the whole sentence, which is ended as the reading wants it."""
-        return self._before + self._reading.finished(sentence) + self._after
+    def ids(self, sentences: list[str], limit: int | None) -> list[list[int]]:
+        """The ids of the template around each sentence, which is ended as read; cut at `limit`, None: not cut."""
+        around = [self._before + self._reading.finished(sentence) + self._after for sentence in sentences]
+        found = ids_of(self._tokenizer, around)
+        return [
+            row if limit is None or len(row) <= limit else self._cut(sentence, limit)
+            for row, sentence in zip(found, sentences, strict=True)
+        ]
 
-    def cut(self, sentence: str, limit: int) -> list[int]:
+    def _cut(self, sentence: str, limit: int) -> list[int]:
         """The ids of the template around a sentence, ended and then cut so that all has at most `limit` tokens.
 
         The template itself is never cut; PromptBERT cuts the sentence first too.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
 from workbench.data import load_sentences
-from workbench.encoder import Checkpoint, Encoder, Reading, TokenRows, find_checkpoint, published_reading, replacing
+from workbench.encoder import Encoder, Reading, TokenRows, find_checkpoint, published_reading, replacing
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import (
@@ -28,7 +28,7 @@ from workbench.methods.rankencoder._mixture import RankMixture, shared_neighbour
 from workbench.methods.rankencoder._targets import RankTargets
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
-from workbench.teachers import cached_embeddings, find_teacher, freeze
+from workbench.teachers import cached_embeddings, find_teacher, load_teacher
 
 __all__ = ["RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_e1", "shared_neighbours"]
 
@@ -60,7 +60,8 @@ class RankEncoder(Method):
         config = self.config
         pooling, revision = options.pop("pooling"), options.pop("revision")
         if config.start == "base":
-            return Encoder.load(*find_e1(config), **options)
+            name, read = _e1(config)
+            return Encoder.load(*find_teacher(name, **read), **options)
         checkpoint = find_checkpoint(config.encoder, revision)
         reading, of_base = checkpoint.read(pooling, config.template) or Reading("cls"), published_reading(config.base)
         if reading.template is not None and of_base is not None:
@@ -185,8 +186,15 @@ class RankEncoder(Method):
         self.corpus = corpus
 
 
-def find_e1(config: RankEncoderConfig) -> tuple[Checkpoint, Reading]:
-    """Where E1 lies and how it is read. EncoderError when it is missing, unfinished, or does not say the latter."""
+def load_e1(config: RankEncoderConfig) -> Encoder:
+    """E1, frozen. EncoderError when it is missing, unfinished, or does not say how it is read."""
+    name, read = _e1(config)
+    hardware = {"precision": config.precision, "device": config.device}
+    return load_teacher(name, max_tokens=config.base_max_tokens, **read, **hardware)
+
+
+def _e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
+    """E1 by name, a run of a method by its folder, and how the settings want it read."""
     name = config.base
     if name in CONFIGS:
         settings = CONFIGS[name].from_parameters(config.base_profile, config.seed)
@@ -201,15 +209,5 @@ def find_e1(config: RankEncoderConfig) -> tuple[Checkpoint, Reading]:
                 f"--profile {config.base_profile} --seed {config.seed} --runs {config.base_root}`"
             )
         name = str(folder)
-    return find_teacher(
-        name,
-        pooling=config.base_pooling,
-        template=config.base_template,
-        revision=config.revisions.get(config.base),
-    )
-
-
-def load_e1(config: RankEncoderConfig) -> Encoder:
-    """E1, frozen; see find_e1."""
-    encoder = Encoder.load(*find_e1(config), precision=config.precision, device=config.device)
-    return freeze(encoder, config.base_max_tokens)
+    revision = config.revisions.get(config.base)
+    return name, {"pooling": config.base_pooling, "template": config.base_template, "revision": revision}
