@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from written_runs import PAIRS, SUITE, write_run
+from written_runs import SUITE, write_run
 
 from workbench.config import SimCSEConfig
-from workbench.data import load_sentences
 from workbench.evaluation import Report
-from workbench.look import beside, dev_table, measured, setting_sweep, show_tables, summary, sweep, table_html
+from workbench.look import beside, dev_table, setting_sweep, show_tables, sweep, table_html
 
 
 def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
@@ -48,14 +47,6 @@ def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
     assert "mathjax_ignore" in shown["text/html"]
 
 
-def test_a_summary_has_what_each_set_is():
-    sentences = load_sentences("world", limit=7)
-    found = summary(sentences, PAIRS)
-    assert found["rows"].tolist() == ["7 sentences", f"{len(PAIRS)} pairs"]
-    assert found["gold"].tolist() == ["", "0 to 5"]
-    assert found["first"].tolist() == [sentences[0], f"{PAIRS.sentence1[0]} | {PAIRS.sentence2[0]}"]
-
-
 def test_reports_and_runs_stand_beside_each_other(tmp_path: Path):
     run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     before = Report(run.metrics("before"), run.scores("before"), run.rankings("before"))
@@ -73,27 +64,6 @@ def test_what_dev_says_is_shown_times_100_and_where_it_was_measured_alone():
     found = dev_table(history, "observed_share")
     assert found["Spearman on dev x 100"].to_dict() == {0: 50, 10: 25}
     assert found.columns.tolist() == ["loss", "observed_share", "Spearman on dev x 100", "seconds"]
-
-
-def test_the_kept_checkpoint_is_measured_against_the_start():
-    nan = float("nan")
-    history = pd.DataFrame(
-        {"step": [0, 5, 10, 20], "dev_spearman": [0.9, nan, 0.5, 0.25], "dev_alignment": [0.1, nan, 0.3, 0.4]}
-    )
-    found = measured({"m": history}).loc["m"]
-    assert found["step"].tolist() == [0, 10, 10]
-    assert found["Spearman x 100"].tolist() == [90, 50, -40]
-    assert found["alignment"].tolist() == [0.1, 0.3, 0.2]
-    assert "uniformity" not in found
-
-
-def test_a_dev_spearman_that_is_undefined_is_shown_as_nothing_and_stops_nothing():
-    nan = float("nan")
-    history = pd.DataFrame({"step": [0, 5, 10], "dev_spearman": [nan, nan, nan], "dev_uniformity": [-1.0, nan, 0.0]})
-    found = measured({"m": history}).loc["m"]
-    assert found["step"].tolist() == [0, 10, 10]
-    assert found["Spearman x 100"].isna().all()
-    assert found["uniformity"].tolist() == [-1.0, 0.0, 1.0]
 
 
 def write_history(root: Path, seed: int, dev: float, **settings: object) -> None:

@@ -38,7 +38,7 @@ from workbench.look.rank_figures import (
     two_losses,
     vector_spaces,
 )
-from workbench.look.tables import beside, dev_table, measured, show_tables, summary, sweep, table_html
+from workbench.look.tables import beside, dev_table, show_tables, sweep, table_html
 
 if TYPE_CHECKING:
     from workbench.look.ask import Ask
@@ -63,7 +63,6 @@ __all__ = [
     "finished_runs",
     "in_words",
     "intervals",
-    "measured",
     "most_changed",
     "neighbour_bins",
     "neighbours_and_gain",
@@ -87,7 +86,6 @@ __all__ = [
     "setting_sweep",
     "show_tables",
     "suites_of",
-    "summary",
     "sweep",
     "table_html",
     "to_make",

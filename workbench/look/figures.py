@@ -56,7 +56,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     }
     every = pd.concat(paths.values())[plane]
     extent = (every.max() - every.min()).replace(0, 1).to_numpy()
-    named = set()
+    named: set[Any] = set()
     for colour, (label, path) in coloured(paths.items()):
         figure.add_scatter(
             x=path["dev_uniformity"],
@@ -67,15 +67,8 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
             customdata=path[["step", "dev_spearman"]].mul([1, 100]).round(2),
             hovertemplate="step %{customdata[0]:.0f}<br>dev Spearman %{customdata[1]}<extra></extra>",
         )
-        for end, beside, text_colour in ((0, 1, "black"), (-1, -2, colour)) if len(path) > 1 else ():
-            point, neighbour = (path[plane].iloc[place].to_numpy() for place in (end, beside))
-            if (tuple(point), text_colour) in named:
-                continue  # several models begin at one point
-            named.add((tuple(point), text_colour))
-            text = f"step {path['step'].iloc[end]:.0f}"
-            figure.add_annotation(
-                **_end_of_path(point, (point - neighbour) / extent), text=text, font_color=text_colour
-            )
+        if len(path) > 1:
+            _name_ends(figure, path["step"], path[plane].to_numpy(), colour, extent, named)
     if len(every):
         room = 0.18 * extent  # for the names of the ends
         low, high = every.min() - room, every.max() + room
@@ -88,6 +81,18 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
         yaxis_title="alignment (mean squared distance)",
         showlegend=len(paths) > 1,
     )
+
+
+def _name_ends(  # noqa: PLR0917
+    figure: go.Figure, steps: pd.Series, path: np.ndarray, colour: str, extent: np.ndarray, named: set[Any]
+) -> None:
+    """Writes the steps at the ends of a path, once for all paths that begin at one point; `named`: what has a name."""
+    for end, beside, text_colour in ((0, 1, "black"), (-1, -2, colour)):
+        if (tuple(path[end]), text_colour) in named:
+            continue
+        named.add((tuple(path[end]), text_colour))
+        place = _end_of_path(path[end], (path[end] - path[beside]) / extent)
+        figure.add_annotation(**place, text=f"step {steps.iloc[end]:.0f}", font_color=text_colour)
 
 
 def _end_of_path(point: np.ndarray, away: np.ndarray) -> dict[str, Any]:

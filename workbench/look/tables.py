@@ -12,7 +12,6 @@ from workbench.look.comparison import readable
 from workbench.runs import Run, list_runs, metrics_table
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
-_MEASURED = {"dev_spearman": "Spearman x 100", "dev_alignment": "alignment", "dev_uniformity": "uniformity"}
 
 
 def show_tables() -> None:
@@ -34,19 +33,6 @@ def table_html(table: pd.DataFrame) -> str:
     return shown.to_html(formatters=formats, escape=False, classes="mathjax_ignore", na_rep="", **short)
 
 
-def summary(*sets: Any) -> pd.DataFrame:
-    """name | rows | gold | first | source: what a notebook trains and measures on.
-
-    sets: as `load_training`, `load_dev` and `load_suites` give them. gold: from and to, "" where a set has none.
-    """
-    rows = []
-    for one in sets:
-        texts = [one[0]] if isinstance(one[0], str) else [part for part in one[0] if isinstance(part, str)]
-        gold = "{:g} to {:g}".format(*one.scale) if hasattr(one, "scale") else ""
-        rows.append((one.name, f"{len(one):,} {type(one).__name__.lower()}", gold, " | ".join(texts), one.source))
-    return pd.DataFrame(rows, columns=["name", "rows", "gold", "first", "source"]).set_index("name")
-
-
 def beside(found: Mapping[str, Any]) -> pd.DataFrame:
     """Evaluations under each other: a row a label and suite; Spearman, KCC and NDCG x 100, two decimals.
 
@@ -64,25 +50,6 @@ def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
     shown = shown.dropna(subset=["dev_spearman"]).set_index("step").round(4)
     shown["dev_spearman"] = (100 * shown["dev_spearman"]).round(2)
     return shown.rename(columns={"dev_spearman": "Spearman on dev x 100"})
-
-
-def measured(histories: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """What dev says before training and at the checkpoint that is kept, the best trained one, and the change.
-
-    histories: label -> history.csv. Returns, by label and "before", "kept", "change": step, Spearman x 100 (larger is
-    better), alignment and uniformity (smaller is better), as far as they were measured. Where dev Spearman is undefined
-    throughout, the last step is kept.
-    """
-    parts = {}
-    for label, history in histories.items():
-        dev = history.set_index("step")
-        trained = dev.loc[dev.index > 0, "dev_spearman"]
-        start, kept = dev.index[0], trained.idxmax() if trained.notna().any() else dev.index[-1]
-        known = [name for name in _MEASURED if name in dev]
-        values = dev.loc[[start, kept], known].mul([100 if name == "dev_spearman" else 1 for name in known])
-        values = values.rename(columns=_MEASURED).reset_index().set_axis(["before", "kept"], axis=0)
-        parts[label] = pd.concat([values, values.diff().iloc[1:].set_axis(["change"], axis=0)])
-    return pd.concat(parts).astype({"step": int}).round(2)
 
 
 def sweep(runs_root: str | Path, method: str, setting: str) -> pd.DataFrame:
