@@ -89,14 +89,11 @@ class Settings(pydantic.BaseModel):
             if name not in cls.model_fields:
                 raise SettingError(unknown_name("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
         given = {name: _read_text(name, value, cls.model_fields[name].annotation) for name, value in overrides.items()}
-        try:
-            return cls(**{**cls.profiles[profile], **given, "profile": profile, "seed": seed})
-        except pydantic.ValidationError as error:
-            raise SettingError(_explain(error, cls)) from None
+        return cls.model_validate_settings({**cls.profiles[profile], **given, "profile": profile, "seed": seed})
 
     @classmethod
     def model_validate_settings(cls: type[SomeSettings], values: dict[str, Any]) -> SomeSettings:
-        """The settings as a run's config.json holds them; SettingError where they no longer fit."""
+        """The settings by name, as a run's config.json holds them; SettingError where one does not fit."""
         try:
             return cls(**values)
         except pydantic.ValidationError as error:

@@ -1,10 +1,10 @@
-from ._checkpoint import Checkpoint as Checkpoint
 from ._checkpoint import find_checkpoint as find_checkpoint
 from ._cross import CrossEncoder as CrossEncoder
 from ._dropout import fast_dropout as fast_dropout
 from ._model import Encoder as Encoder
 from ._reading import POOLINGS as POOLINGS
 from ._reading import READINGS as READINGS
+from ._reading import Checkpoint as Checkpoint
 from ._reading import Pooling as Pooling
 from ._reading import Reading as Reading
 from ._reading import prompted as prompted

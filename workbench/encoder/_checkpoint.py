@@ -5,12 +5,11 @@ Torch is not loaded: a checkpoint is found and looked through before anything is
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from workbench.config import BUNDLED_MODELS
-from workbench.encoder._reading import POOLINGS, Reading, choose_reading
+from workbench.encoder._reading import POOLINGS, Checkpoint, Reading
 from workbench.errors import EncoderError
 from workbench.files import project_path
 
@@ -46,45 +45,6 @@ HEADS |= {"lm_predictions", "mask_predictions", "lm_loss", "pred_layer", "sequen
 HEADS |= {"generator"}  # DiffCSE trains its encoder beside a generator and a discriminator
 BUFFERS = frozenset(["position_ids", "token_type_ids", "num_batches_tracked"])
 _FLOATS = ("F64", "F32", "F16", "BF16")
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint found on this machine.
-
-    name: as asked for. source: what it turned out to be, for the record. root: its folder; folder: where in it config,
-    weights and tokenizer lie. stored: what its files say of pooling and template, None where they say nothing.
-    foreign: what stands behind the backbone or the pooling and an Encoder does not have: modules of a
-        SentenceTransformer, a classifier's head.
-    """
-
-    name: str
-    source: str
-    root: Path
-    folder: Path
-    stored: Reading | None = None
-    foreign: tuple[str, ...] = ()
-
-    def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
-        """How it is read: as asked for, else as its files say, else as it was published; None where nobody knows.
-
-        Raises EncoderError when what was asked for, or what stands behind the backbone, does not fit an Encoder.
-        """
-        return choose_reading(self.name, self.stored, self.foreign, pooling=pooling, template=template)
-
-    @property
-    def weight_files(self) -> list[Path]:
-        """The safetensors files: one, or the shards that the index names."""
-        index = self.folder / "model.safetensors.index.json"
-        if not index.is_file():
-            return [self.folder / "model.safetensors"]
-        shards = read_json(index).get("weight_map")
-        if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
-            raise EncoderError(f"{index} holds no weight_map of names; download or copy the checkpoint again")
-        for name in sorted(set(shards.values())):
-            if Path(name).name != name or "\\" in name:
-                raise EncoderError(f"{index} names {name!r}, which is no file beside it; nothing else is read")
-        return [self.folder / name for name in sorted(set(shards.values()))]
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
@@ -243,8 +203,22 @@ def _check_files(checkpoint: Checkpoint) -> None:
         raise EncoderError(
             f"{folder} holds no tokenizer (none of {', '.join(_TOKENIZER_FILES)}); save it beside the model"
         )
-    for path in checkpoint.weight_files:
+    for path in _weight_files(folder):
         check_weights(path)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The safetensors files: one, or the shards that the index names."""
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        return [folder / "model.safetensors"]
+    shards = read_json(index).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        raise EncoderError(f"{index} holds no weight_map of names; download or copy the checkpoint again")
+    for name in sorted(set(shards.values())):
+        if Path(name).name != name or "\\" in name:
+            raise EncoderError(f"{index} names {name!r}, which is no file beside it; nothing else is read")
+    return [folder / name for name in sorted(set(shards.values()))]
 
 
 def check_weights(path: Path) -> None:

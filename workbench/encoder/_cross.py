@@ -10,10 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from workbench.encoder._card import model_card
-from workbench.encoder._checkpoint import Checkpoint
 from workbench.encoder._loading import load_classifier
 from workbench.encoder._model import Encoder
-from workbench.encoder._reading import Reading
+from workbench.encoder._reading import Checkpoint, Reading
 from workbench.encoder._saving import replacing, write_checkpoint
 from workbench.encoder._tokens import checked_sentences
 from workbench.errors import EncoderError

@@ -22,7 +22,8 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging
 
-from workbench.encoder._checkpoint import BUFFERS, HEADS, Checkpoint, check_weights
+from workbench.encoder._checkpoint import BUFFERS, HEADS, check_weights
+from workbench.encoder._reading import Checkpoint
 from workbench.errors import EncoderError
 
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.

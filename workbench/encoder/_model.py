@@ -13,13 +13,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.encoder._checkpoint import Checkpoint, find_checkpoint
+from workbench.encoder._checkpoint import find_checkpoint
 from workbench.encoder._dropout import ATTENTION, fast_dropout
 from workbench.encoder._hardware import HALF, choose_device, choose_precision
 from workbench.encoder._loading import check_match, load_backbone, load_tokenizer, load_weights, position_range
 from workbench.encoder._packing import PACKABLE, Packing
 from workbench.encoder._pooling import FIRST_LAYER, pool
-from workbench.encoder._reading import Pooling, Reading
+from workbench.encoder._reading import Checkpoint, Pooling, Reading
 from workbench.encoder._saving import save_encoder
 from workbench.encoder._template import Template
 from workbench.encoder._tokens import (

@@ -75,42 +75,51 @@ def published_reading(name: str | Path) -> Reading | None:
     return next((reading for pattern, reading in READINGS if re.search(pattern, known)), None)
 
 
-def choose_reading(
-    name: str,
-    stored: Reading | None,
-    foreign: tuple[str, ...] = (),
-    *,
-    pooling: str | None = None,
-    template: str | None = None,
-) -> Reading | None:
-    """The reading of the checkpoint called `name`, with the pooling and the template asked for; None: nobody knows one.
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint found on this machine.
 
-    stored, foreign: what its files say; see Checkpoint. A pooling other than theirs is logged, and so is a caution.
-    Raises EncoderError for an unknown pooling, a template without pooling "mask", and a part that no Encoder has.
+    name: as asked for. source: what it turned out to be, for the record. root: its folder; folder: where in it config,
+    weights and tokenizer lie. stored: what its files say of pooling and template, None where they say nothing.
+    foreign: what stands behind the backbone or the pooling and an Encoder does not have: modules of a
+        SentenceTransformer, a classifier's head.
     """
-    if pooling not in (None, *POOLINGS):
-        raise EncoderError(f"pooling is {pooling!r}; it is one of {', '.join(POOLINGS)}")
-    if foreign and pooling is None:
-        raise EncoderError(
-            f"{name} was saved with {', '.join(foreign)}, which an Encoder does not have (a cross-encoder scores pairs "
-            f"alone); give pooling= one of {', '.join(POOLINGS)} to use its backbone alone"
-        )
-    known = [reading for reading in (stored, published_reading(name)) if reading is not None]
-    if pooling is None:
-        found = next(iter(known), None)
-    else:
-        if foreign or (stored is not None and stored.pooling != pooling):
-            _LOG.warning(
-                "%s was saved with %s; pooling %r was asked for and is used",
-                name,
-                ", ".join([*([stored.pooling] if stored else []), *foreign]),
-                pooling,
+
+    name: str
+    source: str
+    root: Path
+    folder: Path
+    stored: Reading | None = None
+    foreign: tuple[str, ...] = ()
+
+    def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
+        """How it is read: as asked for, else as its files say, else as it was published; None where nobody knows.
+
+        A pooling other than that of its files is logged, and so is a caution.
+        Raises EncoderError for an unknown pooling, a template without pooling "mask", and a part that no Encoder has.
+        """
+        if pooling not in (None, *POOLINGS):
+            raise EncoderError(f"pooling is {pooling!r}; it is one of {', '.join(POOLINGS)}")
+        if self.foreign and pooling is None:
+            raise EncoderError(
+                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not have "
+                f"(a cross-encoder scores pairs alone); give pooling= one of {', '.join(POOLINGS)} to use its backbone "
+                "alone"
             )
-        found = next((reading for reading in known if reading.pooling == pooling), Reading(pooling))  # type: ignore[arg-type]
-    if template is not None:
-        if found is None or found.pooling != "mask":
-            raise EncoderError(f"{name}: a template is of pooling 'mask'; give pooling='mask' as well, or no template")
-        found = replace(found, template=template)
-    if found is not None and found.caution:
-        _LOG.warning("%s: %s", name, found.caution)
-    return found
+        known = [reading for reading in (self.stored, published_reading(self.name)) if reading is not None]
+        if pooling is None:
+            found = next(iter(known), None)
+        else:
+            if self.foreign or (self.stored is not None and self.stored.pooling != pooling):
+                saved = ", ".join([*([self.stored.pooling] if self.stored else []), *self.foreign])
+                _LOG.warning("%s was saved with %s; pooling %r was asked for and is used", self.name, saved, pooling)
+            found = next((reading for reading in known if reading.pooling == pooling), Reading(pooling))  # type: ignore[arg-type]
+        if template is not None:
+            if found is None or found.pooling != "mask":
+                raise EncoderError(
+                    f"{self.name}: a template is of pooling 'mask'; give pooling='mask' as well, or no template"
+                )
+            found = replace(found, template=template)
+        if found is not None and found.caution:
+            _LOG.warning("%s: %s", self.name, found.caution)
+        return found

@@ -1,5 +1,164 @@
-"""CoSENT (Huang et al. 2024), the supervised losses that it is compared with, and its interaction model."""
+"""CoSENT (Huang et al. 2024): whatever pair the labels put higher must score higher, by cosine or by a cross-encoder.
 
-from workbench.methods.cosent._method import CoSENT, PairClassifier
+Beside it the supervised losses that it is compared with.
+"""
+
+import logging
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.config import CoSENTConfig, TrainingConfig
+from workbench.data import Pairs, Triples
+from workbench.encoder import CrossEncoder, Encoder
+from workbench.errors import DataError
+from workbench.losses import contrastive, cosent, mse, triplet
+from workbench.methods.cosent._labels import class_numbers, require_order, shares, sides, triple_rows
+from workbench.methods.protocol import Batch, Method, gathered_views, set_name
+from workbench.processes import gather_rows
 
 __all__ = ["CoSENT", "PairClassifier"]
+
+_LOG = logging.getLogger("workbench")
+
+
+class PairClassifier(nn.Module):
+    """h = W (u, v, |u - v|): the classes of a pair from its two vectors (CoSENT eq. 5); used in training only."""
+
+    def __init__(self, width: int, classes: int, *, bias: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * width, classes, bias=bias)
+
+    def forward(self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        return self.linear(torch.cat([first, second, (first - second).abs()], dim=1))
+
+
+class CoSENT(Method):
+    """log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}) over the pairs of a batch (CoSENT eqs. 10, 11).
+
+    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting `model`). Pairs of equal gold
+    never pair: in a batch of one label alone the loss is exactly 0 and so is its gradient. Such batches are counted
+    in the history. The setting `objective` puts another supervised loss of the paper in CoSENT's place.
+    """
+
+    config_class: ClassVar[type[TrainingConfig]] = CoSENTConfig
+    config: CoSENTConfig
+
+    def __init__(self, config: CoSENTConfig) -> None:
+        super().__init__(config)
+        self.pairwise = config.model == "interaction"
+        self.classifier: PairClassifier | None = None
+        self._unpaired: list[Tensor] = []
+        self._warned = False
+
+    def starting_encoder(self, **reading: Any) -> Encoder:
+        kind = CrossEncoder if self.config.model == "interaction" else Encoder
+        return kind.from_pretrained(self.config.encoder, **reading)
+
+    def prepare(self, data: Any) -> None:
+        """Reads pairs (triplet: triples, or pairs that make them). DataError when they cannot train the objective."""
+        objective = self.config.objective
+        if (isinstance(data, Triples) and objective != "triplet") or not isinstance(data, (Pairs, Triples)):
+            kind = "triples" if isinstance(data, Triples) else f"of type {type(data).__name__}"
+            wanted = "scored pairs or triples" if objective == "triplet" else "scored pairs"
+            raise DataError(
+                f"{set_name(data)} is {kind}; objective {objective!r} is trained on {wanted} (setting train)"
+            )
+        if objective == "triplet":
+            rows = triple_rows(data, self.config.threshold)
+            self.texts = (rows.anchor, rows.positive, rows.negative)
+            target = np.zeros(len(rows.anchor))
+        else:
+            assert isinstance(data, Pairs)
+            require_order(data)
+            self.texts = (data.sentence1, data.sentence2)
+            target = self._target(data)
+        self.target = torch.from_numpy(np.ascontiguousarray(target, dtype=np.float32))
+        if not self.pairwise:
+            self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
+
+    def _target(self, pairs: Pairs) -> np.ndarray:
+        """Gold as the objective needs it."""
+        if self.config.objective in ("mse", "cross_entropy"):
+            return shares(pairs)
+        if self.config.objective == "contrastive":
+            return sides(pairs, self.config.threshold)
+        if self.config.objective == "softmax":
+            numbers, classes = class_numbers(pairs, self.config.softmax_labels)
+            head = PairClassifier(self.encoder.width, classes, bias=self.config.softmax_bias)
+            self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
+            return numbers
+        # Ranks instead of values: float32, in which they travel, must not make two labels equal.
+        return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
+
+    def examples(self, data: Any) -> int:
+        """Rows of the set; for triplet as many triples as it makes."""
+        return len(self.target)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        batch: Batch = {"target": self.target[list(rows)]}
+        if self.pairwise:
+            first, second = ([texts[row] for row in rows] for texts in self.texts)
+            assert isinstance(self.encoder, CrossEncoder)
+            return batch | {"tokens": self.encoder.tokenize_pairs(first, second)}
+        sides = [np.asarray(rows) + side * len(self.target) for side in range(len(self.texts))]
+        return batch | {"tokens": self.tokens.batch(np.concatenate(sides))}
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        target = gather_rows(batch["target"].to(self.encoder.device)[:, None]).squeeze(1)
+        objective = self.config.objective
+        if self.pairwise:
+            scores = gather_rows(self.embed(batch["tokens"])[:, None]).squeeze(1)
+            return {objective: self._loss(scores, target)}
+        views = gathered_views(self.embed(batch["tokens"]), count=len(self.texts))
+        if objective == "triplet":
+            anchor, positive, negative = views
+            return {objective: triplet(anchor, positive, negative, margin=self.config.margin)}
+        if objective == "softmax":
+            assert self.classifier is not None
+            return {objective: functional.cross_entropy(self.classifier(*views), target.long())}
+        return {objective: self._loss(functional.cosine_similarity(*views, dim=1), target)}
+
+    def _loss(self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, ""]:
+        """The objectives that see one score a pair."""
+        config = self.config
+        if config.objective == "mse":
+            return mse(scores, target)
+        if config.objective == "contrastive":
+            return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
+        if config.objective == "cross_entropy":
+            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
+        if self.training:
+            self._unpaired.append((target == target[0]).all())
+        return cosent(scores, target, scale=config.effective_scale)
+
+    def observations(self) -> dict[str, float]:
+        """unpaired_batches: how many batches held one label alone, and so taught nothing."""
+        if self.config.objective != "cosent" or not self._unpaired:
+            return {}
+        batches = len(self._unpaired)
+        unpaired = float(torch.stack(self._unpaired).sum())
+        self._unpaired = []
+        if unpaired and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                "%.0f of %d batches held pairs of one label alone: nothing to order, loss 0; if this is frequent "
+                "(column observed_unpaired_batches of the history), raise batch_size (now %d)",
+                unpaired,
+                batches,
+                self.config.batch_size,
+            )
+        return {"unpaired_batches": unpaired}
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        """One similarity a pair: the cosine, or the cross-encoder's score; larger is closer."""
+        if isinstance(self.encoder, CrossEncoder):
+            return self.encoder.score(sentence1, sentence2)
+        return super().score(sentence1, sentence2)
