@@ -27,10 +27,12 @@ clean:                  ## removes the environment, never a run
 	rm -rf $(VENV)
 
 $(VENV)/ready: pyproject.toml constraints.txt
+	@echo "building $(VENV): about 5 minutes and 2 GB, mostly torch; pip is silent meanwhile"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
+	@echo "built; 'source $(BIN)/activate' puts the workbench command on the path"
 
 # The browser test needs a Chromium; on Debian and Ubuntu the system's own is fetched when there is none.
 $(VENV)/browser: $(VENV)/ready

@@ -7,11 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from workbench.cli import main
+from workbench.config import CONFIGS, SEVEN_STS
+from workbench.config._machinery import ELSEWHERE
 
 
 def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -38,6 +41,10 @@ def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
         (["run", "simcse", "--set", f"encoder=./{'x' * 300}"], "File name too long"),
         (["run", "simcse", "--set", f"train={'x' * 300}.txt"], "File name too long"),
         (["settings", "simsce"], "did you mean"),
+        (["run", "simcse", "temprature=1"], "did you mean 'temperature'"),
+        (["run", "simcse", "mlp=true", "--set", "mlp=false"], "given twice"),
+        (["run", "simcse", "max_seq_length=64"], "here that is max_tokens"),
+        (["run", "simcse", "--set", "per-device-train-batch-size=64"], "here that is batch_size"),
     ],
 )
 def test_a_refusal_is_one_text_without_a_traceback(
@@ -106,6 +113,56 @@ def test_the_settings_of_a_method_are_listed(monkeypatch: pytest.MonkeyPatch, ca
     shown = capsys.readouterr().out
     assert "temperature" in shown
     assert "paper-roberta-large" in shown
+
+
+def test_settings_fit_a_page_and_no_value_is_cut(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    assert call("settings", "rankcse", "--profile", "paper", monkeypatch=monkeypatch) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    start = next(number for number, line in enumerate(lines) if line.startswith("suites"))
+    column = lines[0].index("value"), lines[0].index("meaning")
+    value = ""
+    for line in lines[start : start + 20]:
+        value += line[slice(*column)].strip()
+    assert all(suite in value for suite in SEVEN_STS)
+
+
+def test_every_name_from_elsewhere_leads_to_a_setting_or_an_option():
+    known = {name for config in CONFIGS.values() for name in config.model_fields} | {"the option --runs"}
+    for other, ours in ELSEWHERE.items():
+        assert other not in CONFIGS["simcse"].model_fields
+        assert ours.split(",")[0].split("=")[0] in known, other
+
+
+def test_the_version_says_what_runs_and_where_it_lies(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    assert call("--version", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out.startswith(f"ranking-workbench {metadata.version('ranking-workbench')}, Python 3.")
+
+
+def test_a_listing_whose_reader_goes_ends_quietly():
+    listing = subprocess.Popen(
+        [sys.executable, "-m", "workbench", "data", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert listing.stdout is not None
+    listing.stdout.close()
+    assert listing.stderr is not None
+    assert listing.stderr.read() == b""
+    assert listing.wait() == 1
+
+
+def test_a_run_whose_reader_goes_is_told_so_once_and_goes_on(caplog: pytest.LogCaptureFixture):
+    code = "import logging; logging.basicConfig(format='%(message)s')\nfrom workbench.headless import _Told\n"
+    code += "import sys; sys.stdin.read()\nfor _ in range(3): _Told().write('step')"
+    told = subprocess.Popen(
+        [sys.executable, "-c", code], **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    )
+    assert told.stdin
+    assert told.stdout
+    assert told.stderr
+    told.stdout.close()
+    told.stdin.close()
+    assert told.stderr.read().decode().splitlines() == ["nobody reads the output any more; the run goes on without it"]
+    assert told.wait() == 0
 
 
 def test_a_set_that_is_not_there_is_a_row_of_the_check_and_exit_code_1(

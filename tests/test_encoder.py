@@ -141,13 +141,24 @@ def test_no_sentences_give_no_rows_and_an_empty_sentence_is_a_space(encoder: Enc
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [("a dog", "list of sentences"), (["a dog", 3], "sentence 1 is 3 of type int"), ([None], "sentence 0 is None")],
+    [(["a dog", 3], "sentence 1 is 3 of type int"), ([None], "sentence 0 is None")],
 )
 def test_what_is_no_list_of_sentences_is_named(encoder: Encoder, given: object, words: str) -> None:
     with pytest.raises(EncoderError, match=words):
         encoder.encode(given)
     with pytest.raises(EncoderError, match=words):
         encoder.tokenize(given)
+
+
+def test_one_sentence_gives_the_vector_that_it_has_in_a_list(encoder: Encoder) -> None:
+    whole = encoder.encode(["a dog", "the red cat"])
+    assert torch.equal(encoder.encode("a dog"), encoder.encode(["a dog"])[0])
+    assert encoder.encode("a dog").shape == (encoder.width,)
+    with pytest.raises(EncoderError, match="list of sentences"):
+        encoder.tokenize("a dog")
+    cosines = encoder.similarity(encoder.encode("a dog"), 3 * whole)
+    assert cosines.shape == (1, 2)
+    torch.testing.assert_close(cosines[0], whole @ whole[0])
 
 
 def test_sentences_past_the_limit_are_cut_with_one_warning(encoder: Encoder, caplog: pytest.LogCaptureFixture) -> None:

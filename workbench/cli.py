@@ -3,20 +3,26 @@
 import logging
 import os
 import sys
+import textwrap
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from workbench.commands import sweep_app
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
+from workbench.files import PACKAGE, deaf
 
 if TYPE_CHECKING:
     from workbench.runs import Run
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: what there is, whether it is whole, how to get it.")
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
@@ -27,9 +33,25 @@ Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of go
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"ranking-workbench {metadata.version('ranking-workbench')}, Python {sys.version.split()[0]}, {PACKAGE}")
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Version and place, then end.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def run(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
     method: Annotated[str, typer.Argument(help=f"One of: {', '.join(CONFIGS)}.")],
+    changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="As --set KEY=VALUE.")] = None,
     profile: Profile = "demo",
     seed: Annotated[int, typer.Option(help="Every random generator derives from it.")] = 0,
     setting: Annotated[
@@ -43,7 +65,8 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     from workbench.notebook_page import export_html
     from workbench.runs import metrics_table
 
-    finished = run_method(method, profile=profile, seed=seed, overrides=overrides_of(setting), runs_root=runs)
+    given = overrides_of([*(changes or []), *(setting or [])])
+    finished = run_method(method, profile=profile, seed=seed, overrides=given, runs_root=runs)
     print(metrics_table(finished.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
     print(f"run:      {finished.path}")
     notebook = finished.path / "notebook.ipynb"
@@ -76,9 +99,12 @@ def settings(
     """List a method's settings: value, unit, meaning, source; and its profiles."""
     if method not in CONFIGS:
         raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
-    table = CONFIGS[method].from_parameters(profile).table().drop(columns="changed")
-    print(table.to_string(index=False, justify="left", max_colwidth=100))
-    print(f"profiles: {', '.join(CONFIGS[method].profiles)}")
+    table = Table("setting", "value", "meaning, what is allowed, source", box=None, padding=(0, 2, 0, 0))
+    for row in CONFIGS[method].from_parameters(profile).table().to_dict("records"):
+        cells = row["setting"], f"{row['value']} {row['unit']}", f"{row['meaning']} ({row['allowed']}; {row['source']})"
+        table.add_row(*(Text(cell.strip(), overflow="fold") for cell in cells))
+    Console(width=100).print(table)
+    print(textwrap.fill(f"profiles: {', '.join(CONFIGS[method].profiles)}", 100, break_on_hyphens=False))
 
 
 @app.command()
@@ -215,13 +241,19 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except RunError as failure:
         print(f"error: {failure}", file=sys.stderr)
         sys.exit(1)
     except WorkbenchError as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # nobody reads the listing any more, as behind `| head`
+        deaf(sys.stdout)
+        sys.exit(1)  # as typer ends where it meets the same
     except OSError as problem:  # a path that the system refuses, wherever it was given
         print(f"error: {problem.strerror}: {str(problem.filename)[:200]}", file=sys.stderr)
         sys.exit(2)

@@ -1,7 +1,7 @@
 """What the library refuses with; every text says what was given, what is allowed and what to do."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class WorkbenchError(Exception):
@@ -30,7 +30,11 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def unknown_name(kind: str, given: object, known: Iterable[str], where: str) -> str:
-    """The refusal of an unknown name, with the nearest known one."""
+def unknown_name(
+    kind: str, given: object, known: Iterable[str], where: str, elsewhere: Mapping[str, str] | None = None
+) -> str:
+    """The refusal of an unknown name, with the nearest known one; `elsewhere`: what is called otherwise elsewhere."""
     names = sorted(known)
-    return f"no {kind} {given!r} {where}{did_you_mean(given, names)} (known: {', '.join(names)})"
+    ours = (elsewhere or {}).get(str(given).lstrip("-").replace("-", "_").lower())
+    hint = f"; here that is {ours}" if ours else did_you_mean(given, names)
+    return f"no {kind} {given!r} {where}{hint} (known: {', '.join(names)})"

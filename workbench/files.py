@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import filelock
 import pandas as pd
@@ -181,6 +181,13 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and value != value else value  # noqa: PLR0124 - nan is not itself
+
+
+def deaf(stream: TextIO) -> None:
+    """Sends what is still written to a stream whose reader has gone, as behind `| head`, to nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def read_csv(path: Path, text: list[str] | None = None) -> pd.DataFrame:

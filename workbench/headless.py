@@ -14,7 +14,7 @@ from typing import Any
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, data_revisions, kinds_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
-from workbench.files import explained, lock_run, project_path
+from workbench.files import deaf, explained, lock_run, project_path
 from workbench.runs import (
     Run,
     failure_of,
@@ -205,7 +205,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
                 kernel_name="python3",
                 progress_bar=False,
                 log_output=True,  # warnings
-                stdout_file=sys.stdout,  # how far training is
+                stdout_file=_Told(),  # how far training is
                 start_timeout=_START_TIMEOUT,
                 # The kernel talks over loopback; its warning that this is not encrypted would open every run's log.
                 extra_arguments=["--IPKernelApp.log_level=50"],
@@ -260,6 +260,21 @@ def _assigned(source: str) -> list[str]:
         for target in line.targets
         if isinstance(target, ast.Name)
     ]
+
+
+class _Told:
+    """Standard output as papermill writes to it; where its reader has gone, as behind `| head`, the run goes on."""
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            deaf(sys.stdout)
+            _LOG.warning("nobody reads the output any more; the run goes on without it")
+
+    def flush(self) -> None:
+        """Each write is flushed."""
 
 
 @contextlib.contextmanager

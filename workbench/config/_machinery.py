@@ -18,6 +18,34 @@ from pydantic.fields import FieldInfo
 from workbench.errors import SettingError, unknown_name
 from workbench.files import OWN_FILES, checkpoint_checksum, file_checksum, text_checksum
 
+# What transformers, sentence-transformers and the papers' code call what has another name here.
+ELSEWHERE = {
+    **dict.fromkeys(("model_name_or_path", "model_name", "model", "pretrained_model_name_or_path"), "encoder"),
+    **dict.fromkeys(("max_seq_length", "max_length", "max_len"), "max_tokens"),
+    **dict.fromkeys(("num_train_epochs", "num_epochs", "n_epochs"), "epochs"),
+    **dict.fromkeys(("warmup_ratio", "warmup_steps", "warmup_proportion"), "warmup, a share of all steps"),
+    **dict.fromkeys(("per_device_train_batch_size", "train_batch_size", "bs"), "batch_size, of all processes together"),
+    **dict.fromkeys(("lr", "optimizer_params"), "learning_rate"),
+    **dict.fromkeys(("temp", "tau", "simcse_temp"), "temperature"),
+    **dict.fromkeys(("pooler_type", "pooling_mode", "pooler"), "pooling"),
+    **dict.fromkeys(("train_file", "train_dataset", "dataset_name"), "train"),
+    **dict.fromkeys(("eval_dataset", "validation_file", "evaluator"), "dev, or suites for what is reported"),
+    **dict.fromkeys(("evaluation_steps", "eval_strategy"), "eval_steps"),
+    **dict.fromkeys(("fp16", "bf16", "use_amp"), "precision=fp16 or precision=bf16"),
+    **dict.fromkeys(("gradient_accumulation_steps", "mini_batch_size"), "chunk_size, which keeps all negatives"),
+    **dict.fromkeys(("max_train_samples", "num_train_samples"), "train_limit"),
+    **dict.fromkeys(("no_cuda", "use_cpu"), "device=cpu"),
+    "early_stopping_patience": "patience",
+    "hidden_dropout_prob": "dropout",
+    "logging_steps": "log_steps",
+    "mlp_only_train": "mlp, which is never part of the saved encoder",
+    "output_dir": "the option --runs",
+    "output_path": "the option --runs",
+    "report_to": "track",
+    "n_gpu": "processes",
+    "nproc_per_node": "processes",
+}
+
 # Not typing.Self: beartype, which checks annotations in the tests, takes it only where it decorates the whole class.
 SomeSettings = TypeVar("SomeSettings", bound="Settings")
 
@@ -87,7 +115,8 @@ class Settings(pydantic.BaseModel):
             if name in ("profile", "seed"):
                 raise SettingError(f"{name!r} is a parameter of its own, not an override: give it beside the overrides")
             if name not in cls.model_fields:
-                raise SettingError(unknown_name("setting", name, cls.model_fields, f"in {cls.method or cls.__name__}"))
+                where = f"in {cls.method or cls.__name__}"
+                raise SettingError(unknown_name("setting", name, cls.model_fields, where, ELSEWHERE))
         given = {name: _read_text(name, value, cls.model_fields[name].annotation) for name, value in overrides.items()}
         return cls.model_validate_settings({**cls.profiles[profile], **given, "profile": profile, "seed": seed})
 

@@ -213,16 +213,24 @@ class Encoder(nn.Module):
         known = config.model_type in PACKABLE and config._attn_implementation == ATTENTION
         return self.training and mask.device.type == "cpu" and known and not bool(mask.all())
 
-    def encode(self, sentences: Iterable[Any], batch_size: int = 64) -> Float[Tensor, "n d"]:
+    def encode(self, sentences: Iterable[Any], batch_size: int = 64) -> Float[Tensor, "*n d"]:
         """Unit rows (float32, on the CPU, in the order given), so that a dot product of two rows is their cosine.
 
         Dropout is off while it runs and each module's training flag is as before afterwards. Equal sentences are
         encoded once. Sentences longer than the backbone's limit are cut there, with one warning that counts them.
 
-        sentences: a list of str; one str alone is refused, for it would be a list of letters. batch_size: sentences a
-        batch at most. Raises EncoderError for what is no sentence, and for weights that give no finite numbers.
+        sentences: a list of str; one str alone gives its vector [d]. batch_size: sentences a batch at most. Raises
+        EncoderError for what is no sentence, and for weights that give no finite numbers.
         """
+        if isinstance(sentences, str):
+            return self.encode([sentences], batch_size)[0]
         return functional.normalize(self.vectors(sentences, batch_size), dim=1)
+
+    @staticmethod
+    def similarity(first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]) -> Float[Tensor, "n m"]:
+        """The cosines of each vector of `first` with each of `second`; one vector counts as one row."""
+        rows = (functional.normalize(torch.atleast_2d(side), dim=1) for side in (first, second))
+        return torch.matmul(next(rows), next(rows).T)
 
     def vectors(self, sentences: Iterable[Any], batch_size: int = 64) -> Float[Tensor, "n d"]:
         """The pooled vectors as `forward` gives them, not normalised; all else as in `encode`."""
@@ -253,6 +261,10 @@ class Encoder(nn.Module):
             README.md; what is not given is not written. Raises EncoderError when the folder cannot be written.
         """
         save_encoder(self, Path(folder), card, dtype)
+
+    def save_pretrained(self, folder: str | Path, **options: Any) -> None:
+        """`save`, by the name that it has in transformers."""
+        self.save(folder, **options)
 
     def restore(self, folder: str | Path) -> None:
         """Takes back the weights that `save` wrote to `folder`; EncoderError when they are of another model."""

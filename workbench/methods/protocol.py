@@ -91,11 +91,11 @@ class Method(nn.Module):
         """What deserves a column of the history beside the losses: shares and counts since this was last asked."""
         return {}
 
-    def encode_plain(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+    def encode_plain(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n d"]:
         """Unit rows of the encoder alone, of which dev is measured while weights change."""
         return self.encoder.encode(sentences, batch_size)
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
+    def encode(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n w"]:
         """Unit rows, float32, on the CPU, in the order given; their dot product is the method's similarity."""
         return self.encode_plain(sentences, batch_size)
 

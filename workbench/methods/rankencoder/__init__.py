@@ -132,7 +132,7 @@ class RankEncoder(Method):
         self._observed, self._steps = {}, 0
         return found
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
+    def encode(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n w"]:
         """Unit rows whose dot product is eq. 7: E2's vector and the corpus in its eyes, d + n numbers a sentence.
 
         `score` gives the same similarity without vectors as wide as the corpus; for the closed form it differs a

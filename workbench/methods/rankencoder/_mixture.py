@@ -45,7 +45,7 @@ class RankMixture:
         self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
         self.root = _square_root(self.corpus) if similarity == "gaussian" else None
 
-    def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "n w"]:
+    def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "*n w"]:
         """Unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z], float32, on the CPU: their dot product is the similarity.
 
         "exact": z has a number a corpus sentence; a thousand sentences against 100,000 take 400 MB.
@@ -53,6 +53,8 @@ class RankMixture:
         The closed form (6 / pi) asin(r / 2) itself is a dot product of no finite vector; r has the same order and is
         at most 0.0181 away, so the mixture is within 0.0181 lambda of what `score` gives.
         """
+        if isinstance(sentences, str):
+            return self.encode([sentences], batch_size)[0]
         vectors = self.embed(list(sentences), batch_size)
         width = vectors.shape[1]
         result = torch.empty(len(vectors), width + self._rank_width)
