@@ -173,7 +173,7 @@ def test_half_a_character_and_what_is_no_list_are_named(encoder: Encoder) -> Non
         "5 of type int": 5,
         "one string was given": "a dog",
     }
-    for call in (encoder.encode, encoder.tokenize, encoder.token_rows, encoder.bare_rows):
+    for call in (encoder.vectors, encoder.tokenize, encoder.token_rows, encoder.bare_rows):
         for words, sentences in given.items():
             with pytest.raises(EncoderError, match=words):
                 call(sentences)
