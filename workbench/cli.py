@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workbench.commands import sweep_app
+from workbench.commands import runs_app, sweep_app
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import PACKAGE, deaf
@@ -26,6 +26,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__d
 data_app = typer.Typer(no_args_is_help=True, help="The data sets: what there is, whether it is whole, how to get it.")
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
+app.add_typer(runs_app)
 
 Profile = Annotated[str, typer.Option("--profile", help="demo: bundled data, on a laptop; paper: the authors'.")]
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...: what the columns mean; else guessed by their names.")]
@@ -74,22 +75,6 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
         print(f"notebook: {notebook}")
         if html:
             print(f"html:     {export_html(notebook)}")
-
-
-@app.command()
-def runs(
-    root: Annotated[str, typer.Argument(help="The folder of runs.")] = "runs",
-    folder: Annotated[str | None, typer.Option("--runs", help="The same, as the other commands take it.")] = None,
-) -> None:
-    """List the runs: settings changed, status, scores x 100."""
-    from workbench.runs import shown_runs
-
-    root = root if folder is None else folder
-    table = shown_runs(root)
-    if table.empty:
-        print(f"no runs under {root}; start one with: workbench run simcse")
-        return
-    print(table.to_string(index=False, float_format="{:.2f}".format, na_rep=""))
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """What every configuration shares: documented settings, profiles, clear refusals, a table and a digest."""
 
+import functools
 import html
 import inspect
 import json
@@ -159,15 +160,19 @@ class Settings(pydantic.BaseModel):
 
     def table(self) -> pd.DataFrame:
         """One row a setting; `changed` marks what differs from its profile."""
-        start = type(self)(**{**self.profiles.get(self.profile, {}), "profile": self.profile})
-        rows = []
+        rows, changed = [], self.changed()
         for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            changed = name not in ("seed", "profile") and value != getattr(start, name)
-            source = "given for this run" if changed else self._source_of(name, field)
+            source = "given for this run" if name in changed else self._source_of(name, field)
             allowed = _allowed(field.annotation, field.metadata)
-            rows.append((name, value, _mark(field, Unit), allowed, _meaning(field), source, changed))
+            value, unit = getattr(self, name), _mark(field, Unit)
+            rows.append((name, value, unit, allowed, _meaning(field), source, name in changed))
         return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source", "changed"])
+
+    def changed(self) -> dict[str, Any]:
+        """Setting -> value, of those that are not as their profile has them."""
+        start = _start_of(type(self), self.profile, str(Path.cwd()))
+        values = {name: getattr(self, name) for name in type(self).model_fields if name not in ("seed", "profile")}
+        return {name: value for name, value in values.items() if value != getattr(start, name)}
 
     def _source_of(self, name: str, field: FieldInfo) -> str:
         """A field's source speaks of its default and of the papers' other backbones, not of a profile of our own."""
@@ -188,6 +193,12 @@ class Settings(pydantic.BaseModel):
         """The settings that a method adds to those of all, or changes of them; of other settings all."""
         below = cls.__mro__[: cls.__mro__.index(Settings) - 1]
         return {name for each in below for name in inspect.get_annotations(each)} or set(cls.model_fields)
+
+
+@functools.lru_cache
+def _start_of(cls: type[Settings], profile: str, _folder: str) -> Settings:
+    """The settings of a profile; `_folder`: where one is, from where names of local folders are read."""
+    return cls(**{**cls.profiles.get(profile, {}), "profile": profile})
 
 
 def _html_table(settings: list[dict[Any, Any]]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.errors import RunError
-from workbench.runs._run import NAME, Run, folder_of_runs
+from workbench.runs._run import NAME, Run, config_of, folder_of_runs
 from workbench.runs._state import failure_of
 
 SCORE = "spearman "  # in front of a suite's name in the columns of `list_runs`, which so never meets another column
@@ -23,6 +23,7 @@ def list_folders(root: str | Path) -> list[Path]:
         found = sorted(root.glob("*/*"))
     except OSError as problem:
         raise RunError(f"the runs under {root} cannot be listed: {problem.strerror}") from None
+    found = [path for path in found if not path.name.startswith(".")]  # being removed
     return [path for path in found if NAME.fullmatch(path.name) or (path / "config.json").exists()]
 
 
@@ -34,7 +35,7 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
     A column "spearman <suite>" holds that in [-1, 1]; nan where a run has not (yet) been scored on the suite.
     Raises RunError when `root` is no folder.
     """
-    table = pd.DataFrame([_row(path) for path in list_folders(root)])
+    table = pd.DataFrame(read_rows(root))
     first = ["method", "profile", "seed", "digest", "status", "changed"]
     table = table.reindex(columns=[*first, *(name for name in table if name.startswith(SCORE)), "path"])
     return table.astype({"seed": "Int64"})
@@ -47,21 +48,27 @@ def shown_runs(root: str | Path = "runs") -> pd.DataFrame:
     return table.assign(**(100 * table[scores]).round(2))
 
 
+def read_rows(root: str | Path) -> list[dict[str, Any]]:
+    """What `list_runs` has of each run, and: settings, started, seconds, host, failure. Each file is read once."""
+    return [_row(path) for path in list_folders(root)]
+
+
 def _row(path: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"method": path.parent.name, "path": str(path)}
     try:
         run = Run(path)
-        config, digest = run.config, run.facts().get("digest", "")
-        table = config.table()
+        facts = run.facts()
+        config = config_of(facts, path)
+        row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
+        row["digest"] = facts.get("digest", "")
         # What is outside the digest says where or how, not what was computed.
-        changed = table[table["changed"] & ~table["setting"].isin(list(config.outside_digest))]
-        row |= {"method": config.method, "profile": config.profile, "seed": config.seed, "digest": digest}
-        values = [_shown(value, config.seed) for value in changed["value"]]
-        row["changed"] = ", ".join(f"{n}={v}" for n, v in zip(changed["setting"], values, strict=True))
-        run.check_files()
-        row["status"] = "finished" if run.finished else "failed" if failure_of(path) is not None else "unfinished"
-        scored = run.metrics() if run.finished else {}
-        found = {SCORE + suite: values.get("spearman") for suite, values in scored.items()}
+        changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
+        row["changed"] = ", ".join(f"{name}={_shown(value, config.seed)}" for name, value in changed.items())
+        row |= {name: facts.get(name) for name in ("settings", "started", "seconds", "host")}
+        stages = run.check_files(facts)
+        row["failure"] = failure_of(path)
+        row["status"] = "finished" if "" in stages else "failed" if row["failure"] is not None else "unfinished"
+        found = {SCORE + suite: values.get("spearman") for suite, values in stages.get("", {}).items()}
         row |= {name: math.nan if value is None else value for name, value in found.items()}
     except Exception as problem:  # whatever is odd about one run, the others are listed
         row["status"] = f"unreadable: {problem}"

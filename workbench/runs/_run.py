@@ -101,13 +101,7 @@ class Run:
     @property
     def config(self) -> TrainingConfig:
         """The settings of this run."""
-        facts = self.facts()
-        if facts.get("method") not in CONFIGS or not isinstance(facts.get("settings"), dict):
-            raise RunError(
-                f"{self.path / 'config.json'} is not that of a run: "
-                f"{unknown_name('method', facts.get('method'), CONFIGS, 'in this workbench')}"
-            )
-        return CONFIGS[facts["method"]].model_validate_settings(facts["settings"])
+        return config_of(self.facts(), self.path)
 
     def facts(self) -> dict[str, Any]:
         """config.json: settings, versions, device, git commit, checksums of data, encoder and the files written."""
@@ -147,7 +141,10 @@ class Run:
 
     def metrics(self, stage: str = "") -> dict[str, Any]:
         """metrics.json: suite -> {"spearman", "n", ...}; `stage` "before" is the encoder as it came."""
-        path = self._existing(FINISHED, stage)
+        return self._metrics(stage, self.facts())
+
+    def _metrics(self, stage: str, facts: dict[str, Any]) -> dict[str, Any]:
+        path = self._existing(FINISHED, stage, facts)
         found = read_json(path)
         for suite, values in found.items():
             numbers = [values.get(name) for name in _NUMBERS] if isinstance(values, dict) else [values]
@@ -192,42 +189,54 @@ class Run:
         if not stage:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
-    def check_files(self) -> None:
-        """Raises RunError where a file of an evaluation is missing or of another size than it was written with.
+    def check_files(self, facts: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+        """Stage -> metrics of the evaluations that were stored; `facts`: what `facts()` gave, to read them once.
 
-        Quick enough for a list of all runs; what keeps its size and changes its content is found when it is read.
+        Raises RunError where a file of an evaluation is missing or of another size than it was written with. Quick
+        enough for a list of all runs; what keeps its size and changes its content is found when it is read.
         """
+        facts = self.facts() if facts is None else facts
         stages = [stage for stage in ("before", "") if self.has(stage)]
-        for name, known in self.facts().get("files", {}).items():
+        folders = {self.path / stage for stage in stages}
+        for name, known in facts.get("files", {}).items():
             path = self.path / name
-            if path.parent not in [self.path / stage for stage in stages]:
+            if path.parent not in folders:
                 continue
             size = path.stat().st_size if path.is_file() else None
             if size != known["bytes"]:
                 state = "is missing" if size is None else f"has {size} bytes and was written with {known['bytes']}"
                 raise RunError(f"{path} {state}; {restore(path)}")
-        for stage in stages:
-            self.metrics(stage)
+        return {stage: self._metrics(stage, facts) for stage in stages}
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        path = self._existing(name, stage)
+        path = self._existing(name, stage, self.facts())
         try:
             return read_csv(path, text=_TABLES[name])
         except (ValueError, KeyError, OSError) as problem:
             raise RunError(f"{path} is no table of a run ({problem}); {restore(path)}") from None
 
-    def _existing(self, name: str, stage: str) -> Path:
+    def _existing(self, name: str, stage: str, facts: dict[str, Any]) -> Path:
         """The path of a file that is there and has the content that was written."""
         path = self.path / stage / name
         if not path.is_file():
             raise RunError(f"{path} is not there: the run has not come that far; run it again and it goes on")
-        known = self.facts().get("files", {}).get((Path(stage) / name).as_posix())
+        known = facts.get("files", {}).get((Path(stage) / name).as_posix())
         if known is not None and file_checksum(path) != known["sha256"]:
             raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {restore(path)}")
         return path
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
+
+
+def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig:
+    """The settings in the config.json of the run in `path`. Raises RunError, SettingError."""
+    if facts.get("method") not in CONFIGS or not isinstance(facts.get("settings"), dict):
+        raise RunError(
+            f"{path / 'config.json'} is not that of a run: "
+            f"{unknown_name('method', facts.get('method'), CONFIGS, 'in this workbench')}"
+        )
+    return CONFIGS[facts["method"]].model_validate_settings(facts["settings"])
 
 
 def _begin(file: Path, facts: dict[str, Any]) -> None:

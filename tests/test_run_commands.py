@@ -1,0 +1,196 @@
+"""Hundreds of runs: filters, order, columns, one run by its name; removed, exported, taken in; nothing is lost."""
+
+import io
+import json
+import sys
+import tarfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from workbench.commands._runs import aligned
+from workbench.config import RankEncoderConfig, SimCSEConfig
+from workbench.errors import RunError, SettingError
+from workbench.files import lock_run
+from workbench.runs import Run, export_runs, find_run, import_runs, list_runs, note_failure, remove_runs, select_runs
+
+
+def written(root: Path, config: SimCSEConfig | RankEncoderConfig, score: float | None) -> Run:
+    """A run, finished where it has a score."""
+    run = Run.create(config, root)
+    if score is not None:
+        table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
+        run.write_evaluation({"s": {"spearman": score, "n": 2}}, table, table)
+    run.release()
+    return run
+
+
+def simcse(seed: int = 0, **overrides: object) -> SimCSEConfig:
+    return SimCSEConfig.from_parameters("demo", seed, overrides)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    for seed, score in enumerate((0.45, 0.42, None)):
+        written(folder, simcse(seed), score)
+    hot = written(folder, simcse(0, temperature=0.2), 0.5)
+    hot.record(seconds=61.5)
+    failed = written(folder, simcse(7), None)
+    note_failure(failed.path, "RuntimeError: no luck")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("where", "seeds"),
+    [
+        ([], [0, 0, 1, 2, 7]),
+        (["seed<2"], [0, 0, 1]),
+        (["seed<2", "temperature!=0.2"], [0, 1]),
+        (["temperature = 2e-1"], [0]),
+        (["status=finished"], [0, 0, 1]),
+        (["status=failed"], [7]),
+        (["s>=45"], [0, 0]),
+        (["method=SimCSE", "s<45"], [1]),
+        (["suites=world-test", "status=unfinished"], [2]),
+        (["train_limit=none", "seed>=7"], [7]),
+        (["started>2020-01-01", "seed=1"], [1]),
+        (["profile=paper"], []),
+    ],
+)
+def test_filters_take_columns_suites_and_any_setting(root: Path, where: list[str], seeds: list[int]):
+    assert sorted(select_runs(root, where)["seed"].tolist()) == seeds
+
+
+def test_order_and_columns(root: Path):
+    table = select_runs(root, sort="-s", columns=["seed", "temperature", "s"])
+    assert table.columns.tolist() == ["seed", "temperature", "s"]
+    assert table["s"].dropna().tolist() == [50, 45, 42]
+    assert select_runs(root, sort="s")["s"].dropna().tolist() == [42, 45, 50]
+    with pytest.raises(SettingError, match=r"'temprature' of a run; did you mean 'temperature'"):
+        select_runs(root, ["temprature=1"])
+    with pytest.raises(SettingError, match="is no filter"):
+        select_runs(root, ["temperature"])
+
+
+def test_an_unreadable_run_is_a_row_and_hides_nothing(root: Path):
+    next(root.glob("*/*-s1")).joinpath("config.json").write_text("{")
+    assert len(select_runs(root)) == 5
+    assert select_runs(root, ["status=unreadable"])["path"].str.endswith("-s1").tolist() == [True]
+
+
+def test_a_run_is_found_by_the_beginning_of_its_name(root: Path):
+    name = simcse(1).digest()
+    assert find_run(f"{name}-s1", root).config.seed == 1
+    assert find_run(simcse(0, temperature=0.2).digest()[:4], root).config.temperature == 0.2
+    assert find_run(str(next(root.glob("*/*-s2"))), "nowhere").config.seed == 2
+    with pytest.raises(RunError, match="4 runs begin with"):
+        find_run(name, root)
+    with pytest.raises(RunError, match="no run 'zz'"):
+        find_run("zz", root)
+
+
+def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path):
+    base = written(tmp_path, simcse(0), 0.4)
+    by_method = written(tmp_path, RankEncoderConfig.from_parameters("demo", 0), 0.5)
+    (base.path / "encoder").mkdir()
+    (base.path / "encoder" / "config.json").write_text("{}")
+    by_folder = written(tmp_path, simcse(3, encoder=str(base.path)), 0.5)
+    with pytest.raises(RunError, match=f"is what .*{by_method.path.name}.*learned from"):
+        remove_runs([base], tmp_path)
+    with pytest.raises(RunError, match=f"{by_folder.path.name} learned from"):
+        remove_runs([base, by_method], tmp_path)
+    assert len(list_runs(tmp_path)) == 3
+    remove_runs([base, by_method, by_folder], tmp_path)
+    assert list_runs(tmp_path).empty
+
+
+def test_a_run_in_progress_is_not_removed_nor_exported(root: Path, tmp_path: Path):
+    run = find_run(f"{simcse(2).digest()}-s2", root)
+    lock = lock_run(run.path, ".headless.lock")
+    with pytest.raises(RunError, match="a process is working on"):
+        remove_runs([run], root)
+    with pytest.raises(RunError, match="a process is working on"):
+        export_runs([run], tmp_path / "a.tar.gz", root)
+    lock.release()
+    assert not (tmp_path / "a.tar.gz").exists()
+
+
+def test_an_archive_holds_what_its_runs_learned_from_and_is_taken_in_elsewhere(tmp_path: Path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    base = written(here, simcse(0), 0.4)
+    student = written(here, RankEncoderConfig.from_parameters("demo", 0), 0.5)
+    written(here, simcse(1), 0.4)
+    assert export_runs([student], tmp_path / "a.tar.gz", here) == 2
+    found = import_runs(tmp_path / "a.tar.gz", there)
+    assert set(found.values()) == {"taken in"}
+    assert list_runs(there)["status"].tolist() == ["finished"] * 2
+    assert Run(there / "simcse" / base.path.name).metrics() == base.metrics()
+    assert sorted(path.name for path in there.iterdir()) == ["rankencoder", "simcse"]
+    assert set(import_runs(tmp_path / "a.tar.gz", there).values()) == {"there already"}
+    with pytest.raises(RunError, match="is there already"):
+        export_runs([student], tmp_path / "a.tar.gz", here)
+
+
+def test_what_is_there_is_kept_and_what_was_changed_is_left_out(root: Path, tmp_path: Path):
+    run = find_run(f"{simcse(1).digest()}-s1", root)
+    other = written(tmp_path / "other", simcse(1), 0.9)
+    export_runs([run], tmp_path / "a.tar.gz", root)
+    (left,) = import_runs(tmp_path / "a.tar.gz", tmp_path / "other").values()
+    assert left.startswith("left out: another run")
+    assert other.metrics()["s"]["spearman"] == 0.9
+    (run.path / "scores.csv").write_text("changed")
+    export_runs([run], tmp_path / "b.tar.gz", root)
+    (left,) = import_runs(tmp_path / "b.tar.gz", tmp_path / "new").values()
+    assert left == "left out: scores.csv is not what the run wrote"
+    assert list_runs(tmp_path / "new").empty
+
+
+def test_an_archive_that_is_none_or_leads_outside_is_refused(tmp_path: Path):
+    (tmp_path / "no.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(RunError, match="is no archive of runs"):
+        import_runs(tmp_path / "no.tar.gz", tmp_path / "runs")
+    with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("../../outside.txt"), io.BytesIO())
+    with pytest.raises(RunError, match="is no archive of runs"):
+        import_runs(tmp_path / "evil.tar.gz", tmp_path / "runs")
+    assert not (tmp_path.parent / "outside.txt").exists()
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_table_fits_its_terminal():
+    table = pd.DataFrame({"a": ["x" * 60, "y"], "n": [1.5, 20.25], "last": ["z" * 30] * 2})
+    assert max(map(len, aligned(table, None).splitlines())) == 60 + 2 + 5 + 2 + 30
+    for width in (90, 70, 40, 26):
+        lines = aligned(table, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert lines[1].startswith("xxx")
+    assert "…" in aligned(table, 70)
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    from workbench.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["workbench", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+def test_the_commands_list_show_and_ask_before_they_remove(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    assert call(monkeypatch, "runs", str(root), "seed=7", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["seed"]) == ("failed", 7)
+    assert call(monkeypatch, "runs", "--runs", str(root), "--csv", "--columns", "seed,status") == 0
+    assert capsys.readouterr().out.splitlines()[0] == "seed,status"
+    name = simcse(7).digest() + "-s7"
+    assert call(monkeypatch, "show", name, "--runs", str(root)) == 0
+    assert "no luck" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert call(monkeypatch, "rm", name, "--runs", str(root)) == 1
+    assert len(list_runs(root)) == 5
+    assert call(monkeypatch, "rm", name, "--runs", str(root), "--yes") == 0
+    assert len(list_runs(root)) == 4

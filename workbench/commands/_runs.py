@@ -1,0 +1,179 @@
+"""`workbench runs`, `show`, `rm`, `export`, `import`."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.runs import Run
+
+runs_app = typer.Typer()
+Folder = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
+Names = Annotated[list[str], typer.Argument(help="Runs: a folder, or how its name begins.")]
+
+
+@runs_app.command("runs")
+def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="Filters, all of which hold: method=rankcse 'seed<3' status=failed 'world-test>=45', any "
+                            "setting; or the folder of runs."),
+    ] = None,
+    folder: Annotated[str | None, typer.Option("--runs", help="The folder of runs.")] = None,
+    sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front downwards.")] = "",
+    columns: Annotated[str, typer.Option(help="Which, with commas: of the same names.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, a dictionary a run.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+) -> None:  # fmt: skip
+    """List the runs: settings changed, status, scores x 100, when and how long."""
+    from workbench.runs import is_filter, select_runs
+
+    where = [word for word in words or [] if is_filter(word)]
+    named = [word for word in words or [] if not is_filter(word)]
+    root = folder if folder is not None else named[0] if named else "runs"
+    wanted = [name.strip() for name in columns.split(",") if name.strip()]
+    table = select_runs(root, where, sort=sort, columns=wanted)
+    if as_json:
+        print(json.dumps(json.loads(table.to_json(orient="records")), indent=1, ensure_ascii=False))
+    elif as_csv:
+        table.to_csv(sys.stdout, index=False, lineterminator="\n")
+    elif table.empty:
+        print(f"no runs under {root}{' of this kind' if where else '; start one with: workbench run simcse'}")
+    else:
+        if "started" in table:
+            table["started"] = table["started"].str.slice(0, 16).str.replace("T", " ")
+        print(aligned(table, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+
+
+@runs_app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A run: its folder, or how its name begins.")], runs: Folder = "runs"
+) -> None:
+    """Say all of one run: what was changed, how it went, its scores, what it read, who learned from it."""
+    from workbench.runs import failure_of, find_run, metrics_table, needed_by
+
+    run = find_run(name, runs)
+    facts = run.facts()
+    print(f"{run.path}: {'finished' if run.finished else 'failed' if failure_of(run.path) else 'unfinished'}")
+    for label, value in _told(run, facts).items():
+        print(f"  {label:<10} {value}")
+    if run.finished:
+        print(metrics_table(run.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
+    for other in needed_by(runs).get(run.path.resolve(), []):
+        print(f"  learned from it: {other}")
+
+
+def _told(run: "Run", facts: dict[str, Any]) -> dict[str, Any]:
+    from workbench.runs import failure_of
+
+    config = run.config
+    known = {
+        "method": f"{config.method}, profile {config.profile}, seed {config.seed}",
+        "changed": ", ".join(f"{name}={value}" for name, value in config.changed().items()),
+        "failed": failure_of(run.path),
+        **{name: facts.get(name) for name in ("started", "ended", "seconds", "host", "device", "threads")},
+        "starts": len(facts.get("earlier_starts", [])) + 1,
+        "code": facts.get("git_commit"),
+        "read": ", ".join(f"{role} {found['source']}" for role, found in facts.get("inputs", {}).items()),
+        "notebook": run.path / "notebook.ipynb" if (run.path / "notebook.ipynb").exists() else None,
+    }
+    return {label: value for label, value in known.items() if value not in (None, "")}
+
+
+@runs_app.command("rm")
+def remove(
+    names: Names,
+    runs: Folder = "runs",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove runs for good, once you said yes; never one that another run learned from."""
+    from workbench.runs import find_run, remove_runs, require_removable
+
+    found = list({run.path.resolve(): run for run in (find_run(name, runs) for name in names)}.values())
+    require_removable(found, runs)
+    for run in found:
+        print(run.path)
+    if not yes and not typer.confirm(f"remove {'this run' if len(found) == 1 else f'these {len(found)} runs'}?"):
+        raise typer.Exit(1)
+    remove_runs(found, runs)
+
+
+@runs_app.command("export")
+def export(
+    names: Names,
+    to: Annotated[Path, typer.Option(help="The archive to write, a .tar.gz.")],
+    runs: Folder = "runs",
+    sweep: Annotated[bool, typer.Option("--sweep", help="The names are those of sweeps: all runs of each.")] = False,
+) -> None:
+    """Write runs, or all of a sweep, into one archive; what they learned from comes along."""
+    from workbench.runs import Run, export_runs, find_run
+
+    if sweep:
+        from workbench.sweeps import find_sweep
+
+        swept = [find_sweep(name, runs) for name in names]
+        chosen = {path: Run(path) for each in swept for cell in each.cells if (path := each.path(cell)).exists()}
+        beside = [each.folder for each in swept]
+    else:
+        chosen, beside = {name: find_run(name, runs) for name in names}, []
+    print(f"{to}: {export_runs(chosen.values(), to, runs, beside)} runs")
+
+
+@runs_app.command("import")
+def take_in(file: Annotated[str, typer.Argument(help="What `workbench export` wrote.")], runs: Folder = "runs") -> None:
+    """Take in the runs of an archive; what is here stays as it is. Exit code 1 where a run was left out."""
+    from workbench.runs import import_runs
+
+    found = import_runs(file, runs)
+    print(*(f"{name}: {what}" for name, what in found.items()), sep="\n")
+    if any(what.startswith("left out") for what in found.values()):
+        raise typer.Exit(1)
+
+
+def aligned(table: "pd.DataFrame", width: int | None) -> str:
+    """A table as text. In `width` characters long texts end in … and, where that is not enough, columns at the end go.
+
+    Not rich, which takes seconds for a thousand rows.
+    """
+    columns = {name: [str(name), *map(_text, table[name])] for name in table}
+    sizes = {name: max(map(len, texts)) for name, texts in columns.items()}
+    while width is not None and sum(sizes.values()) + 2 * len(sizes) - 2 > width:
+        over = sum(sizes.values()) + 2 * len(sizes) - 2 - width
+        widest = max(sizes, key=lambda name: sizes[name])
+        if sizes[widest] > 24:
+            sizes[widest] = max(24, sizes[widest] - over)
+        elif len(sizes) > 1:
+            sizes.popitem()
+        else:
+            break
+    left = [name for name in sizes if not _numbers(table[name])]
+    lines = [
+        "  ".join(
+            (_cut(columns[name][row], size).ljust if name in left else _cut(columns[name][row], size).rjust)(size)
+            for name, size in sizes.items()
+        ).rstrip()
+        for row in range(len(table) + 1)
+    ]
+    return "\n".join(lines)
+
+
+def _numbers(values: "pd.Series") -> bool:
+    return values.dtype.kind in "if"
+
+
+def _text(value: Any) -> str:
+    if value is None or value != value:  # noqa: PLR0124 - nan is not itself
+        return ""
+    if isinstance(value, float):
+        return f"{value:.2f}" if abs(value) >= 1 else f"{value:g}"
+    return " ".join(str(value).split())
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"

@@ -1,0 +1,121 @@
+"""Runs by what they are: filters, order, columns; and one run by the beginning of its name."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.errors import RunError, SettingError, unknown_name
+from workbench.runs._listing import SCORE, list_folders, read_rows
+from workbench.runs._run import Run, folder_of_runs
+
+_FILTER = re.compile(r"(?P<name>.+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.DOTALL)
+_ALWAYS = ["method", "profile", "seed", "digest", "status", "changed"]
+_AFTER = ["started", "seconds", "host", "path"]
+
+
+def is_filter(word: str) -> bool:
+    """Whether a word reads as NAME=VALUE, with =, !=, <, <=, > or >=."""
+    return _FILTER.fullmatch(word) is not None
+
+
+def select_runs(
+    root: str | Path = "runs", where: Iterable[str] = (), *, sort: str = "", columns: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The runs under `root` for which every filter holds, a row each; scores are Spearman x 100.
+
+    Args:
+        root: Folder of runs.
+        where: Such as "method=rankcse", "seed<3", "status=failed", "world-test>=45", or any setting.
+        sort: A column, a suite or a setting; with - in front downwards.
+        columns: Which, of the same names; none: method, profile, seed, digest, status, changed, the scores of all
+            suites, started, seconds (of the headless run), host, path.
+
+    Raises:
+        SettingError: No run has a column, a suite or a setting of this name.
+    """
+    rows = read_rows(root)
+    for text in where:
+        found = _FILTER.fullmatch(text)
+        if found is None:
+            raise SettingError(f"{text!r} is no filter: give NAME=VALUE, with =, !=, <, <=, > or >=")
+        _require_known(rows, found["name"])
+        rows = [row for row in rows if _holds(_value(row, found["name"]), found["sign"], found["value"])]
+    if sort:
+        name = sort.removeprefix("-")
+        _require_known(rows, name)
+        rows = sorted(rows, key=lambda row: _order(_value(row, name)), reverse=sort.startswith("-"))
+    scores = dict.fromkeys(name.removeprefix(SCORE) for row in rows for name in row if name.startswith(SCORE))
+    for name in columns:
+        _require_known(rows, name)
+    names = list(columns) or [*_ALWAYS, *scores, *_AFTER]
+    return pd.DataFrame([{name: _value(row, name) for name in names} for row in rows], columns=names)
+
+
+def _require_known(rows: list[dict[str, Any]], name: str) -> None:
+    known = {
+        each.removeprefix(SCORE) for row in rows for each in (*row, *row.get("settings", ())) if each != "settings"
+    }
+    if rows and name not in known:
+        raise SettingError(unknown_name("column, suite or setting", name, known, "of a run"))
+
+
+def _value(row: dict[str, Any], name: str) -> Any:
+    if name in row:
+        return row[name]
+    if SCORE + name in row:
+        return round(100 * row[SCORE + name], 2)
+    return (row.get("settings") or {}).get(name)
+
+
+def _order(value: Any) -> tuple[bool, bool, Any]:
+    """Numbers, then texts, then what is missing."""
+    if value is None or value != value:  # noqa: PLR0124 - nan is not itself
+        return True, True, ""
+    number = isinstance(value, (int, float))
+    return False, not number, value if number else str(value)
+
+
+def _holds(value: Any, sign: str, wanted: str) -> bool:
+    """A filter on one value: as numbers where both are, else as texts; a text status by its first word."""
+    ours, theirs = _comparable(value), _comparable(wanted)
+    if isinstance(ours, float) is not isinstance(theirs, float):
+        ours, theirs = str(value).lower(), wanted.lower()
+    if sign in ("=", "!="):
+        same = ours == theirs or (isinstance(ours, str) and ours.partition(":")[0] == theirs)
+        return same == (sign == "=")
+    if value is None:
+        return False
+    return {"<": ours < theirs, "<=": ours <= theirs, ">": ours > theirs, ">=": ours >= theirs}[sign]
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, list):
+        return ",".join(map(str, value)).lower()
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value).lower()
+
+
+def find_run(name: str, root: str | Path = "runs") -> Run:
+    """The run in a folder, or the only one under `root` whose name (with or without its method) begins so.
+
+    Raises RunError where there is none, or several.
+    """
+    if (Path(name) / "config.json").is_file():
+        return Run(name)
+    wanted = name.strip("/")
+    folders = list_folders(root) if wanted else []
+    found = [path for path in folders if f"{path.parent.name}/{path.name}".startswith(wanted)]
+    found = [path for path in folders if path.name.startswith(wanted)] or found
+    if len(found) == 1:
+        return Run(found[0])
+    if not found:
+        raise RunError(f"no run {name!r} under {folder_of_runs(root)}; list them with: workbench runs")
+    shown = ", ".join(f"{path.parent.name}/{path.name}" for path in found[:8])
+    raise RunError(
+        f"{len(found)} runs begin with {name!r}: {shown}{', ...' if len(found) > 8 else ''}; give more of it"
+    )
