@@ -68,6 +68,17 @@ def test_in_eval_the_backbone_is_bit_for_bit_as_it_was(kind: str) -> None:
         assert torch.equal(plain(**batch).last_hidden_state, fast(**batch).last_hidden_state)
 
 
+def test_training_on_a_cpu_never_enters_fused_attention_at_dropout_0_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fast_dropout(tiny_model("bert"))
+    for part in model.modules():
+        if isinstance(part, CheapDropout):
+            part.p = 0.0
+    batch = {"input_ids": torch.randint(5, 25, (4, 6))}
+    wanted = model.eval()(**batch).last_hidden_state
+    monkeypatch.setattr("workbench.encoder._dropout.sdpa_attention_forward", None)
+    assert_close(model.train()(**batch).last_hidden_state, wanted, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("where", ["hidden_dropout_prob", "attention_probs_dropout_prob"])
 def test_training_drops_hidden_states_and_attention_with_the_mean_and_spread_of_torch(where: str) -> None:
     models = [tiny_model("bert", layers=1), fast_dropout(tiny_model("bert", layers=1))]

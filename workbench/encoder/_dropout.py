@@ -58,12 +58,14 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     """softmax(q k^T s + bias) v with cheap dropout of the weights.
 
     query, key, value: [n, heads, l, head width], or [1, heads, t, head width] with a `packing`.
-    Without packing and dropout, on other devices, and for what BERT does not do, this is transformers' sdpa itself.
+    Unpacked in eval, on other devices, and for what BERT does not do, this is transformers' sdpa itself. In training on
+    a CPU it is not, at dropout 0 neither: the way back of torch's fused attention takes as long there as all else of a
+    small BERT's step together.
     """
     if packing is not None:
         query, key, value = (_unpack_heads(part, packing) for part in (query, key, value))
         bias = packing.bias.to(query.dtype)
-    elif dropout == 0.0 or query.device.type != "cpu" or not _is_plain(module, options):
+    elif not module.training or query.device.type != "cpu" or not _is_plain(module, options):
         options |= {"dropout": dropout, "scaling": scaling}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     else:
