@@ -223,7 +223,7 @@ def ranking(options: argparse.Namespace) -> RankCSEConfig:
         "teacher_max_tokens": TEACHER_TOKENS,
         "batch_size": 256,
         "learning_rate": 1e-4,
-        "max_steps": 600,
+        "max_steps": 400,
         "eval_steps": 100,
     }
     return RankCSEConfig.from_parameters("paper", options.seed, settings)

@@ -6,12 +6,12 @@ python data/build/manifest.py --check    compare it; exit 1 and name what differ
 
 import argparse
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from workbench.data import CATALOGUE, describe_file, read_manifest, write_manifest
 
 DATA = Path(__file__).resolve().parent.parent
-LICENCE, LICENCES = "MIT", {"models/english-encoder": "Apache-2.0"}  # the latter as its teacher
+LICENCE, TAUGHT, ITS_LICENCE = "MIT", "models/english-encoder/", "Apache-2.0"  # that of its teacher
 
 
 def bundled_files() -> list[str]:
@@ -26,7 +26,7 @@ def entries() -> list[dict]:
     known = {file: entry for entry in CATALOGUE.values() if entry.bundled for file in entry.files}
     described = []
     for file in bundled_files():
-        entry = describe_file(DATA, file) | {"licence": LICENCES.get(str(PurePosixPath(file).parent), LICENCE)}
+        entry = describe_file(DATA, file) | {"licence": ITS_LICENCE if file.startswith(TAUGHT) else LICENCE}
         if file in known:
             scale = known[file].scale
             entry |= {"name": known[file].name, "dataset": known[file].title, "scale": list(scale) if scale else None}
