@@ -16,7 +16,7 @@ from workbench.look.page import slope_image, slope_svg, view_html
 from workbench.look.queries import QueryView
 from workbench.runs import Run
 
-ENCODER, CORPUS = "world-encoder", "world"  # what is asked where nothing else is given, and in which language
+ENCODER, CORPUS = "english-encoder", "ladders-all"  # what is asked, and among what, where nothing else is given
 _BATCH = 256  # sentences between two words of how far it is
 _LINES = "the lines below"
 
