@@ -91,8 +91,8 @@ class Encoder(nn.Module):
     ) -> "Encoder":
         """The encoder of a checkpoint, in eval mode.
 
-        path_or_hub_id: "english-encoder", "world-encoder" or "world-teacher" (bundled), an existing folder, or a hub id,
-            in this order.
+        path_or_hub_id: "english-encoder", "world-encoder" or "world-teacher" (bundled), an existing folder, or a
+            hub id, in this order.
         pooling: None takes what the checkpoint says (ours or a SentenceTransformer's), else how a checkpoint of this
             name was published (PromptBERT's [MASK] in its template, ...), else "cls"; a pooling given always wins.
         max_tokens: tokens, special ones included, at which `tokenize` cuts training sentences. `encode` cuts only at
