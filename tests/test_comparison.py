@@ -12,10 +12,11 @@ from written_runs import PAIRS, SUITE, write_run
 
 from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, RankCSEConfig, SimCSEConfig
+from workbench.data import TRANSFER
 from workbench.look import claims, comparison, papers, part_scores, ranking_tables, score_intervals
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
-from workbench.runs import Run
+from workbench.runs import Run, list_runs
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +150,49 @@ def test_the_average_of_the_seven_sets_is_compared_like_a_suite(tmp_path: Path):
     figure = score_intervals(found, "sts-average")
     assert [list(dots.text) for dots in figure.data] == [["seed 0"], ["seed 0", "seed 1"]]
     assert set(comparison.parts(runs)["label"]) == {"before", "simcse"}
+
+
+def write_transfer(root: Path, seed: int) -> None:
+    """A run that classified all seven transfer tasks, 40 rows each, better after training than before."""
+    run = Run.create(SimCSEConfig.from_parameters("demo", seed, {}), root)
+    draw = np.random.default_rng(seed)
+    for stage, wrong in (("before", 0.5), ("", 0.1)):
+        metrics, scores = {}, []
+        for suite in TRANSFER:
+            gold = draw.integers(0, 2, 40)
+            predicted = np.where(np.arange(40) < 40 * wrong, 1 - gold, gold)
+            identity = {"suite": suite, "subset": "", "pair_id": [str(i) for i in range(40)]}
+            scores.append(pd.DataFrame({**identity, "gold": gold, "predicted": predicted}))
+            metrics[suite] = {"accuracy": float(np.mean(gold == predicted)), "n": 40, "classifier": "sklearn"}
+        metrics["transfer-average"] = {"accuracy": float(np.mean([metrics[s]["accuracy"] for s in TRANSFER]))}
+        run.write_evaluation(metrics, pd.concat(scores), pd.DataFrame(columns=list(COLUMNS)), stage)
+
+
+@pytest.mark.parametrize("suite", ["mr", "transfer-average"])
+def test_transfer_accuracies_are_compared_like_correlations(tmp_path: Path, suite: str):
+    for seed in (0, 1):
+        write_transfer(tmp_path, seed)
+    assert list_runs(tmp_path)[f"accuracy {suite}"].tolist() == pytest.approx([0.9, 0.9])
+    runs = comparison.finished_runs(tmp_path, suite)
+    table = comparison.seed_table(runs).loc["simcse"]
+    assert (table["accuracy before"], table["accuracy"]) == ("50.00 ± 0.00", "90.00 ± 0.00")
+    found = comparison.intervals(runs, suite, samples=60)
+    assert found["value"].tolist() == pytest.approx([0.5, 0.9, 0.9])  # before, and two seeds
+    assert ((found["low"] < found["value"]) & (found["high"] > found["value"])).all()
+    assert set(comparison.parts(runs)["part"]) == {*TRANSFER, "transfer-average"}
+    published = papers.published_beside(runs, suite, papers.published_numbers(), "BERT-base")
+    assert published["measured here"].iloc[0] == "90.00 ± 0.00"
+    assert "81.18" in published["published"].tolist() or suite != "mr"
+
+
+def test_mrpc_classified_and_mrpc_ranked_are_two_published_numbers(tmp_path: Path):
+    write_transfer(tmp_path, 0)
+    runs = comparison.finished_runs(tmp_path, "mrpc")
+    tables = {
+        suite: papers.published_beside(runs, suite, papers.published_numbers()) for suite in ("mrpc", "mrpc-test")
+    }
+    assert "74.43" in tables["mrpc"]["published"].tolist()  # SimCSE in RankCSE table 3
+    assert not set(tables["mrpc"]["from"]) & set(tables["mrpc-test"]["from"].iloc[1:])
 
 
 @pytest.mark.parametrize("name", ["scores.csv", "rankings.csv", "before/scores.csv", "before/metrics.json"])

@@ -154,7 +154,7 @@ def test_what_scores_pairs_needs_no_vectors():
 @pytest.mark.parametrize(
     ("suites", "words"),
     [
-        ({}, "suites: got none; give scored pairs by name"),
+        ({}, "suites: got none; give names"),
         ([pairs([1.0, 2.0])], "suites: got list"),
         (pairs([1.0, 2.0]), "suites: got Pairs"),
         ({"made": ["a", "b"]}, "'made' is a list"),

@@ -74,7 +74,7 @@ class TrainingConfig(Settings):
     dev: Annotated[SetName, Source("SimCSE sec. 6.1")] = "stsb-dev"
     """scored pairs that choose the checkpoint"""
     suites: Annotated[list[SetName], MinLen(1), Source("SimCSE sec. 6.1")] = SEVEN_STS
-    """scored pairs reported at the end"""
+    """what is reported at the end: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
     """hub id -> git revision, instead of the catalogue's"""
     batch_size: Annotated[int, Ge(2), Unit("sentences"), Source("SimCSE app. A")] = 64
@@ -122,7 +122,7 @@ class TrainingConfig(Settings):
         return {
             "train": ([self.train], self.train_kinds),
             "dev": ([self.dev], ("pairs",)),
-            "suites": (self.suites, ("pairs",)),
+            "suites": (self.suites, ("pairs", "transfer tasks")),
         }
 
     @property

@@ -14,21 +14,25 @@ from workbench.data._loading import (
     load_pairs,
     load_sentences,
     load_suites,
+    load_task,
     load_training,
     load_triples,
 )
 from workbench.data._own import own_file
 from workbench.data._report import overlaps, report, write_split
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples, split
+from workbench.data._tasks import TRANSFER, TransferTask, labels, sets_of, texts
 from workbench.errors import DataError
 
 __all__ = [
     "CATALOGUE",
+    "TRANSFER",
     "DataError",
     "LabelledSentences",
     "Pairs",
     "Sentences",
     "Table",
+    "TransferTask",
     "Triples",
     "check",
     "columns_said",
@@ -39,12 +43,14 @@ __all__ = [
     "fetch",
     "kind_of",
     "kinds_of",
+    "labels",
     "load_dev",
     "load_labelled",
     "load_own",
     "load_pairs",
     "load_sentences",
     "load_suites",
+    "load_task",
     "load_training",
     "load_triples",
     "overlaps",
@@ -52,7 +58,9 @@ __all__ = [
     "read_manifest",
     "read_table",
     "report",
+    "sets_of",
     "split",
+    "texts",
     "unusable",
     "write_manifest",
     "write_split",

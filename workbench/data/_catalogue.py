@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from workbench.errors import DataError, did_you_mean
 
-Kind = Literal["sentences", "pairs", "triples", "labelled"]
+Kind = Literal["sentences", "pairs", "triples", "labelled", "transfer tasks"]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from workbench.data._hub import read_hub, rows_note
 from workbench.data._loading import LOADERS, Scale, kinds_of, load_own, local_root, located
 from workbench.data._own import own_file
 from workbench.data._sets import Pairs
+from workbench.data._tasks import sets_of
 from workbench.errors import DataError
 
 CHECK_COLUMNS = ["name", "kind", "found", "file", "rows", "sha256", "problem"]
@@ -40,13 +41,15 @@ def describe(name: str) -> dict[str, str]:
 def check(names: Iterable[str] | None = None, *, columns: Said = None, scale: Scale = None) -> pd.DataFrame:
     """One row a set: where it is, its rows, whether its sha256 is the manifest's, and what is wrong with it.
 
-    names: of the catalogue, or paths of files of the user's own; None: the whole catalogue.
+    names: of the catalogue, or paths of files of the user's own; None: the whole catalogue. A transfer task stands
+    for its sets.
     columns, scale: of the files, instead of a guess.
     found: "bundled", "local", "own file", "hub" (not on this machine; nothing is downloaded) or "missing".
     rows: those that were read; of a set that is not here those that `describe` gives.
     sha256: "ok", "differs", or "" where no manifest lists the file.  problem: "" when it loads.
     """
-    rows = [_checked(name, columns, scale) for name in (CATALOGUE if names is None else names)]
+    every = [part for name in (CATALOGUE if names is None else names) for part in sets_of(name)]
+    rows = [_checked(name, columns, scale) for name in every]
     return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype({"rows": "Int64"})
 
 

@@ -21,7 +21,8 @@ from workbench.data._format import MANIFEST, Table, read_manifest, read_table
 from workbench.data._hub import LOCAL_ROOT, check_revisions, read_hub, rows_note
 from workbench.data._own import columns_of, own_file, read_own, stem_of
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples
-from workbench.errors import DataError
+from workbench.data._tasks import TRANSFER, TransferTask
+from workbench.errors import DataError, unknown_name
 from workbench.files import project_path, text_checksum
 
 Revisions = Mapping[str, str]
@@ -90,6 +91,14 @@ def load_labelled(name: str | Path, *, columns: Said = None, revisions: Revision
     return sets.as_labelled(*_read(name, "labelled", revisions, columns=columns))
 
 
+def load_task(name: str, *, revisions: Revisions | None = None) -> TransferTask:
+    """A transfer task of SentEval, whole: mr, cr, subj, mpqa, sst2, trec, mrpc. Raises DataError."""
+    if name not in TRANSFER:
+        raise DataError(unknown_name("transfer task", name, TRANSFER, "here"))
+    parts = TRANSFER[name].items()
+    return TransferTask(name, {part: LOADERS[find(s).kind](s, revisions=revisions) for part, s in parts})
+
+
 LOADERS = {"sentences": load_sentences, "pairs": load_pairs, "triples": load_triples, "labelled": load_labelled}
 
 
@@ -114,15 +123,18 @@ def load_dev(config: Any) -> Pairs:
     return load_pairs(config.dev, revisions=data_revisions(config))
 
 
-def load_suites(config: Any) -> dict[str, Pairs]:
-    """The sets of `config.suites` by name, in their order; all are read, and so checked, before anything is trained."""
-    revisions = data_revisions(config)
-    suites: dict[str, Pairs] = {}
-    for name in config.suites:
-        pairs = load_pairs(name, revisions=revisions)
-        if pairs.name in suites:
-            raise DataError(f"suites: two sets are called {pairs.name}; name each once")
-        suites[pairs.name] = pairs
+def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
+    """What `config.suites`, or a list, names, in its order: scored pairs and transfer tasks.
+
+    All are read, and so checked, before anything is trained.
+    """
+    names, revisions = (config, {}) if isinstance(config, (list, tuple)) else (config.suites, data_revisions(config))
+    suites: dict[str, Pairs | TransferTask] = {}
+    for name in names:
+        suite = (load_task if name in TRANSFER else load_pairs)(name, revisions=revisions)
+        if suite.name in suites:
+            raise DataError(f"suites: two sets are called {suite.name}; name each once")
+        suites[suite.name] = suite
     return suites
 
 
@@ -137,7 +149,12 @@ def data_revisions(config: Any) -> dict[str, str]:
 
 
 def kinds_of(name: str | Path, columns: Said = None) -> tuple[Kind, ...]:
-    """What a set of the catalogue holds, or all that a file of the user's own can be read as, the fullest first."""
+    """What a set of the catalogue or a transfer task holds, or all that a file of the user's own can be read as.
+
+    The fullest kind stands first.
+    """
+    if name in TRANSFER:
+        return ("labelled", "transfer tasks") if name in CATALOGUE else ("transfer tasks",)
     path = own_file(name)
     if path is None:
         return (find(str(name)).kind,)

@@ -14,16 +14,17 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import SEVEN_STS
+from workbench.data import TRANSFER
 from workbench.errors import RunError
-from workbench.metrics import bootstrap_interval, paired_bootstrap, permutation_test, seed_spread
+from workbench.metrics import Measure, bootstrap_interval, paired_bootstrap, permutation_test, seed_spread
 from workbench.runs import Run, list_runs
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
 _FACTS = ["label", "method", "settings", "encoder", "seed", "path"]
-_VALUES = ["before", "spearman", "kcc", "ndcg", "pairs", "queries"]
+_VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 _PAIR = ["suite", "subset", "pair_id"]
-_STS_AVERAGE = "sts-average"  # in a run's metrics: the mean of the seven
+_AVERAGES = {"sts-average": list(SEVEN_STS), "transfer-average": list(TRANSFER)}  # in a run's metrics: of seven sets
 _BEFORE = "before"  # the stage of a run in which its encoder is untrained, and what the others can be held against
 
 
@@ -34,8 +35,9 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     a copy of a run, which would count as a further seed.
 
     Returns:
-        label, method, settings (profile and what differs from it), encoder, seed, path; before (Spearman of the encoder
-        before training), spearman, kcc, ndcg in [-1, 1], nan where a run has none; pairs, queries.
+        label, method, settings (profile and what differs from it), encoder, seed, path; before (Spearman, of a transfer
+        task accuracy, of the encoder before training), spearman, kcc, ndcg in [-1, 1], accuracy, f1 in [0, 1], nan
+        where a run has none; pairs, queries.
 
     Raises:
         ValueError: There are finished runs, but none was scored on `suite`; the text has the suites that they have.
@@ -81,8 +83,13 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path) -> str:
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """By label: settings | seeds | Spearman before | Spearman | KCC | NDCG, mean ± deviation over seeds, x 100."""
+    """By label: settings | seeds | Spearman before | Spearman | KCC | NDCG, mean ± deviation over seeds, x 100.
+
+    Of a transfer task: accuracy before | accuracy | F1 instead.
+    """
     shown = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
+    if measure_of(runs) == "accuracy":
+        shown = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
     rows = [
         {
             "label": label,
@@ -98,18 +105,24 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
 
 
+def measure_of(runs: pd.DataFrame) -> Measure:
+    """What the runs of `finished_runs` were scored by on their suite."""
+    return "accuracy" if runs["accuracy"].notna().any() else "spearman"
+
+
 def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
     """label, seed, value, low, high: each run's Spearman with its 95% bootstrap interval over pairs, in [-1, 1].
 
-    Of "sts-average", the mean of the seven sets, each set's pairs are drawn again from its own. Where all runs have one
-    label, "before" stands in front of it: the first run's encoder before training.
+    Of a transfer task the accuracy over all its rows. Of "sts-average", the mean of the seven sets, and
+    "transfer-average", each set's pairs are drawn again from its own. Where all runs have one label, "before" stands in
+    front of it: the first run's encoder before training.
     """
-    rows = []
+    rows, measure = [], measure_of(runs)
     for label, seed, path, stage in _with_start(runs):
         scores = readable(path, partial(_scores, suite=suite, stage=stage))
         if scores is not None:
             sides = scores["gold"], scores["predicted"]
-            found = bootstrap_interval(*sides, sets=scores["suite"].tolist(), samples=samples)
+            found = bootstrap_interval(*sides, sets=scores["suite"].tolist(), measure=measure, samples=samples)
             rows.append({"label": label, "seed": seed, **found._asdict()})
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
@@ -125,7 +138,8 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         samples: Of the bootstrap and of the permutations.
 
     Returns:
-        label, seed, against (label and seed), difference of Spearman in [-2, 2] (positive: better than the baseline),
+        label, seed, against (label and seed), difference of Spearman (of a transfer task: accuracy) in [-2, 2]
+        (positive: better than the baseline),
         low, high (95% bootstrap interval over pairs), p_value (permutation test), pairs, mean and std of the difference
         over the label's seeds (std nan for one). `in_words` says it in words.
 
@@ -148,8 +162,8 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         both = _on_same_pairs(run["path"], ours, path, theirs, suite)
         sides = [both[column].to_numpy() for column in ("gold", "predicted", "predicted_base")]
         sets = both["suite"].tolist()
-        found = paired_bootstrap(*sides, sets=sets, samples=samples)
-        test = permutation_test(*sides, sets=sets, samples=samples)
+        options: dict[str, Any] = {"sets": sets, "measure": measure_of(runs), "samples": samples}
+        found, test = paired_bootstrap(*sides, **options), permutation_test(*sides, **options)
         row = {"label": run["label"], "seed": run["seed"], "against": f"{name}, seed {seed}", "pairs": len(both)}
         rows.append(row | {"difference": found.value, "low": found.low, "high": found.high, "p_value": test.p_value})
     table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
@@ -193,16 +207,18 @@ def _reading(difference: float, low: float, high: float, mean: float, std: float
 def parts(runs: pd.DataFrame) -> pd.DataFrame:
     """label, part, mean, std, n: Spearman on every suite and on every subset of a suite, in [-1, 1], over seeds.
 
-    Where all runs have one label, "before" stands in front of it.
+    Of runs that were compared on a transfer task: the accuracy on every transfer task. Where all runs have one label,
+    "before" stands in front of it.
     """
-    rows = []
+    rows, measure = [], measure_of(runs)
     for label, _, path, stage in _with_start(runs):
         for suite, values in (readable(path, partial(Run.metrics, stage=stage)) or {}).items():
             found = {suite: values, **{f"{suite}: {name}": part for name, part in values.get("subsets", {}).items()}}
-            rows += [{"label": label, "part": part, "spearman": one["spearman"]} for part, one in found.items()]
-    table = pd.DataFrame(rows, columns=["label", "part", "spearman"]).astype({"spearman": float})
+            known = {part: one[measure] for part, one in found.items() if measure in one}
+            rows += [{"label": label, "part": part, "value": value} for part, value in known.items()]
+    table = pd.DataFrame(rows, columns=["label", "part", "value"]).astype({"value": float})
     spread = [
-        {**group[["label", "part"]].iloc[0].to_dict(), **seed_spread(group["spearman"].to_numpy())._asdict()}
+        {**group[["label", "part"]].iloc[0].to_dict(), **seed_spread(group["value"].to_numpy())._asdict()}
         for _, group in table.groupby(["label", "part"], sort=False)
     ]
     return pd.DataFrame(spread, columns=["label", "part", "mean", "std", "n"])
@@ -264,7 +280,8 @@ def _evaluated(run: Run, suite: str) -> tuple[set[str], dict[str, Any]]:
     """The suites that a run was scored on, and its values on one of them."""
     metrics = run.metrics()
     before = run.metrics(_BEFORE).get(suite, {}) if (run.path / _BEFORE / "metrics.json").is_file() else {}
-    found = {**metrics.get(suite, {}), "encoder": run.config.encoder, "before": before.get("spearman")}
+    first = before.get("spearman", before.get("accuracy"))
+    found = {**metrics.get(suite, {}), "encoder": run.config.encoder, "before": first}
     found["pairs"] = sum(metrics[name].get("n", 0) for name in _sets(suite, metrics))
     return set(metrics), {name: found.get(name) for name in ("encoder", *_VALUES)}
 
@@ -277,9 +294,8 @@ def _with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
 
 
 def _sets(suite: str, known: Container[str]) -> list[str]:
-    """The sets that a suite stands for: the seven of the average, else itself."""
-    every = list(SEVEN_STS) if suite == _STS_AVERAGE else [suite]
-    return [name for name in every if name in known]
+    """The sets that a suite stands for: the seven of an average, else itself."""
+    return [name for name in _AVERAGES.get(suite, [suite]) if name in known]
 
 
 def _scores(run: Run, suite: str, stage: str = "") -> pd.DataFrame:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from workbench.config import CONFIGS
 from workbench.files import project_path
-from workbench.look.comparison import spread
+from workbench.look.comparison import measure_of, spread
 
 _PUBLISHED = ["table", "model", "method", "task", "value"]
 # What the papers call our suites. No paper reports any other suite; its runs stand beside the average of the seven.
@@ -13,6 +13,8 @@ TASKS = {
     **{"stsb-test": "STS-B", "sick-test": "SICK-R", "paws-test": "PAWS", "mrpc-test": "MRPC"},
     **{"zh-lcqmc-test": "LCQMC", "zh-bq-test": "BQ", "zh-atec-test": "ATEC", "zh-pawsx-test": "PAWSX"},
     **{"zh-stsb-test": "Chinese STS-B", "allnli-test": "NLI"},
+    **{"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST", "trec": "TREC", "mrpc": "MRPC"},
+    "transfer-average": "transfer average",
 }
 AVERAGE = "average"
 
@@ -37,23 +39,27 @@ def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, mo
         model: Only published rows of this model, such as "BERT-base"; "": of all.
 
     Returns:
-        By method: name, model, data, "measured here" (Spearman x 100, mean ± deviation over seeds), "published" (as
-        printed, x 100), from. A row is either measured or published; what several tables repeat is one row.
+        By method: name, model, data, "measured here" (Spearman or accuracy x 100, mean ± deviation over seeds),
+        "published" (as printed, x 100), from. A row is either measured or published; what several tables repeat is one
+        row.
     """
     known = published.loc[published["task"] == TASKS.get(suite, AVERAGE)]
+    if suite in ("mrpc", "mrpc-test"):  # classified as a transfer task, or ranked: two numbers of one name
+        transfer = set(published.loc[published["task"] == "MR", "table"])
+        known = known.loc[known["table"].isin(transfer) == (suite == "mrpc")]
     known = known.loc[~known["table"].str.contains("deviation") & known["model"].str.startswith(model)]
     rows = []
     for method in dict.fromkeys(runs["method"]):
         for label, group in runs.loc[runs["method"] == method].groupby("label", sort=False):
             ours = {"name": label, "model": group["encoder"].iloc[0], "data": suite, "from": f"seeds: {len(group)}"}
-            rows.append({"method": method, **ours, "measured here": spread(group["spearman"].to_numpy())})
+            rows.append({"method": method, **ours, "measured here": spread(group[measure_of(runs)].to_numpy())})
         theirs = known.loc[known["method"].map(_method_of) == method]
         for _, group in theirs.groupby(["method", "model", "value"], sort=False):
             first = group.iloc[0].to_dict()
             row = {"name": first["method"], "model": first["model"], "data": first["task"], "published": first["value"]}
             rows.append({"method": method, **row, "from": "; ".join(group["table"])})
     columns = ["method", "name", "model", "data", "measured here", "published", "from"]
-    return pd.DataFrame(rows, columns=columns).fillna("").set_index("method")
+    return pd.DataFrame(rows, columns=columns, dtype=object).fillna("").set_index("method")
 
 
 def _method_of(published: str) -> str:

@@ -95,6 +95,10 @@ class Method(nn.Module):
         """Unit rows of the encoder alone, of which dev is measured while weights change."""
         return self.encoder.encode(sentences, batch_size)
 
+    def vectors(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
+        """The encoder's vectors as pooled, not normalised: what a classifier is given."""
+        return self.encoder.vectors(sentences, batch_size)
+
     def encode(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n w"]:
         """Unit rows, float32, on the CPU, in the order given; their dot product is the method's similarity."""
         return self.encode_plain(sentences, batch_size)
@@ -120,20 +124,29 @@ def unit_rows(
 
     Raises EncoderError unless `encode` gives one row of finite numbers a sentence.
     """
-    distinct = list(dict.fromkeys([*sentence1, *sentence2]))
-    place = {sentence: number for number, sentence in enumerate(distinct)}
-    vectors = numbers(encode(distinct), "encode")
-    if vectors.ndim != 2 or len(vectors) != len(distinct) or not vectors.shape[1]:
-        raise EncoderError(
-            f"encode returned shape {vectors.shape} for {len(distinct)} sentences; it must give one row each"
-        )
+    vectors, (first, second) = distinct_vectors(encode, sentence1, sentence2)
     # The largest coordinate first: the square of 1e200 would be infinite, that of 1e-200 nothing.
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
     vectors = vectors / np.where(largest == 0, 1.0, largest)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     # A zero vector has no direction; its cosine with everything is 0, as the published evaluation has it.
     vectors = vectors / np.where(lengths == 0, 1.0, lengths)
-    return vectors[[place[s] for s in sentence1]], vectors[[place[s] for s in sentence2]]
+    return vectors[first], vectors[second]
+
+
+def distinct_vectors(encode: Callable[[list[str]], Any], *lists: Sequence[str]) -> tuple[np.ndarray, list[list[int]]]:
+    """One float64 row for each distinct sentence of all lists, and for each list the rows of its sentences.
+
+    Raises EncoderError unless `encode` gives one row of finite numbers a sentence.
+    """
+    place: dict[str, int] = {}
+    rows = [[place.setdefault(sentence, len(place)) for sentence in sentences] for sentences in lists]
+    vectors = numbers(encode(list(place)), "encode")
+    if vectors.ndim != 2 or len(vectors) != len(place) or not vectors.shape[1]:
+        raise EncoderError(
+            f"encode returned shape {vectors.shape} for {len(place)} sentences; it must give one row each"
+        )
+    return vectors, rows
 
 
 def numbers(given: Any, of: str) -> np.ndarray:

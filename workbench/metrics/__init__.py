@@ -5,6 +5,7 @@ from workbench.metrics.geometry import alignment, uniformity
 from workbench.metrics.groups import RankingGroup, ranking_groups
 from workbench.metrics.significance import (
     Interval,
+    Measure,
     PermutationTest,
     Spread,
     bootstrap_interval,
@@ -15,6 +16,7 @@ from workbench.metrics.significance import (
 
 __all__ = [
     "Interval",
+    "Measure",
     "PermutationTest",
     "RankingGroup",
     "Spread",

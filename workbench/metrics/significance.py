@@ -1,12 +1,14 @@
 """How sure a score is: intervals over pairs, paired tests between two models, spread over seeds."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from workbench.metrics.correlation import average_ranks, paired_numbers, spearman
+
+Measure = Literal["spearman", "accuracy"]  # of scores, or of predicted classes: the share that is gold
 
 
 class Interval(NamedTuple):
@@ -41,17 +43,19 @@ def bootstrap_interval(
     predicted: ArrayLike,
     *,
     sets: Sequence[str] | None = None,
+    measure: Measure = "spearman",
     samples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of Spearman over pairs drawn again with replacement. It covers the choice of pairs, no more.
+    """Percentile interval over pairs (or rows) drawn again with replacement. It covers their choice, no more.
 
     Args:
         gold: n labels.
         predicted: n scores.
-        sets: The set of each pair: the value is the mean of the sets' correlations, and each set's pairs are drawn from
-            its own. None: all are one set.
+        sets: The set of each pair: the value is the mean of the sets' values, and each set's pairs are drawn from its
+            own. None: all are one set.
+        measure: Spearman of the scores, or the accuracy of predicted classes.
         samples: How many draws.
         level: Share of the draws inside the interval.
         seed: Of the draws; the same seed gives the same interval.
@@ -65,8 +69,8 @@ def bootstrap_interval(
     _require_resampling(samples, level)
     truth, scores = paired_numbers(gold, predicted)
     rows = _rows(sets, len(truth))
-    drawn = _drawn_again(truth, [scores], rows, samples, seed)
-    return _interval(_mean_spearman(truth, scores, rows), drawn[:, 0], level)
+    drawn = _drawn_again(measure, truth, [scores], rows, draws=np.random.default_rng(seed), samples=samples)
+    return _interval(_value(measure, truth, scores, rows), drawn[:, 0], level)
 
 
 def paired_bootstrap(
@@ -75,11 +79,12 @@ def paired_bootstrap(
     other: ArrayLike,
     *,
     sets: Sequence[str] | None = None,
+    measure: Measure = "spearman",
     samples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of the Spearman of `predicted` less that of `other`, both on the same drawn pairs.
+    """Percentile interval of the value of `predicted` less that of `other`, both on the same drawn pairs.
 
     Args, raises: as `bootstrap_interval`; `other` holds the second model's scores of the same pairs.
 
@@ -90,8 +95,8 @@ def paired_bootstrap(
     truth, first = paired_numbers(gold, predicted)
     second = paired_numbers(gold, other)[1]
     rows = _rows(sets, len(truth))
-    drawn = _drawn_again(truth, [first, second], rows, samples, seed)
-    value = _mean_spearman(truth, first, rows) - _mean_spearman(truth, second, rows)
+    drawn = _drawn_again(measure, truth, [first, second], rows, draws=np.random.default_rng(seed), samples=samples)
+    value = _value(measure, truth, first, rows) - _value(measure, truth, second, rows)
     return _interval(value, drawn[:, 0] - drawn[:, 1], level)
 
 
@@ -101,19 +106,21 @@ def permutation_test(
     other: ArrayLike,
     *,
     sets: Sequence[str] | None = None,
+    measure: Measure = "spearman",
     samples: int = 1000,
     seed: int = 0,
 ) -> PermutationTest:
-    """Two-sided paired permutation test of two models' Spearman on the same pairs.
+    """Two-sided paired permutation test of two models' Spearman, or accuracy, on the same pairs.
 
-    Under the null hypothesis the two models' ranks of a pair can be exchanged, pair by pair, by the toss of a coin.
-    Ranks, not scores, are exchanged: the models need not share a scale.
+    Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged, pair by pair, by the toss
+    of a coin. Ranks, not scores, are exchanged: the models need not share a scale.
 
     Args:
         gold: n labels.
         predicted: One model's scores.
         other: The other model's scores of the same pairs.
-        sets: The set of each pair: ranks are those in its set, and the means of the sets' correlations are compared.
+        sets: The set of each pair: ranks are those in its set, and the means of the sets' values are compared.
+        measure: As `bootstrap_interval`.
         samples: How many exchanges; the smallest p-value is 1 / (samples + 1).
         seed: Of the coin.
 
@@ -127,9 +134,13 @@ def permutation_test(
     truth, first = paired_numbers(gold, predicted)
     second = paired_numbers(gold, other)[1]
     rows = _rows(sets, len(truth))
-    difference = _mean_spearman(truth, first, rows) - _mean_spearman(truth, second, rows)
+    difference = _value(measure, truth, first, rows) - _value(measure, truth, second, rows)
     if np.isnan(difference):
         return PermutationTest(difference, float("nan"))
+    if measure == "accuracy":
+        gains = [(first[row] == truth[row]) * 1.0 - (second[row] == truth[row]) for row in rows]
+        chance = _exchanged(gains, np.random.default_rng(seed), samples)
+        return PermutationTest(difference, (1 + int((abs(chance) >= abs(difference) - 1e-12).sum())) / (1 + samples))
     # Twice a rank is a whole number, ties or not: it is its own place among the ranks of a mixture.
     ranked = [
         (average_ranks(truth[r]), *((2 * average_ranks(x[r])).astype(int) for x in (first, second))) for r in rows
@@ -175,19 +186,43 @@ def _rows(sets: Sequence[str] | None, count: int) -> list[np.ndarray]:
     return [np.flatnonzero(names == name) for name in dict.fromkeys(sets)]
 
 
-def _mean_spearman(gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:
-    return float(np.mean([spearman(gold[row], predicted[row]) for row in rows]))
+def _value(measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:
+    """The mean over the sets; nan where there is nothing to measure."""
+    if measure == "spearman":
+        return float(np.mean([spearman(gold[row], predicted[row]) for row in rows]))
+    return float(np.mean([np.mean(gold[row] == predicted[row]) if len(row) else np.nan for row in rows]))
+
+
+def _exchanged(gains: list[np.ndarray], coin: np.random.Generator, samples: int) -> np.ndarray:
+    """[samples]: the mean over the sets of the mean gain a row, each row's sign by the toss of a coin."""
+    return np.array(
+        [
+            np.mean([np.mean(np.where(coin.random(len(gain)) < 0.5, gain, -gain)) for gain in gains])
+            for _ in range(samples)
+        ]
+    )
 
 
 def _drawn_again(
-    gold: np.ndarray, models: list[np.ndarray], rows: list[np.ndarray], samples: int, seed: int
+    measure: Measure,
+    gold: np.ndarray,
+    models: list[np.ndarray],
+    rows: list[np.ndarray],
+    *,
+    draws: np.random.Generator,
+    samples: int,
 ) -> np.ndarray:
-    """[samples, models]: the mean over the sets of each model's Spearman on pairs drawn with replacement.
+    """[samples, models]: the mean over the sets of each model's value on pairs drawn with replacement.
 
     A draw says how often each pair counts. What is sorted once then gives the ranks of every draw by adding up.
     """
+    if measure == "accuracy":
+        right = [np.stack([x[row] == gold[row] for x in models], axis=1) for row in rows]
+        drawn = [
+            [each[draws.integers(len(each), size=len(each))].mean(axis=0) for each in right] for _ in range(samples)
+        ]
+        return np.mean(drawn, axis=1)
     places = [[np.unique(x[row], return_inverse=True)[1] for x in (gold, *models)] for row in rows]
-    draws = np.random.default_rng(seed)
     found = np.zeros((samples, len(models)))
     for sample in range(samples):
         for of_gold, *of_models in places:

@@ -11,7 +11,8 @@ from workbench.errors import RunError
 from workbench.runs._run import NAME, Run, config_of, folder_of_runs
 from workbench.runs._state import failure_of
 
-SCORE = "spearman "  # in front of a suite's name in the columns of `list_runs`, which so never meets another column
+# In front of a suite's name in the columns of `list_runs`, which so never meets another column.
+SCORE, ACCURACY = "spearman ", "accuracy "
 
 
 def list_folders(root: str | Path) -> list[Path]:
@@ -32,19 +33,20 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
 
     status: "finished", "failed" (a headless start ended so; failed.json says why), "unfinished", or "unreadable: " and
     why; a broken run never hides the others.
-    A column "spearman <suite>" holds that in [-1, 1]; nan where a run has not (yet) been scored on the suite.
+    A column "spearman <suite>" holds that in [-1, 1], "accuracy <suite>" that of a transfer task in [0, 1]; nan where
+    a run has not (yet) been scored on the suite.
     Raises RunError when `root` is no folder.
     """
     table = pd.DataFrame(read_rows(root))
     first = ["method", "profile", "seed", "digest", "status", "changed"]
-    table = table.reindex(columns=[*first, *(name for name in table if name.startswith(SCORE)), "path"])
+    table = table.reindex(columns=[*first, *(name for name in table if name.startswith((SCORE, ACCURACY))), "path"])
     return table.astype({"seed": "Int64"})
 
 
 def shown_runs(root: str | Path = "runs") -> pd.DataFrame:
     """`list_runs` for people: every Spearman x 100, as all that is shown; files hold them in [-1, 1]."""
     table = list_runs(root)
-    scores = [name for name in table if name.startswith(SCORE)]
+    scores = [name for name in table if name.startswith((SCORE, ACCURACY))]
     return table.assign(**(100 * table[scores]).round(2))
 
 
@@ -68,11 +70,16 @@ def _row(path: Path) -> dict[str, Any]:
         stages = run.check_files(facts)
         row["failure"] = failure_of(path)
         row["status"] = "finished" if "" in stages else "failed" if row["failure"] is not None else "unfinished"
-        found = {SCORE + suite: values.get("spearman") for suite, values in stages.get("", {}).items()}
+        found = dict(_score(suite, values) for suite, values in stages.get("", {}).items())
         row |= {name: math.nan if value is None else value for name, value in found.items()}
     except Exception as problem:  # whatever is odd about one run, the others are listed
         row["status"] = f"unreadable: {problem}"
     return row
+
+
+def _score(suite: str, values: Mapping[str, Any]) -> tuple[str, float | None]:
+    """The column of a suite, and what stands in it."""
+    return (ACCURACY + suite, values["accuracy"]) if "accuracy" in values else (SCORE + suite, values.get("spearman"))
 
 
 def _shown(value: Any, seed: int) -> str:
@@ -91,14 +98,17 @@ def _shown(value: Any, seed: int) -> str:
 
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
-    """metrics.json as a table, correlations x 100."""
-    names = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
+    """metrics.json as a table, correlations and accuracies x 100."""
+    names = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
     rows = []
     for suite, values in metrics.items():
         shown = {label: math.nan if (v := values.get(key)) is None else 100 * v for key, label in names.items()}
-        rows.append({"suite": suite, "pairs": values.get("n"), **shown, "queries": values.get("queries")})
-    table = pd.DataFrame(rows)
+        count = "classified" if "accuracy" in values else "pairs"
+        rows.append({"suite": suite, count: values.get("n"), **shown, "queries": values.get("queries")})
+    columns = ["suite", "pairs", "Spearman", "KCC", "NDCG", "queries", "classified", "accuracy", "F1"]
+    table = pd.DataFrame(rows, columns=columns)
     # An undefined Spearman is shown, as nan; what no suite has is left out.
-    table = table.drop(columns=table.columns[table.isna().all()].difference(["Spearman"]))
-    whole = [name for name in ("pairs", "queries") if name in table]
+    undefined = ["Spearman"] if any("spearman" in values for values in metrics.values()) else []
+    table = table.drop(columns=table.columns[table.isna().all()].difference(undefined))
+    whole = [name for name in ("pairs", "queries", "classified") if name in table]
     return table.astype(dict.fromkeys(whole, "Int64"))

@@ -31,7 +31,7 @@ _TABLES = {
     "rankings.csv": ["suite", "query_id", "target_id", "query", "target"],
     "history.csv": [],
 }  # and their columns of text
-_NUMBERS = ("spearman", "kcc", "ndcg", "n", "queries")
+_NUMBERS = ("spearman", "kcc", "ndcg", "n", "queries", "accuracy", "f1")
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite
 
 

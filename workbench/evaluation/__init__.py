@@ -1,0 +1,16 @@
+"""Evaluation: embeddings to correlations, accuracies, per-pair scores and rankings."""
+
+from workbench.evaluation._evaluate import AVERAGE, TRANSFER_AVERAGE, Encode, Report, Scorer, dev_values, evaluate
+from workbench.evaluation._transfer import Classifier, classify
+
+__all__ = [
+    "AVERAGE",
+    "TRANSFER_AVERAGE",
+    "Classifier",
+    "Encode",
+    "Report",
+    "Scorer",
+    "classify",
+    "dev_values",
+    "evaluate",
+]
