@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from written_runs import SUITE, write_run
 
 from workbench.config import SimCSEConfig
 from workbench.evaluation import Report
-from workbench.look import beside, dev_table, setting_sweep, show_tables, sweep, table_html
+from workbench.look import beside, dev_table, show_tables, table_html
 
 
 def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
@@ -64,28 +63,3 @@ def test_what_dev_says_is_shown_times_100_and_where_it_was_measured_alone():
     found = dev_table(history, "observed_share")
     assert found["Spearman on dev x 100"].to_dict() == {0: 50, 10: 25}
     assert found.columns.tolist() == ["loss", "observed_share", "Spearman on dev x 100", "seconds"]
-
-
-def write_history(root: Path, seed: int, dev: float, **settings: object) -> None:
-    run = write_run(root, SimCSEConfig.from_parameters("demo", seed, settings), 1.0)
-    history = pd.DataFrame({"step": [0, 10, 20], "dev_spearman": [0.99, dev, dev - 0.1]})
-    history.to_csv(run.path / "history.csv", index=False)
-
-
-def test_a_sweep_is_read_from_finished_runs(tmp_path: Path):
-    write_history(tmp_path, 0, 0.5)
-    write_history(tmp_path, 1, 0.7)
-    write_history(tmp_path, 0, 0.4, temperature=0.01)
-    write_history(tmp_path, 0, 0.3, temperature=0.01, batch_size=32)
-    found = sweep(tmp_path, "simcse", "temperature")
-    assert found["temperature"].tolist() == [0.01, 0.05]
-    assert found["demo"].tolist() == pytest.approx([0.4, 0.6])
-    np.testing.assert_allclose(found["demo, batch_size=32"], [0.3, np.nan])
-    assert list(setting_sweep(found, "temperature").data[0].x) == ["0.01", "0.05"]
-    write_history(tmp_path, 0, 0.2, dropout=0.3, suites=["world-dev"])
-    assert sweep(tmp_path, "simcse", "dropout")["dropout"].tolist() == [0.3, "none"]
-    assert sweep(tmp_path, "simcse", "suites")["suites"].tolist() == ["['world-dev']", "['world-test']"]
-    with pytest.raises(ValueError, match="simcse has no setting 'heat'"):
-        sweep(tmp_path, "simcse", "heat")
-    with pytest.raises(ValueError, match=r"no finished run of cosent under .*; make some with `workbench run cosent`"):
-        sweep(tmp_path, "cosent", "scale")

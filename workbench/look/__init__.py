@@ -38,7 +38,7 @@ from workbench.look.rank_figures import (
     two_losses,
     vector_spaces,
 )
-from workbench.look.tables import beside, dev_table, show_tables, sweep, table_html
+from workbench.look.tables import beside, dev_table, show_tables, table_html
 
 if TYPE_CHECKING:
     from workbench.look.ask import Ask
@@ -86,7 +86,6 @@ __all__ = [
     "setting_sweep",
     "show_tables",
     "suites_of",
-    "sweep",
     "table_html",
     "to_make",
     "training_curve",

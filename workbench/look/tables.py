@@ -3,13 +3,11 @@
 import sys
 from collections.abc import Mapping
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from workbench.look.comparison import readable
-from workbench.runs import Run, list_runs, metrics_table
+from workbench.runs import Run, metrics_table
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
 
@@ -50,44 +48,6 @@ def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
     shown = shown.dropna(subset=["dev_spearman"]).set_index("step").round(4)
     shown["dev_spearman"] = (100 * shown["dev_spearman"]).round(2)
     return shown.rename(columns={"dev_spearman": "Spearman on dev x 100"})
-
-
-def sweep(runs_root: str | Path, method: str, setting: str) -> pd.DataFrame:
-    """Finished runs of a method by the value of one setting, for `setting_sweep`.
-
-    Returns:
-        A row a value of `setting`, in order (what is no number as text: "none", "True"); a column for each profile and
-        whatever else the runs differ in, with the Spearman on dev of the kept checkpoint, in [-1, 1], mean over seeds;
-        nan where there is no such run.
-
-    Raises:
-        ValueError: No finished run of the method, or the method has no such setting; the text says what to do.
-    """
-    rows = []
-    listed = list_runs(runs_root)
-    for row in listed.loc[(listed["method"] == method) & (listed["status"] == "finished")].to_dict("records"):
-        found = readable(row["path"], lambda run: (run.config, run.history()))
-        if found is None:
-            continue
-        config, history = found
-        if setting not in type(config).model_fields:
-            raise ValueError(f"{method} has no setting {setting!r}; see `workbench settings {method}`")
-        table = config.table()
-        others = table[table["changed"] & ~table["setting"].isin([setting, *config.outside_digest])]
-        names = [f"{name}={value}" for name, value in zip(others["setting"], others["value"], strict=True)]
-        dev = history.loc[history["step"] > 0, "dev_spearman"].max()
-        rows.append((_of_sweep(getattr(config, setting)), ", ".join([config.profile, *names]), dev))
-    if not rows:
-        raise ValueError(f"no finished run of {method} under {runs_root}; make some with `workbench run {method}`")
-    long = pd.DataFrame(rows, columns=[setting, "others", "dev"])
-    return long.pivot_table(index=setting, columns="others", values="dev").rename_axis(columns=None).reset_index()
-
-
-def _of_sweep(value: Any) -> float | str:
-    """A setting's value as a table can be ordered by it: pandas drops rows of None, and a list has no order."""
-    if value is None:
-        return "none"
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
 def _escaped(name: Any) -> Any:
