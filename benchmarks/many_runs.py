@@ -1,4 +1,4 @@
-"""Many runs: how long it takes to list them and to compare them. Run: python benchmarks/many_runs.py [RUNS]
+"""Many runs: how long it takes to list them and to compare them. Run: python benchmarks/many_runs.py [RUNS [COMPARED]]
 
 The runs are made here: scores that are gold and noise, no training. Wall and processor seconds of this machine.
 """
@@ -18,7 +18,14 @@ from workbench.config import SimCSEConfig
 from workbench.metrics import spearman
 from workbench.runs import Run
 
-RUNS, SUITES, PAIRS = 1000, 8, 200
+RUNS, COMPARED, SUITES, PAIRS = 1000, 300, 8, 200
+TABLE = """
+from workbench import look
+table = look.compare({root!r}, tests={tests})
+assert table.values.shape == ({labels}, 8)
+assert {tests} is bool(len(table.tests))
+table.to_latex()
+"""
 
 
 def make(root: Path, count: int) -> None:
@@ -42,9 +49,14 @@ def make(root: Path, count: int) -> None:
 
 def timed(name: str, *words: str) -> None:
     """Prints how long a command takes, in a process of its own."""
-    code = f"import resource, sys\nsys.argv = {['workbench', *words]}\nfrom workbench.cli import main\n"
-    code += "try:\n    main()\nfinally:\n    used = resource.getrusage(resource.RUSAGE_SELF)\n"
-    code += "    print([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024], file=sys.stderr)"
+    call = f"import sys\nsys.argv = {['workbench', *words]}\nfrom workbench.cli import main\n"
+    timed_code(name, call + "try:\n    main()\nexcept SystemExit:\n    pass")
+
+
+def timed_code(name: str, code: str) -> None:
+    """Prints how long it takes, in a process of its own."""
+    code += "\nimport resource, sys\nused = resource.getrusage(resource.RUSAGE_SELF)\n"
+    code += "print([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024], file=sys.stderr)"
     started = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     wall = time.perf_counter() - started
@@ -54,15 +66,23 @@ def timed(name: str, *words: str) -> None:
 
 def main() -> None:
     """Makes the runs and times the commands."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+    count, compared = (*map(int, sys.argv[1:]), *(RUNS, COMPARED)[len(sys.argv) - 1 :])
     root = Path(tempfile.mkdtemp())
     try:
         make(root, count)
         timed("workbench --help", "--help")
         timed(f"workbench runs, {count} runs", "runs", str(root))
         timed("the same, one tenth by a filter", "runs", str(root), "seed=3")
-    finally:
         shutil.rmtree(root)
+        make(root, compared)
+        what = f"{compared} runs x {SUITES} suites"
+        labels = -(-compared // 10)
+        code = {tests: TABLE.format(root=str(root), tests=tests, labels=labels) for tests in (False, True)}
+        timed_code(f"means and spread, {what}", code[False])
+        timed_code("with tests against the baseline", code[True])
+        timed_code("the same once more", code[True])
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
 if __name__ == "__main__":

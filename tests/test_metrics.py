@@ -234,6 +234,30 @@ def test_resampling_repeats_with_its_seed() -> None:
     assert len(intervals) == 2
 
 
+def test_holm_by_hand_and_never_below_the_value_itself() -> None:
+    # Of four: .01 x 4, .02 x 3, then the largest so far, then .5; unknown ones do not count.
+    found = metrics.holm([0.02, math.nan, 0.5, 0.01, 0.03])
+    assert found == pytest.approx([0.06, math.nan, 0.5, 0.04, 0.06], nan_ok=True)
+    assert metrics.holm([0.6, 0.9]).tolist() == [1.0, 1.0]
+    assert metrics.holm([]).tolist() == []
+
+
+def test_many_draws_at_once_are_the_draws_one_after_the_other() -> None:
+    from workbench.metrics import _resampling
+
+    draw = np.random.default_rng(4)
+    values, times = draw.integers(0, 6, 30), draw.integers(0, 3, (9, 30)).astype(float)
+    repeated = [rankdata(np.repeat(values, row.astype(int))) for row in times]
+    for row, expected, found in zip(times, repeated, _resampling.weighted_ranks(values, times), strict=True):
+        assert np.repeat(found, row.astype(int)) == pytest.approx(expected, abs=1e-12)
+    mixed = draw.integers(0, 9, (5, 30))
+    assert _resampling.mixed_ranks(mixed) == pytest.approx(rankdata(mixed, axis=1), abs=1e-12)
+    gold = rankdata(draw.random(30))
+    expected = [spearmanr(gold, row).statistic for row in mixed]
+    assert _resampling.rank_correlations(gold, rankdata(mixed, axis=1)) == pytest.approx(expected, abs=1e-12)
+    assert sum(_resampling.blocks(1000, 1750)) == 1000
+
+
 def test_seed_spread_by_hand() -> None:
     assert metrics.seed_spread([1.0, 2.0, 3.0]) == (2.0, 1.0, 3)
 

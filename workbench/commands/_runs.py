@@ -40,7 +40,7 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     wanted = [name.strip() for name in columns.split(",") if name.strip()]
     table = select_runs(root, where, sort=sort, columns=wanted)
     if as_json:
-        print(json.dumps(json.loads(table.to_json(orient="records")), indent=1, ensure_ascii=False))
+        print(json.dumps(json.loads(table.to_json(orient="records") or "[]"), indent=1, ensure_ascii=False))
     elif as_csv:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     elif table.empty:
@@ -152,7 +152,7 @@ def aligned(table: "pd.DataFrame", width: int | None) -> str:
             sizes.popitem()
         else:
             break
-    left = [name for name in sizes if not _numbers(table[name])]
+    left = [name for name in sizes if table.dtypes[name].kind not in "if"]
     lines = [
         "  ".join(
             (_cut(columns[name][row], size).ljust if name in left else _cut(columns[name][row], size).rjust)(size)
@@ -161,10 +161,6 @@ def aligned(table: "pd.DataFrame", width: int | None) -> str:
         for row in range(len(table) + 1)
     ]
     return "\n".join(lines)
-
-
-def _numbers(values: "pd.Series") -> bool:
-    return values.dtype.kind in "if"
 
 
 def _text(value: Any) -> str:

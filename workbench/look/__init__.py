@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.look.claims import Row, beside_paper, paper_rows, printed, to_make
+from workbench.look.compared import Comparison, compare
 from workbench.look.comparison import (
     finished_runs,
     in_words,
@@ -51,12 +52,14 @@ __all__ = [
     "SHADES",
     "TASKS",
     "Ask",
+    "Comparison",
     "RankingExplorer",
     "Row",
     "alignment_uniformity_path",
     "beside",
     "beside_paper",
     "closed_against_exact",
+    "compare",
     "cosine_by_gold",
     "cosine_maps",
     "dev_table",

@@ -6,6 +6,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from workbench.metrics._resampling import (
+    blocks,
+    drawn_times,
+    mixed_ranks,
+    rank_correlations,
+    weighted_correlations,
+    weighted_ranks,
+)
 from workbench.metrics.correlation import average_ranks, paired_numbers, spearman
 
 Measure = Literal["spearman", "accuracy"]  # of scores, or of predicted classes: the share that is gold
@@ -141,22 +149,28 @@ def permutation_test(
         gains = [(first[row] == truth[row]) * 1.0 - (second[row] == truth[row]) for row in rows]
         chance = _exchanged(gains, np.random.default_rng(seed), samples)
         return PermutationTest(difference, (1 + int((abs(chance) >= abs(difference) - 1e-12).sum())) / (1 + samples))
-    # Twice a rank is a whole number, ties or not: it is its own place among the ranks of a mixture.
-    ranked = [
-        (average_ranks(truth[r]), *((2 * average_ranks(x[r])).astype(int) for x in (first, second))) for r in rows
-    ]
+    ranked = [(average_ranks(truth[row]), *_common_places(first[row], second[row])) for row in rows]
     coin = np.random.default_rng(seed)
-    as_large = 0
-    for _ in range(samples):
-        chance = 0.0
-        for gold_ranks, ours, theirs in ranked:
-            swap, once = coin.random(len(ours)) < 0.5, np.ones(len(ours))
-            mixed = (np.where(swap, theirs, ours), np.where(swap, ours, theirs))
-            one, two = (_correlation(gold_ranks, _ranks(places, once), once) for places in mixed)
-            chance += (one - two) / len(ranked)
-        # A constant mixture has no correlation and cannot be called smaller; rounding must not break a draw.
-        as_large += not abs(chance) < abs(difference) - 1e-12
+    # A constant mixture has no correlation and cannot be called smaller; rounding must not break a draw.
+    as_large = sum(
+        int((~(abs(_exchanged_ranks(ranked, coin, draws)) < abs(difference) - 1e-12)).sum())
+        for draws in blocks(samples, len(truth))
+    )
     return PermutationTest(difference, (1 + as_large) / (1 + samples))
+
+
+def holm(p_values: ArrayLike) -> np.ndarray:
+    """Holm's correction for several tests: adjusted p-values in [0, 1], in the order given; nan stays nan.
+
+    To call those under alpha significant keeps the chance of any false call at alpha, however the tests depend.
+    """
+    given = np.asarray(p_values, dtype=np.float64)
+    found = np.full(given.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(given))
+    order = known[np.argsort(given[known], kind="stable")]
+    steps = given[order] * np.arange(len(order), 0, -1)
+    found[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(order) else steps
+    return found
 
 
 def seed_spread(values: ArrayLike) -> Spread:
@@ -223,29 +237,37 @@ def _drawn_again(
         ]
         return np.mean(drawn, axis=1)
     places = [[np.unique(x[row], return_inverse=True)[1] for x in (gold, *models)] for row in rows]
-    found = np.zeros((samples, len(models)))
-    for sample in range(samples):
-        for of_gold, *of_models in places:
-            count = len(of_gold)
-            times = np.bincount(draws.integers(count, size=count), minlength=count) if count else np.zeros(0)
-            truth = _ranks(of_gold, times)
-            found[sample] += [_correlation(truth, _ranks(place, times), times) for place in of_models]
-    return found / len(rows)
+    return np.concatenate([_drawn_block(places, draws, count) for count in blocks(samples, len(gold))])
 
 
-def _ranks(places: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Ranks, averaged over ties, of values at these places of their order, of which entry i occurs times[i] times."""
-    size = np.bincount(places, weights=times)
-    return (np.cumsum(size) - (size - 1) / 2)[places]
+def _drawn_block(places: list[list[np.ndarray]], draws: np.random.Generator, count: int) -> np.ndarray:
+    found = np.zeros((count, len(places[0]) - 1))
+    for of_gold, *of_models in places:
+        if not len(of_gold):
+            return np.full_like(found, np.nan)
+        times = drawn_times(len(of_gold), draws, count)
+        truth = weighted_ranks(of_gold, times)
+        ranked = [weighted_correlations(truth, weighted_ranks(place, times), times) for place in of_models]
+        found += np.stack(ranked, axis=1) / len(places)
+    return found
 
 
-def _correlation(a: np.ndarray, b: np.ndarray, times: np.ndarray) -> float:
-    """Pearson's correlation of ranks of which entry i occurs times[i] times; nan where one side is constant."""
-    middle = (times.sum() + 1) / 2
-    first, second = a - middle, b - middle
-    counted = times * first
-    spread = (counted @ first) * ((times * second) @ second)
-    return float(np.clip(counted @ second / np.sqrt(spread), -1, 1)) if spread > 0 else float("nan")
+def _common_places(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ranks of two models' scores as whole numbers, equal where the ranks are: places in the order of a mixture."""
+    ranks = np.concatenate([average_ranks(first), average_ranks(second)])
+    places = np.unique(ranks, return_inverse=True)[1]
+    return places[: len(first)], places[len(first) :]
+
+
+def _exchanged_ranks(ranked: list[tuple[np.ndarray, ...]], coin: np.random.Generator, count: int) -> np.ndarray:
+    """[count]: the difference of the sets' mean correlations, each pair's ranks exchanged by the toss of a coin."""
+    chance = np.zeros(count)
+    for gold_ranks, ours, theirs in ranked:
+        swap = coin.random((count, len(ours))) < 0.5
+        mixed = (np.where(swap, theirs, ours), np.where(swap, ours, theirs))
+        one, two = (rank_correlations(gold_ranks, mixed_ranks(places)) for places in mixed)
+        chance += (one - two) / len(ranked)
+    return chance
 
 
 def _interval(value: float, drawn: np.ndarray, level: float) -> Interval:

@@ -1,10 +1,19 @@
 """Runs on disk: the directory of one run (what was asked, what happened, what came out), and the list of all."""
 
 from workbench.runs._archive import export_runs, import_runs, needed_by, remove_runs, require_removable
-from workbench.runs._listing import ACCURACY, SCORE, list_folders, list_runs, metrics_table, shown_runs
+from workbench.runs._listing import (
+    ACCURACY,
+    SCORE,
+    list_folders,
+    list_runs,
+    metrics_table,
+    read_rows,
+    scored,
+    shown_runs,
+)
 from workbench.runs._run import Run, folder_of_runs, run_path
 from workbench.runs._select import find_run, is_filter, select_runs
-from workbench.runs._state import failure_of, forget_failure, is_finished, is_running, note_failure
+from workbench.runs._state import failure_of, forget_failure, is_finished, is_running, note_failure, read_json
 
 __all__ = [
     "ACCURACY",
@@ -24,9 +33,12 @@ __all__ = [
     "metrics_table",
     "needed_by",
     "note_failure",
+    "read_json",
+    "read_rows",
     "remove_runs",
     "require_removable",
     "run_path",
+    "scored",
     "select_runs",
     "shown_runs",
 ]

@@ -51,7 +51,7 @@ def shown_runs(root: str | Path = "runs") -> pd.DataFrame:
 
 
 def read_rows(root: str | Path) -> list[dict[str, Any]]:
-    """What `list_runs` has of each run, and: settings, started, seconds, host, failure. Each file is read once."""
+    """What `list_runs` has of each run, and: facts, settings, started, seconds, host, failure; read once."""
     return [_row(path) for path in list_folders(root)]
 
 
@@ -59,7 +59,7 @@ def _row(path: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"method": path.parent.name, "path": str(path)}
     try:
         run = Run(path)
-        facts = run.facts()
+        facts = row["facts"] = run.facts()
         config = config_of(facts, path)
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
         row["digest"] = facts.get("digest", "")
@@ -80,6 +80,16 @@ def _row(path: Path) -> dict[str, Any]:
 def _score(suite: str, values: Mapping[str, Any]) -> tuple[str, float | None]:
     """The column of a suite, and what stands in it."""
     return (ACCURACY + suite, values["accuracy"]) if "accuracy" in values else (SCORE + suite, values.get("spearman"))
+
+
+def scored(row: Mapping[str, Any]) -> dict[str, tuple[float, str]]:
+    """Suite -> value and measure ("spearman" or "accuracy"), of a row of `read_rows`."""
+    return {
+        name.removeprefix(kind): (value, kind.strip())
+        for name, value in row.items()
+        for kind in (SCORE, ACCURACY)
+        if name.startswith(kind)
+    }
 
 
 def _shown(value: Any, seed: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.errors import RunError, SettingError, unknown_name
-from workbench.runs._listing import SCORE, list_folders, read_rows
+from workbench.runs._listing import ACCURACY, SCORE, list_folders, read_rows, scored
 from workbench.runs._run import Run, folder_of_runs
 
 _FILTER = re.compile(r"(?P<name>.+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.DOTALL)
@@ -24,7 +24,7 @@ def is_filter(word: str) -> bool:
 def select_runs(
     root: str | Path = "runs", where: Iterable[str] = (), *, sort: str = "", columns: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """The runs under `root` for which every filter holds, a row each; scores are Spearman x 100.
+    """The runs under `root` for which every filter holds, a row each; scores are Spearman or accuracy x 100.
 
     Args:
         root: Folder of runs.
@@ -47,7 +47,7 @@ def select_runs(
         name = sort.removeprefix("-")
         _require_known(rows, name)
         rows = sorted(rows, key=lambda row: _order(_value(row, name)), reverse=sort.startswith("-"))
-    scores = dict.fromkeys(name.removeprefix(SCORE) for row in rows for name in row if name.startswith(SCORE))
+    scores = dict.fromkeys(suite for row in rows for suite in scored(row))
     for name in columns:
         _require_known(rows, name)
     names = list(columns) or [*_ALWAYS, *scores, *_AFTER]
@@ -55,9 +55,9 @@ def select_runs(
 
 
 def _require_known(rows: list[dict[str, Any]], name: str) -> None:
-    known = {
-        each.removeprefix(SCORE) for row in rows for each in (*row, *row.get("settings", ())) if each != "settings"
-    }
+    hidden = ("settings", "facts", SCORE, ACCURACY)  # what is inside of them has names of its own
+    known = {each for row in rows for each in row if not each.startswith(hidden)}
+    known |= {each for row in rows for each in (*scored(row), *(row.get("settings") or ()))}
     if rows and name not in known:
         raise SettingError(unknown_name("column, suite or setting", name, known, "of a run"))
 
@@ -65,8 +65,8 @@ def _require_known(rows: list[dict[str, Any]], name: str) -> None:
 def _value(row: dict[str, Any], name: str) -> Any:
     if name in row:
         return row[name]
-    if SCORE + name in row:
-        return round(100 * row[SCORE + name], 2)
+    if name in (scores := scored(row)):
+        return round(100 * scores[name][0], 2)
     return (row.get("settings") or {}).get(name)
 
 
