@@ -1,6 +1,5 @@
 """The sentence encoder: sentences in, one vector each out."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -26,13 +25,12 @@ from workbench.encoder._tokens import (
     TokenRows,
     checked_chunks,
     checked_sentences,
+    cut_chunks,
     falling_batches,
     ids_of,
     special_tokens,
 )
 from workbench.errors import EncoderError
-
-logger = logging.getLogger(__name__)
 
 _CLS = Reading("cls")
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU: see benchmarks/encode.py
@@ -238,7 +236,8 @@ class Encoder(nn.Module):
         texts = checked_sentences(sentences)
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for text in texts]
-        rows = TokenRows.gather(self._cut_chunks(list(places)), padding=self.tokenizer.pad_token_id)
+        chunks = cut_chunks(list(places), lambda chunk, limit: self._ids(chunk, limit, self._template), self.limit)
+        rows = TokenRows.gather(chunks, padding=self.tokenizer.pad_token_id)
         options: dict[str, Any] = {"multiple": _MULTIPLES.get(self.device.type, 1), "most": self.limit}
         vectors = torch.empty(len(rows), self.width)
         distinct = self._computed(vectors, rows.lengths, batch_size, lambda index: rows.batch(index, **options))
@@ -278,22 +277,6 @@ class Encoder(nn.Module):
     def _ids(self, texts: list[str], limit: int | None, template: Template | None) -> list[list[int]]:
         """The ids of each text with special tokens, in its template if there is one; cut at `limit`, None: not cut."""
         return ids_of(self.tokenizer, texts, limit) if template is None else template.ids(texts, limit)
-
-    def _cut_chunks(self, texts: list[str]) -> Iterator[list[list[int]]]:
-        """The ids of all texts, a chunk at a time, cut at the backbone's limit; then one warning says how many were."""
-        cut = 0
-        for chunk in checked_chunks(texts):
-            ids = self._ids(chunk, None, self._template)
-            long = [i for i, row in enumerate(ids) if len(row) > self.limit]
-            if long:
-                for i, row in zip(long, self._ids([chunk[i] for i in long], self.limit, self._template), strict=True):
-                    ids[i] = row
-            cut += len(long)
-            yield ids
-        if cut:
-            logger.warning(
-                "%d of %d distinct sentences are longer than %d tokens and were cut", cut, len(texts), self.limit
-            )
 
     def _computed(
         self, result: Tensor, lengths: np.ndarray, batch_size: int, batch_of: Callable[[np.ndarray], Mapping]

@@ -1,6 +1,7 @@
 """Sentences as token numbers: made by the tokenizer on all its threads, kept four bytes a token, padded on demand."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -13,6 +14,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
 
+_LOG = logging.getLogger("workbench")
 _CHUNK = 2048  # sentences tokenised at a time: enough for every thread, few enough to stay in the cache
 _GROWTH = 1.125  # a store that is full grows by an eighth: what it holds too much is at most that
 
@@ -135,6 +137,26 @@ def checked_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
     while chunk := list(islice(rest, _CHUNK)):
         yield checked_sentences(chunk, first=first)
         first += len(chunk)
+
+
+def cut_chunks(
+    texts: Sequence[str], ids_of_chunk: Callable[[list[str], int | None], list[list[int]]], limit: int
+) -> Iterator[list[list[int]]]:
+    """The ids of all texts, a chunk at a time, cut at `limit` tokens; then one warning says how many were.
+
+    ids_of_chunk: (texts, limit or None for whole) -> the ids of each.
+    """
+    cut = 0
+    for chunk in checked_chunks(texts):
+        ids = ids_of_chunk(chunk, None)
+        long = [i for i, row in enumerate(ids) if len(row) > limit]
+        if long:
+            for i, row in zip(long, ids_of_chunk([chunk[i] for i in long], limit), strict=True):
+                ids[i] = row
+        cut += len(long)
+        yield ids
+    if cut:
+        _LOG.warning("%d of %d distinct sentences are longer than %d tokens and were cut", cut, len(texts), limit)
 
 
 def ids_of(tokenizer: Any, texts: list[str], limit: int | None = None, *, special: bool = True) -> list[list[int]]:
