@@ -39,6 +39,7 @@ from workbench.look.rank_figures import (
     two_losses,
     vector_spaces,
 )
+from workbench.look.response import chosen_on_dev, response, response_curves
 from workbench.look.tables import beside, dev_table, show_tables, table_html
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ __all__ = [
     "alignment_uniformity_path",
     "beside",
     "beside_paper",
+    "chosen_on_dev",
     "closed_against_exact",
     "compare",
     "cosine_by_gold",
@@ -84,6 +86,8 @@ __all__ = [
     "ranking_html",
     "ranking_tables",
     "rankings_of_runs",
+    "response",
+    "response_curves",
     "score_intervals",
     "seed_table",
     "setting_sweep",

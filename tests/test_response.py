@@ -1,0 +1,57 @@
+"""What a setting does: means over seeds on dev and test, and what dev chooses."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from workbench import look
+from workbench.config import CoSENTConfig, SimCSEConfig
+from workbench.runs import Run
+
+TABLE = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
+
+
+def finish(root: Path, config: SimCSEConfig | CoSENTConfig, dev: float, test: float) -> Run:
+    run = Run.create(config, root)
+    (run.path / "history.csv").write_text(f"step,dev_spearman\n0,0.99\n5,{dev}\n10,{dev - 0.1}\n")
+    run.write_evaluation({"s": {"spearman": test, "n": 2}}, TABLE, TABLE)
+    return run
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for temperature, dev, test in ((0.05, 0.4, 0.5), (0.1, 0.6, 0.3)):
+        for seed in (0, 1):
+            config = SimCSEConfig.from_parameters("demo", seed, {"temperature": temperature})
+            finish(tmp_path, config, dev + 0.02 * seed, test)
+    finish(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 0.5, 0.5)
+    return tmp_path
+
+
+def test_the_best_of_training_is_dev_and_the_start_is_not(root: Path):
+    table = look.response(root, "temperature", "s")
+    assert table["value"].tolist() == [0.05, 0.1]
+    assert table["seeds"].tolist() == [2, 2]
+    assert table["dev"].to_numpy() == pytest.approx([0.41, 0.61])
+    assert table["dev_std"].to_numpy() == pytest.approx([0.02 / 2**0.5] * 2)
+    (chosen,) = look.chosen_on_dev(table).to_dict("records")
+    assert (chosen["value"], chosen["test"]) == (0.1, pytest.approx(0.3)), "test is not what chooses"
+
+
+def test_what_else_varies_is_a_line_of_its_own(root: Path):
+    small = finish(root, SimCSEConfig.from_parameters("demo", 0, {"batch_size": 16}), 0.2, 0.2)
+    labels = look.response(root, "temperature", "s")["label"].unique().tolist()
+    assert labels == ["simcse (batch_size=16)", "simcse (batch_size=64)"]
+    assert len(look.response(root, "temperature", "s", paths=[small.path])) == 1
+    figure = look.response_curves(look.response(root, "temperature", "s"), "temperature", "s")
+    assert [trace.name for trace in figure.data if trace.showlegend] == labels
+    ringed = [trace for trace in figure.data if trace.name == labels[1]]
+    assert all(list(trace.marker.size) == [7, 14] for trace in ringed)
+
+
+def test_without_runs_there_is_nothing_to_draw(tmp_path: Path):
+    table = look.response(tmp_path, "temperature", "s")
+    assert table.empty
+    assert look.chosen_on_dev(table).empty
+    assert look.response_curves(table, "temperature", "s").layout.title.text == "No finished runs yet"
