@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 LAYERS = [
     {"errors"},
     {"files"},
+    {"installation"},
     {"config"},
     {"metrics"},
     {"rankings", "runs"},
@@ -30,6 +31,7 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
     "errors",
     "files",
+    "installation",
     "config",
     "metrics",
     "rankings",

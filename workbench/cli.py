@@ -18,6 +18,7 @@ from workbench.commands import runs_app, sweep_app
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import PACKAGE, deaf
+from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, namesake, require_modules
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -36,7 +37,7 @@ Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"ranking-workbench {metadata.version('ranking-workbench')}, Python {sys.version.split()[0]}, {PACKAGE}")
+        print(f"{DISTRIBUTION} {metadata.version(DISTRIBUTION)}, Python {sys.version.split()[0]}, {PACKAGE}")
         raise typer.Exit
 
 
@@ -126,6 +127,24 @@ def before_after(runs: "list[Run]") -> str:
             columns = [[b for b, _ in pairs], [a for _, a in pairs], [a - b for b, a in pairs]]
             lines.append(f"{suite:<12} {label:<9} " + " ".join(f"{seed_spread(values)!s:>15}" for values in columns))
     return "\n".join(lines)
+
+
+@app.command()
+def notebooks(folder: Annotated[Path, typer.Argument(help="Where to; notebooks that are there stay.")]) -> None:
+    """Copy the notebooks into a folder of your own."""
+    made = copy_notebooks(folder)
+    print(f"{len(made)} notebooks copied to {folder}; start them with: workbench lab {folder}")
+
+
+@app.command()
+def lab(
+    folder: Annotated[Path, typer.Argument(help="Notebooks that it lacks are copied there.")] = Path("notebooks"),
+) -> None:
+    """JupyterLab on the notebooks; runs lie beside their folder, in runs/."""
+    require_modules("jupyterlab")
+    copy_notebooks(folder)
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve().parent}"]
+    os.execv(sys.executable, [*command, f"--LabApp.default_url=/lab/tree/{folder.resolve().name}"])
 
 
 @data_app.command("list")
@@ -225,6 +244,8 @@ def main() -> None:
     """The command; a refusal is one clear text and exit code 2, a failed run exit code 1."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
+    if mixed := namesake():
+        print(f"warning: {mixed}", file=sys.stderr)
     try:
         try:
             app()
@@ -235,6 +256,11 @@ def main() -> None:
         sys.exit(1)
     except WorkbenchError as refusal:
         print(f"error: {refusal}", file=sys.stderr)
+        sys.exit(2)
+    except ModuleNotFoundError as missing:
+        if (cure := missing_extra(missing.name)) is None:
+            raise
+        print(f"error: {cure}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # nobody reads the listing any more, as behind `| head`
         deaf(sys.stdout)

@@ -15,6 +15,7 @@ from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, data_revisions, kinds_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import deaf, explained, lock_run, project_path
+from workbench.installation import require_modules
 from workbench.runs import (
     Run,
     failure_of,
@@ -45,6 +46,7 @@ def run_method(
     """
     if method not in CONFIGS:
         raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
+    require_modules("torch", "transformers", "papermill", "ipykernel")
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     root = folder_of_runs(runs_root).resolve()
     path = run_path(config, root)
