@@ -6,7 +6,7 @@ EXTRAS := train,lab,dev
 export TOKENIZERS_PARALLELISM := false
 export GOMP_SPINCOUNT ?= 5000
 
-.PHONY: lab demo test bench lint clean
+.PHONY: lab demo test bench lint site clean
 
 lab: $(VENV)/ready      ## JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=.
@@ -22,6 +22,9 @@ bench: $(VENV)/ready    ## every benchmark; each prints what it compares
 
 lint: $(VENV)/ready     ## ruff and pyright
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
+
+site: $(VENV)/ready     ## the documentation as a site, in site/
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 clean:                  ## removes the environment, never a run
 	rm -rf $(VENV)

@@ -4,6 +4,8 @@ import csv
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, TrainingConfig
 from workbench.data import dataset_names
+from workbench.files import OWN_FILES
 from workbench.look import TASKS
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -60,7 +63,7 @@ def test_every_command_of_the_documents_resolves(command: str):
     config = resolved(command)
     known = set(dataset_names())
     for name in (config.train, config.dev, *config.suites):
-        assert name in known, f"{command}: no data set {name!r}"
+        assert name in known or name.endswith(OWN_FILES), f"{command}: no data set {name!r}"
 
 
 @pytest.mark.parametrize(
@@ -150,3 +153,17 @@ def test_every_function_that_the_documents_name_exists(name: str):
             found = getattr(found, part)
         except AttributeError:
             found = importlib.import_module(f"{found.__name__}.{part}")  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_network_and_every_link_in_it_leads_somewhere(tmp_path: Path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = sorted((tmp_path / "site").glob("*.html"))
+    assert {path.stem for path in PROJECT.glob("docs/*.md")} <= {page.stem for page in pages}
+    for page in pages:
+        fetched = re.findall(
+            r"<(?:script|img|link)[^>]*(?:src|href)=\"(https?:[^\"]+)", page.read_text(encoding="utf-8")
+        )
+        assert not fetched, f"{page.name} fetches {fetched}"

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 LAYERS = [
     {"errors"},
     {"files"},
-    {"installation"},
+    {"installation", "publishing"},
     {"config"},
     {"metrics"},
     {"rankings", "runs"},
@@ -32,6 +32,7 @@ NO_TORCH = {
     "errors",
     "files",
     "installation",
+    "publishing",
     "config",
     "metrics",
     "rankings",

@@ -130,6 +130,21 @@ def before_after(runs: "list[Run]") -> str:
 
 
 @app.command()
+def push(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="On the hub; made where it is not there.")],
+    private: Annotated[bool, typer.Option("--private")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")] = False,
+    license_: Annotated[str, typer.Option("--license", help="As the hub names it, such as mit.")] = "",
+) -> None:
+    """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
+    from workbench.runs import Run
+
+    files = Run(path).push_to_hub(repo_id, private=private, dry_run=dry_run, license=license_)
+    print(f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files, sep="\n  ")
+
+
+@app.command()
 def notebooks(folder: Annotated[Path, typer.Argument(help="Where to; notebooks that are there stay.")]) -> None:
     """Copy the notebooks into a folder of your own."""
     made = copy_notebooks(folder)

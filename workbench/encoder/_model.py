@@ -1,5 +1,6 @@
 """The sentence encoder: sentences in, one vector each out."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -31,6 +32,7 @@ from workbench.encoder._tokens import (
     special_tokens,
 )
 from workbench.errors import EncoderError
+from workbench.publishing import push_folder
 
 _CLS = Reading("cls")
 _CPU_TOKENS = 1024  # padded tokens a batch on a CPU: see benchmarks/encode.py
@@ -265,6 +267,14 @@ class Encoder(nn.Module):
     def save_pretrained(self, folder: str | Path, **options: Any) -> None:
         """`save`, by the name that it has in transformers."""
         self.save(folder, **options)
+
+    def push_to_hub(
+        self, repo_id: str, *, card: dict[str, Any] | None = None, private: bool = False, dry_run: bool = False
+    ) -> list[str]:
+        """Uploads what `save` writes to the hub; the files sent, or with `dry_run` those that would be. RunError."""
+        with tempfile.TemporaryDirectory() as made:
+            self.save(Path(made) / "encoder", card=card)
+            return push_folder(Path(made) / "encoder", repo_id, private=private, dry_run=dry_run)
 
     def restore(self, folder: str | Path) -> None:
         """Takes back the weights that `save` wrote to `folder`; EncoderError when they are of another model."""

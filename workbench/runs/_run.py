@@ -152,6 +152,17 @@ class Run:
                 raise RunError(f"{path}: {suite!r} has {values!r:.80} and no numbers by name; {restore(path)}")
         return found
 
+    def push_to_hub(self, repo_id: str, **options: Any) -> list[str]:
+        """Uploads the encoder with a card of this run's scores; the files sent. RunError until the run is finished.
+
+        private, dry_run (nothing is sent): as in publishing.push_folder. Any other name is a field of the card.
+        """
+        from workbench.publishing import push_evaluated
+
+        return push_evaluated(
+            self.path / "encoder", f"{self.config.method}-{self.path.name}", self.metrics(), repo_id, **options
+        )
+
     def has(self, stage: str = "") -> bool:
         """Whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)

@@ -1,0 +1,88 @@
+"""What publishing and loading ask of the Hugging Face hub, on loopback; commits are kept in memory."""
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Files = dict[str, bytes]
+
+
+@contextmanager
+def hub() -> Iterator[tuple[str, dict[str, Files]]]:
+    """The address of a hub, and its repositories: name -> file -> content."""
+    repositories: dict[str, Files] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/api/repos/create":
+                asked = json.loads(body)
+                name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+                repositories.setdefault(name, {})
+                self.answer({"url": f"{address}/{name}", "id": name})
+            elif "/preupload/" in self.path:
+                files = [
+                    {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
+                    for file in json.loads(body)["files"]
+                ]
+                self.answer({"files": files})
+            elif "/commit/" in self.path:
+                self.commit([json.loads(line) for line in body.splitlines()])
+            else:
+                self.answer({"errors": [], "warnings": []})  # validate-yaml
+
+        def commit(self, lines: list[dict]) -> None:
+            owner, name = self.path.split("/")[3:5]
+            for line in lines:
+                if line["key"] == "file":
+                    repositories[f"{owner}/{name}"][line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+            self.answer({"commitUrl": f"{address}/{owner}/{name}/commit/{SHA}", "commitOid": SHA})
+
+        def do_HEAD(self) -> None:
+            self.file(send=False)
+
+        def do_GET(self) -> None:
+            if self.path.startswith("/api/"):
+                name = "/".join(self.path.split("/")[3:5])
+                siblings = [{"rfilename": file} for file in repositories[name]]
+                self.answer({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
+            else:
+                self.file(send=True)
+
+        def file(self, *, send: bool) -> None:
+            owner, name, _, _, *path = self.path.strip("/").split("/")
+            content = repositories[f"{owner}/{name}"]["/".join(path)]
+            self.send_response(200)
+            self.send_header("X-Repo-Commit", SHA)
+            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if send:
+                self.wfile.write(content)
+
+        def answer(self, content: dict) -> None:
+            body = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    address = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield address, repositories
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+SHA = "0123456789abcdef0123456789abcdef01234567"

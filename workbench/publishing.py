@@ -1,0 +1,93 @@
+"""Models on the hub: a folder as it is, with a card whose results the hub can read; and what would be sent."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import RunError
+
+# What else a saved encoder's folder may hold is of this machine alone.
+SENT = ["*.json", "*.safetensors", "*.txt", "*.model", "*.md", "*.gz"]
+
+
+def push_folder(folder: Path, repo_id: str, *, private: bool = False, dry_run: bool = False) -> list[str]:
+    """Uploads a saved model to `repo_id` of the hub, in one commit; made where it is not there yet.
+
+    The hub is the one of HF_ENDPOINT, the token the one of `hf auth login` or HF_TOKEN. dry_run: nothing is sent.
+    Returns the files, each as "name (bytes)". Raises RunError when the hub refuses, with its words.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+    from huggingface_hub.utils import filter_repo_objects, validate_repo_id
+
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    names = list(filter_repo_objects(names, allow_patterns=SENT, ignore_patterns=[".*", "*/.*"]))
+    try:
+        validate_repo_id(repo_id)
+        if not dry_run:
+            api = HfApi()
+            name = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+            files = [CommitOperationAdd(file, folder / file) for file in names]
+            api.create_commit(name, files, commit_message="A sentence encoder")
+    except (HFValidationError, HfHubHTTPError, OfflineModeIsEnabled, OSError) as problem:
+        said = next(iter(str(problem).splitlines()), type(problem).__name__)
+        raise RunError(
+            f"{repo_id} was not pushed ({said}); log in with `hf auth login`, and give a repository OWNER/NAME "
+            "that you may write to"
+        ) from problem
+    return [f"{name} ({(folder / name).stat().st_size:,} bytes)" for name in names]
+
+
+def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]], **facts: Any) -> str:
+    """A saved encoder's card with the scores of a run, which the hub shows as its own results (model-index).
+
+    metrics: suite -> metric -> value, as a run has them. facts: fields of the card, such as license or language.
+    """
+    from huggingface_hub import EvalResult, ModelCard
+
+    card = ModelCard(readme)
+    card.data.model_name = name
+    card.data.eval_results = [
+        EvalResult(
+            task_type="semantic-similarity",
+            dataset_type=suite,
+            dataset_name=suite,
+            metric_type=f"{metric}_cosine" if metric == "spearman" else metric,
+            metric_name=title,
+            metric_value=round(float(values[metric]), 4),
+        )
+        for suite, values in metrics.items()
+        for metric, title in (("spearman", "Spearman"), ("kcc", "KCC"), ("ndcg", "NDCG"))
+        if values.get(metric) is not None
+    ]
+    for key, value in facts.items():
+        if value:
+            setattr(card.data, key, value)
+    rows = [f"| {one.dataset_name} | {one.metric_name} | {one.metric_value:g} |" for one in card.data.eval_results]
+    text = card.text.partition("\n## Results")[0].rstrip()
+    card.text = "\n".join([text, "", "## Results", "", "| set | metric | value |", "|---|---|---:|", *rows, ""])
+    return str(card)
+
+
+def push_evaluated(
+    encoder: Path,
+    name: str,
+    metrics: Mapping[str, Mapping[str, Any]],
+    repo_id: str,
+    *,
+    private: bool = False,
+    dry_run: bool = False,
+    **facts: Any,
+) -> list[str]:
+    """An encoder's folder as `push_folder` sends it, with a card as `with_results` writes it; nothing there changes."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for file in (file for file in encoder.rglob("*") if file.is_file() and file.name != "README.md"):
+            target = folder / file.relative_to(encoder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+        readme = with_results((encoder / "README.md").read_text(encoding="utf-8"), name, metrics, **facts)
+        (folder / "README.md").write_text(readme, encoding="utf-8")
+        return push_folder(folder, repo_id, private=private, dry_run=dry_run)
