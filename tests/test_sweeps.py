@@ -175,6 +175,9 @@ def test_each_cell_runs_once_a_failure_stops_nobody_and_is_all_that_runs_again(
     assert "5 cells: 4 finished, 1 to run, 1 of them failed before" in capsys.readouterr().out
     assert ran(tmp_path).count(found.cells[3].path) == 2
     assert len(ran(tmp_path)) == 6
+    sweeps.sweep("simcse", seeds="4-5", runs_root=tmp_path / "other")
+    sweeps.sweep("simcse", seeds="4-5", runs_root=tmp_path / "other")
+    assert capsys.readouterr().out.rstrip().endswith("2 cells: all finished, nothing to run")
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -46,6 +46,8 @@ class Outlook:
         counts += [f"{self.failed} of them failed before"] if self.failed else []
         counts += [f"{self.running} of them being run by another process"] if self.running else []
         counts += [f"{self.first} of them first: others learn from them"] if self.first else []
+        if not to_run:
+            return f"{self.cells} cells: all finished, nothing to run"
         time = "time unknown until a cell has finished"
         if self.seconds is not None:
             time = f"about {clock(self.seconds / jobs)} with {jobs} at a time, from {self.known_from} finished runs"
