@@ -1,16 +1,18 @@
-"""How long a keystroke of the explorer's search takes on 10,000 pairs, and how quickly a list of thousands opens.
+"""How long the live views take in the kernel: to open, for a keystroke, for the next query, on thousands of pairs.
 
 Run with: python benchmarks/explorer.py. A search finds in the order that is there; ordering the queries again for each
-letter is what it is held against. Ratios within one run: the times of a machine say little about another's.
+letter is what it is held against. Processor time, so that a busy machine counts little.
 """
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.look import RankingExplorer, ordered_queries
+from workbench.data import Pairs
+from workbench.look import PairExplorer, RankingExplorer
 from workbench.rankings import COLUMNS
 
 
@@ -30,30 +32,42 @@ def seconds(call: Callable[[], object]) -> float:
     """Of the fastest of five."""
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
+def pairs(count: int) -> Pairs:
+    """Pairs of sentences of a few words, gold drawn."""
+    draw = np.random.default_rng(0)
+    sides = [[f"sentence {number} of the {side} side" for number in range(count)] for side in ("first", "second")]
+    names = [f"p{number}" for number in range(count)]
+    return Pairs("drawn", *sides, draw.integers(0, 6, count) / 1.0, None, names, (0, 5), source="drawn", checksum="0")
+
+
+def printed(what: str, opened: Callable[[], Any]) -> None:
+    """Opens a view and prints what the reader waits for."""
+    start = time.process_time()
+    view = opened()
+    first = time.process_time() - start
+    letters, rows = iter("1234567890" * 100), iter(range(1000))
+    typed = seconds(lambda: view._told(None, {"search": next(letters)}, None))
+    view._told(None, {"search": ""}, None)
+    following = seconds(lambda: view._told(None, {"chosen": view.listed()[next(rows)]}, None))
+    print(f"{what}: opened in {first:.2f} s, a keystroke {typed:.3f} s, the next {following:.3f} s")
+
+
 def main() -> None:
-    """Prints both."""
+    """Prints all."""
     tables = {label: rankings(1000, 10, seed) for seed, label in enumerate("abcdef")}
-    explorer = RankingExplorer(tables)
-    letters = iter("query 1 query 2 query 3 " * 100)
-
-    def keystroke() -> None:
-        explorer.search.value = explorer.search.value[-6:] + next(letters)
-
-    typed = seconds(keystroke)
-    again = seconds(lambda: ordered_queries(tables, "disagreement", "a", "f"))
-    print(f"10,000 pairs, 6 labels: a keystroke {1000 * typed:.0f} ms; ordering again {again / typed:.0f} times that")
+    printed("1,000 queries of 10 targets, 6 labels", lambda: RankingExplorer(tables))
     many = {label: rankings(300, 2000, seed) for seed, label in enumerate("ab")}
-    start = time.perf_counter()
-    opened = RankingExplorer(many)
-    first = time.perf_counter() - start
-    following = seconds(lambda: setattr(opened.query, "index", (opened.query.index or 0) + 1))
-    print(f"300 queries of 2,000 targets, 2 labels: opened in {first:.1f} s, the next query in {following:.1f} s")
+    printed("300 queries of 2,000 targets, 2 labels", lambda: RankingExplorer(many))
+    for count in (10_000, 100_000):
+        data, draw = pairs(count), np.random.default_rng(1)
+        scores = {label: draw.random(count) for label in "abcdef"}
+        printed(f"{count:,} pairs, 6 labels", lambda data=data, scores=scores: PairExplorer(scores, data))
 
 
 if __name__ == "__main__":

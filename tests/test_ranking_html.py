@@ -21,7 +21,6 @@ from workbench.look import (
     of_suite,
     ordered_queries,
     query_view,
-    rank_slopes,
     ranking_html,
     ranking_tables,
     suites_of,
@@ -84,6 +83,16 @@ def shown(html: str) -> list[list[str]]:
     return [[cell.strip("|") for cell in row] for row in _Cells(html).rows]
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+SHAPES = {"svg", "rect", "g", "title", "polyline", "path", "text"}
+
+
+def drawn(html: str) -> ET.Element:
+    """The slope chart, whose picture stands in the HTML."""
+    (data,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
+    return ET.fromstring(base64.b64decode(data))
+
+
 def test_the_table_has_gold_and_every_rank_with_its_distance_ties_and_score():
     html = ranking_html({"before": table(TIED), "after": table(RIGHT)}, "q0")._repr_html_()
     assert shown(html) == [
@@ -109,13 +118,11 @@ def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     assert "white-space:normal" in html
     assert "text-align:left" in html
     assert '<div class="mathjax_ignore"' in html
-    figure = rank_slopes(query_view(ranking_tables({HOSTILE: hostile}), "q0"))
-    for text in figure.data[0].text:
-        assert "<img" not in text
-        assert "$" not in text
-        assert len(text) < 1000
-        assert max(map(len, text.split("<br>"))) < 200
-    assert "$" not in "".join([figure.layout.title.text, *figure.layout.xaxis.ticktext])
+    picture = drawn(html)
+    assert {element.tag.rpartition("}")[2] for element in picture.iter()} <= SHAPES
+    said = picture.findtext(f".//{SVG}title")
+    assert said.startswith(f"A: {HOSTILE} word")
+    assert len(said) < 600, "a title of 10,000 characters hides the screen"
 
 
 def test_a_query_where_gold_ties_everything_shows_no_move():
@@ -161,13 +168,11 @@ def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_t
     assert [row[3] for row in cells[1:11]] == [f"{place + 1}" for place in [*range(5), *range(1995, 2000)]]
     assert "10 of 2,000 targets" in html
     assert cells[-2][1:] == ["100.0", "-100.0"], "KCC is that of all targets"
-    figure = rank_slopes(query_view(ranking_tables(tables), "q0"))
-    assert len(figure.data) == 20
-    assert figure.layout.height < 900
-    assert max(max(trace.y) for trace in figure.data) == 2000
-    low, high = figure.layout.yaxis.range
-    assert 10**high < 1
-    assert 10**low > 2000
+    picture = drawn(html)
+    lines = [line.attrib["points"].split() for line in picture.iter(f"{SVG}polyline")]
+    assert len(lines) == 20
+    height = float(picture.attrib["height"])
+    assert max(float(point.split(",")[1]) for line in lines for point in line) < height < 900
     assert len(html) < 40_000
 
 
@@ -199,27 +204,27 @@ def test_a_run_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, caplog:
 
 def test_the_picture_has_a_line_a_target_and_letters_where_the_ranks_are():
     html = ranking_html({"before": table(TIED)}, "q0", chart=True).html
-    (data,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
-    picture = ET.fromstring(base64.b64decode(data))
-    space = "{http://www.w3.org/2000/svg}"
-    lines = [line.attrib["points"] for line in picture.iter(f"{space}polyline")]
+    picture = drawn(html)
+    lines = [line.attrib["points"] for line in picture.iter(f"{SVG}polyline")]
     ends = [float(points.split()[1].split(",")[1]) for points in lines]
     assert np.argsort(ends, kind="stable").tolist() == [4, 1, 2, 3, 0]
     assert ends[1] == ends[2] == ends[3]
-    assert [text.text for text in picture.iter(f"{space}text")] == [
+    assert [text.text for text in picture.iter(f"{SVG}text")] == [
         *("gold", "A", "B", "C D", "E"),
         *("before", "E", "B C D", "A"),
     ]
     assert 'alt="From nearest to furthest by gold: A, B, C=D, E; before: E, B=C=D, A"' in html
 
 
-def test_the_figure_has_rank_1_at_the_top_and_joins_gold_to_every_model():
-    figure = rank_slopes(query_view(ranking_tables({"before": table(TIED), "after": table(RIGHT)}), "q0"))
-    assert list(figure.data[0].x) == ["gold", "before", "after"]
-    assert [list(trace.y) for trace in figure.data[:5]] == [[1, 5, 1], [2, 3, 2], [3.5, 3, 3], [3.5, 3, 4], [5, 1, 5]]
-    bottom, top = figure.layout.yaxis.range
-    assert top < 1
-    assert bottom > 5
+def test_the_picture_joins_golds_rank_of_a_target_to_every_models_rank_1_at_the_top():
+    picture = drawn(ranking_html({"before": table(TIED), "after": table(RIGHT)}, "q0", chart=True).html)
+    lines = [line.attrib["points"].split() for line in picture.iter(f"{SVG}polyline")]
+    down = [[float(point.split(",")[1]) for point in line] for line in lines]
+    ranks = [[1, 5, 1], [2, 3, 2], [3.5, 3, 3], [3.5, 3, 4], [5, 1, 5]]
+    scale = (down[4][0] - down[0][0]) / 4
+    assert scale > 0
+    assert [[1 + (y - down[0][0]) / scale for y in line] for line in down] == ranks
+    assert picture.findtext(f".//{SVG}title") == "A: target 0\ngold: rank 1\nbefore: rank 5\nafter: rank 1"
 
 
 def _luminance(colour: str) -> float:

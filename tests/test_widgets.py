@@ -1,6 +1,9 @@
 """The explorer without a browser: controls change what is shown, and a page that needs no kernel says the same."""
 
+import re
+from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,50 +34,55 @@ def explorer() -> RankingExplorer:
     return RankingExplorer({"one": table(1), "two": table(2)})
 
 
-def drawn(explorer: RankingExplorer) -> dict:
-    (output,) = explorer.chart.outputs
-    return output["data"]["application/vnd.plotly.v1+json"]
+def does(explorer: RankingExplorer, **done: Any) -> None:
+    """As the browser says it."""
+    explorer._told(None, done, None)
+
+
+def listed(explorer: RankingExplorer) -> list[tuple[str, str]]:
+    """What stands before each query of the list, and the query."""
+    found = re.findall(r"<button[^>]*>(?:<b>(.*?)</b> )?(.*?)</button></li>", explorer.parts["list"])
+    return [(value, re.sub("</?mark>", "", query)) for value, query in found]
 
 
 def test_the_first_query_is_shown_at_once_in_table_and_chart(explorer: RankingExplorer):
-    number = explorer.query.value[1:]
-    assert f"target 0 of {number}" in explorer.table.value
-    assert f"target 0 of {number}" in drawn(explorer)["data"][0]["text"][0]
-    assert explorer.order.value == "disagreement"
+    number = explorer.query_id[1:]
+    assert f">target 0 of {number}</td>" in explorer.parts["view"]
+    assert f"<title>A: target 0 of {number}\n" in explorer.parts["view"]
+    assert explorer.order == "disagreement"
+    assert explorer.parts["list"].count('aria-current="true"') == 1
 
 
-def test_another_query_changes_table_and_chart(explorer: RankingExplorer):
-    before = explorer.table.value, drawn(explorer)
-    explorer.query.index = 2
-    assert f"target 0 of {explorer.query.value[1:]}" in explorer.table.value
-    assert explorer.table.value != before[0]
-    assert drawn(explorer) != before[1]
+def test_another_query_changes_table_and_chart_and_is_the_selection(explorer: RankingExplorer):
+    before = explorer.parts["view"]
+    does(explorer, chosen="2")
+    assert explorer.query_id == "q2"
+    assert "target 0 of 2" in explorer.parts["view"] != before
+    assert explorer.selected["target"].tolist() == [f"target {place} of 2" for place in range(5)]
+    assert {"gold", "rank: one", "score: two"} <= set(explorer.selected)
+    explorer.select(chosen="q1", order="data")
+    assert explorer.query_id == "q1"
+    assert '<option value="data" selected>' in explorer.parts["controls"]
+    with pytest.raises(ValueError, match="order is 'wrost'; choose one of data"):
+        explorer.select(order="wrost")
+    with pytest.raises(ValueError, match="'q1' is not listed now"):
+        explorer.select(search="bird", chosen="q1")
 
 
-def test_the_number_goes_through_the_list_and_follows_it(explorer: RankingExplorer):
-    explorer.number.value = 3
-    assert explorer.query.index == 2
-    assert f"target 0 of {explorer.query.value[1:]}" in explorer.table.value
-    explorer.query.index = 1
-    assert explorer.number.value == 2
-    explorer.search.value = "cat"
-    assert (explorer.number.value, explorer.number.max) == (1, 2)
-    explorer.number.value = 99
-    assert explorer.query.index == 1
-
-
-def test_search_keeps_the_queries_with_these_words_whatever_their_case(explorer: RankingExplorer):
-    explorer.search.value = " CAT"
-    assert sorted(value for _, value in explorer.query.options) == ["q0", "q3"]
-    assert "2 of 4 queries; before each: 1 - tau-b" in explorer.status.value
-    assert explorer.query.value in ("q0", "q3")
+def test_search_keeps_the_queries_with_these_words_whatever_their_case_and_marks_them(explorer: RankingExplorer):
+    does(explorer, search=" CAT")
+    assert sorted(query for _, query in listed(explorer)) == ["a cat and a dog", "the cat sleeps"]
+    assert "2 of 4 queries; before each: 1 - tau-b" in explorer.parts["status"]
+    assert explorer.query_id in ("q0", "q3")
+    assert "<mark>cat</mark>" in explorer.parts["view"]
 
 
 def test_a_search_is_for_words_in_any_order_in_the_query_or_its_targets(explorer: RankingExplorer):
-    explorer.search.value = "dog cat"
-    assert [value for _, value in explorer.query.options] == ["q3"]
-    explorer.search.value = "2 sings target"
-    assert [value for _, value in explorer.query.options] == ["q2"], "'target 2 of 2' is a target of 'the bird sings'"
+    does(explorer, search="dog cat")
+    assert explorer.query_id == "q3"
+    does(explorer, search="2 sings target")
+    assert len(listed(explorer)) == 1
+    assert explorer.query_id == "q2", "'target 2 of 2' is a target of 'the bird sings'"
 
 
 def test_a_search_orders_nothing_again(monkeypatch: pytest.MonkeyPatch):
@@ -84,69 +92,81 @@ def test_a_search_orders_nothing_again(monkeypatch: pytest.MonkeyPatch):
     )
     explorer = RankingExplorer({"one": table(1), "two": table(2)})
     for letters in ("c", "ca", "cat", ""):
-        explorer.search.value = letters
+        does(explorer, search=letters)
     assert made == [("disagreement", "one", "two")]
-    explorer.order.value = "worst"
+    does(explorer, order="worst")
     assert len(made) == 2
 
 
 def test_a_search_is_text_and_not_a_pattern(explorer: RankingExplorer):
-    explorer.search.value = "<b>"
-    assert [value for _, value in explorer.query.options] == ["q1"]
-    explorer.search.value = ".*"
-    assert explorer.query.options == ()
+    does(explorer, search="<b>")
+    assert [query for _, query in listed(explorer)] == ["a dog &lt;b&gt;barks&lt;/b&gt;"]
+    assert "<mark>&lt;b&gt;</mark>" in explorer.parts["list"]
+    does(explorer, search=".*")
+    assert listed(explorer) == []
 
 
 def test_a_search_without_a_match_says_so_and_the_way_back_works(explorer: RankingExplorer):
-    explorer.search.value = "zebra"
-    assert "no query has the words &#x27;zebra&#x27;" in explorer.status.value
-    assert explorer.table.value == ""
-    assert explorer.chart.outputs == ()
-    explorer.search.value = ""
-    assert len(explorer.query.options) == 4
-    assert explorer.table.value
+    does(explorer, search="zebra")
+    assert "0 of 4 queries" in explorer.parts["status"]
+    assert "take a word" in explorer.parts["status"]
+    assert explorer.parts["view"] == ""
+    assert explorer.selected.empty
+    does(explorer, search="")
+    assert len(listed(explorer)) == 4
+    assert explorer.parts["view"]
 
 
 def test_order_and_labels_reorder_the_list(explorer: RankingExplorer):
-    explorer.order.value = "data"
-    assert [value for _, value in explorer.query.options] == ["q0", "q1", "q2", "q3"]
-    assert explorer.query.value == "q0"
-    explorer.order.value = "worst"
-    by_one = [text.split()[0] for text, _ in explorer.query.options]
+    does(explorer, order="data")
+    assert [query for _, query in listed(explorer)] == [escape(words) for words in WORDS]
+    assert explorer.query_id == "q0"
+    does(explorer, order="worst")
+    by_one = [value for value, _ in listed(explorer)]
     assert [float(value) for value in by_one] == sorted(float(value) for value in by_one)
-    explorer.first.value = "two"
-    assert [text.split()[0] for text, _ in explorer.query.options] != by_one
+    does(explorer, a="two")
+    assert [value for value, _ in listed(explorer)] != by_one
 
 
 def test_of_many_labels_two_can_be_shown_alone(tmp_path: Path):
     explorer = RankingExplorer({name: table(seed) for seed, name in enumerate(["one", "two", "three"])})
-    assert all(f">{name}</th>" in explorer.table.value for name in ("one", "two", "three"))
-    explorer.show.value = "a and b"
-    explorer.second.value = "two"
-    assert ">two</th>" in explorer.table.value
-    assert ">three</th>" not in explorer.table.value
+    assert all(f">{name}</th>" in explorer.parts["view"] for name in ("one", "two", "three"))
+    does(explorer, show="a and b", b="two")
+    assert ">two</th>" in explorer.parts["view"]
+    assert "three" not in explorer.parts["view"]
     assert "three" not in explorer.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert len(drawn(explorer)["layout"]["xaxis"]["tickvals"]) == 3, "gold, one and two"
 
 
 def test_the_second_label_of_one_model_is_not_offered():
     one = RankingExplorer({"one": table(1)})
-    assert [value for _, value in one.order.options] == ["data", "worst"]
-    suite, _, _, second, show = one.widget.children[:5]
-    assert [row.layout.display for row in (suite, second, show)] == ["none"] * 3
-    assert "target 0" in one.table.value
+    assert set(re.findall(r'<select name="(\w+)">', one.parts["controls"])) == {"order", "a"}
+    assert list(one.orders) == ["data", "worst"]
+    assert "target 0" in one.parts["view"]
 
 
 def test_another_suite_brings_its_own_queries_and_labels():
     both = pd.concat([table(1), table(3, "other", queries=2)], ignore_index=True)
     explorer = RankingExplorer({"one": table(2), "both": both})
-    explorer.suite.value = "other"
-    assert len(explorer.query.options) == 2
-    assert explorer.first.options == (("both", "both"),)
-    assert "not ranked here: one" in explorer.status.value
-    explorer.suite.value = "few"
-    assert explorer.first.options == (("one", "one"), ("both", "both"))
-    assert RankingExplorer({"both": both}, "other").suite.value == "other"
+    does(explorer, suite="other")
+    assert len(listed(explorer)) == 2
+    assert explorer.labels == ["both"]
+    assert "not ranked here: one" in explorer.parts["status"]
+    assert 'name="b"' not in explorer.parts["controls"]
+    does(explorer, suite="few")
+    assert explorer.labels == ["one", "both"]
+    assert 'name="b"' in explorer.parts["controls"]
+    assert RankingExplorer({"both": both}, "other").suite == "other"
+
+
+def test_of_a_long_list_the_first_are_shown_and_the_others_on_demand():
+    long = table(1, queries=4).assign(number=0)
+    long = pd.concat([long.assign(query_id=long["query_id"] + f".{part}") for part in range(30)], ignore_index=True)
+    explorer = RankingExplorer({"one": long})
+    assert len(listed(explorer)) == 50
+    assert "50 more of 70" in explorer.parts["list"]
+    does(explorer, more="50")
+    assert len(listed(explorer)) == 100
+    assert "20 more of 20" in explorer.parts["list"]
 
 
 def test_an_unknown_suite_is_refused():
@@ -155,22 +175,24 @@ def test_an_unknown_suite_is_refused():
 
 
 def test_without_a_kernel_the_first_three_queries_stand_as_html(explorer: RankingExplorer):
-    bundle = explorer._repr_mimebundle_()
-    assert bundle["application/vnd.jupyter.widget-view+json"]["model_id"] == explorer.widget.model_id
+    bundle, _ = explorer._repr_mimebundle_()
+    assert bundle["application/vnd.jupyter.widget-view+json"]["model_id"] == explorer.model_id
     html = bundle["text/html"]
     assert html.count("<table") == html.count("<img ") == 3
-    for _, query_id in explorer.query.options[:3]:
+    for query_id in explorer._listed_ids()[:3]:
         assert f"target 4 of {query_id[1:]}" in html
     assert "<script" not in html
     assert "http" not in html
 
 
-def test_the_page_has_the_listed_queries(explorer: RankingExplorer, tmp_path: Path):
+def test_the_page_has_the_listed_queries_an_index_and_its_own_script_alone(explorer: RankingExplorer, tmp_path: Path):
     page = explorer.to_html(tmp_path / "with space.html").read_text(encoding="utf-8")
-    assert page.count("<table") == 4
+    assert page.count("<table") == page.count("<section") == 4
+    assert all(f'href="#{name}"' in page and f'id="{name}"' in page for name in ("q0", "q1", "q2", "q3"))
     assert "a dog &lt;b&gt;barks&lt;/b&gt;" in page
-    assert "<script" not in page
-    explorer.search.value = "cat"
+    assert page.count("<script>") == page.count("<script") == 1
+    assert set(re.findall(r"https?://[^\s\"]+", page)) <= {"http://www.w3.org/2000/svg"}, "a name, asked of nobody"
+    does(explorer, search="cat")
     assert explorer.to_html(tmp_path / "few.html", limit=1).read_text(encoding="utf-8").count("<table") == 1
 
 
@@ -179,7 +201,7 @@ def test_a_page_that_cannot_be_written_is_explained(explorer: RankingExplorer, t
         explorer.to_html(tmp_path / "absent" / "page.html")
     with pytest.raises(ValueError, match="limit is 0"):
         explorer.to_html(tmp_path / "page.html", limit=0)
-    explorer.search.value = "zebra"
+    does(explorer, search="zebra")
     with pytest.raises(ValueError, match="clear the search"):
         explorer.to_html(tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ from workbench.look.comparison import (
     paired_tests,
     parts,
     rankings_of_runs,
+    scores_of_runs,
     seed_table,
     what_there_is,
 )
@@ -28,6 +29,7 @@ from workbench.look.figures import (
     training_curve,
 )
 from workbench.look.page import INK, SHADES, most_changed, ranking_html
+from workbench.look.pairs import pair_table
 from workbench.look.papers import TASKS, published_beside, published_numbers
 from workbench.look.queries import of_suite, ordered_queries, query_view, ranking_tables, suites_of
 from workbench.look.rank_figures import (
@@ -35,7 +37,6 @@ from workbench.look.rank_figures import (
     neighbour_bins,
     neighbours_and_gain,
     principal_plane,
-    rank_slopes,
     two_losses,
     vector_spaces,
 )
@@ -45,8 +46,10 @@ from workbench.look.tables import beside, dev_table, show_tables, table_html
 if TYPE_CHECKING:
     from workbench.look.ask import Ask
     from workbench.look.explorer import RankingExplorer
+    from workbench.look.pair_explorer import PairExplorer
 
-_WIDGETS = {"Ask": "ask", "RankingExplorer": "explorer"}  # loaded when asked for: only a notebook has use for widgets
+# Loaded when asked for: only a notebook has use for widgets.
+_WIDGETS = {"Ask": "ask", "PairExplorer": "pair_explorer", "RankingExplorer": "explorer"}
 
 __all__ = [
     "INK",
@@ -54,6 +57,7 @@ __all__ = [
     "TASKS",
     "Ask",
     "Comparison",
+    "PairExplorer",
     "RankingExplorer",
     "Row",
     "alignment_uniformity_path",
@@ -73,6 +77,7 @@ __all__ = [
     "neighbours_and_gain",
     "of_suite",
     "ordered_queries",
+    "pair_table",
     "paired_tests",
     "paper_rows",
     "part_scores",
@@ -82,13 +87,13 @@ __all__ = [
     "published_beside",
     "published_numbers",
     "query_view",
-    "rank_slopes",
     "ranking_html",
     "ranking_tables",
     "rankings_of_runs",
     "response",
     "response_curves",
     "score_intervals",
+    "scores_of_runs",
     "seed_table",
     "setting_sweep",
     "show_tables",

@@ -254,6 +254,19 @@ def rankings_of_runs(
 
     `labels`: only these, in this order; none: all. Raises ValueError for a label that no run has.
     """
+    return _of_runs(runs, suite, Run.rankings, labels, before)
+
+
+def scores_of_runs(
+    runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True
+) -> dict[str, pd.DataFrame]:
+    """label -> scores.csv of `suite`, for `pair_table`; all else as of `rankings_of_runs`."""
+    return _of_runs(runs, suite, Run.scores, labels, before)
+
+
+def _of_runs(
+    runs: pd.DataFrame, suite: str, read: Callable[[Run, str], pd.DataFrame], labels: Sequence[str], before: bool
+) -> dict[str, pd.DataFrame]:
     firsts = {row["label"]: row for row in runs.drop_duplicates("label").to_dict("records")}
     unknown = [label for label in labels if label not in firsts]
     if unknown:
@@ -262,11 +275,11 @@ def rankings_of_runs(
         )
     found: dict[str, pd.DataFrame] = {}
     for row in [firsts[label] for label in labels or firsts]:
-        table = readable(row["path"], Run.rankings)
+        table = readable(row["path"], lambda run: read(run, ""))
         if table is None:
             continue
         if before and not found and (Path(row["path"]) / _BEFORE / "metrics.json").is_file():
-            untrained = readable(row["path"], lambda run: run.rankings(_BEFORE))
+            untrained = readable(row["path"], lambda run: read(run, _BEFORE))
             found |= {_BEFORE: untrained} if untrained is not None else {}
         found[row["label"]] = table
     tables = {label: table.loc[table["suite"] == suite] for label, table in found.items()}

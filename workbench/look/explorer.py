@@ -1,39 +1,61 @@
-"""Controls around rankings. The state lives here, the drawing in `page` and `rank_figures`."""
+"""Looking through the queries of rankings: a list to order and search, the chosen query as table and slope chart."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import ipywidgets
 import pandas as pd
 
 from workbench.files import explained, replacing
-from workbench.look._style import shortened
-from workbench.look.page import inlined, slope_image, view_html
-from workbench.look.queries import ORDERS, of_suite, ordered_queries, query_view, ranking_tables, searched, suites_of
-from workbench.look.rank_figures import rank_slopes
+from workbench.look._listing import Listing, button, with_words
+from workbench.look._live import STYLE_SHEET, choice
+from workbench.look.page import marked, slope_image, slope_svg, view_html
+from workbench.look.queries import (
+    ORDERS,
+    QueryView,
+    of_suite,
+    ordered_queries,
+    query_view,
+    ranking_tables,
+    searched,
+    suites_of,
+)
+from workbench.rankings import side_by_side
 
 _STATIC_QUERIES = 3
 _TARGETS = 50  # at most, in a table: the chart below it should be near
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{title}</title>
-<style>body {{ font-family: sans-serif; margin: 2em; }} hr {{ margin: 2em 0; opacity: 0.3; }}</style></head>
-<body><h1>{title}</h1>
-{body}
+<style>{style}</style></head>
+<body class="workbench-look" data-kind="page"><h1>{title}</h1>
+<nav><label class="wide">search <input type="search" placeholder="words"></label><ol>{index}</ol></nav>
+<main>{queries}</main>
+<script>
+// All of it stands there without this script, which hides what lacks a word of the search.
+document.querySelector("input").addEventListener("input", ({{ target }}) => {{
+  const words = target.value.toLowerCase().split(/\\s+/);
+  for (const query of document.querySelectorAll("section")) {{
+    const text = query.textContent.toLowerCase();
+    query.hidden = !words.every((word) => text.includes(word));
+    document.querySelector(`[href="#${{query.id}}"]`).parentElement.hidden = query.hidden;
+  }}
+}});
+</script>
 </body></html>
 """
 
 
-class RankingExplorer:
+class RankingExplorer(Listing):
     """Chooses a query and shows its targets with gold and the rank under each label: table, slope chart, KCC, NDCG.
 
     Queries can be searched by words of their text and of their targets' and ordered by `ORDERS`; of many labels, two
-    can be shown alone. Of many targets those are shown that gold or a label has nearest. All of it
-    works by keyboard: the buttons by the space bar, the number of the query by the arrow keys. (JupyterLab takes the
-    arrow keys from lists, for its own cells.)
+    can be shown alone. Of many targets those are shown that gold or a label has nearest. All of it works by keyboard:
+    Tab to the list, then the arrow keys.
     Where no kernel runs, or the notebook is not trusted, the first queries of the list stand as plain HTML.
     """
+
+    choices: ClassVar = ("suite", *Listing.choices)
 
     def __init__(self, tables: Mapping[str, Any], suite: str | None = None) -> None:
         """The rankings of `tables`: label -> ranking table, `Run` or `Report`; `suite`: the one to show first.
@@ -42,109 +64,107 @@ class RankingExplorer:
             TypeError, ValueError: No tables, tables of different data (says which), or no such suite.
         """
         self._all = ranking_tables(tables)
-        suites = suites_of(self._all)
-        first = suites[0] if suite is None else suite
-        self._tables = of_suite(self._all, first)
-        self._queries = pd.DataFrame()
+        self.suites = suites_of(self._all)
         self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
-        self._words: dict[str, str] = {}
-        self._shown: tuple[Any, ...] | None = None
-        self._offering = False
-        self.suite, self.order, self.first, self.second, self.show = (_buttons() for _ in range(5))
-        _offer(self.suite, suites, suites, first)
-        self.search = ipywidgets.Text(placeholder="words of query or targets", description="search")
-        self.number = ipywidgets.BoundedIntText(description="number", min=1, layout={"width": "11em"})
-        self.query = ipywidgets.Select(description="query", rows=6, layout={"width": "98%"})
-        self.status, self.table, self.chart = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Output()
-        names = {"suite": self.suite, "order": self.order, "a": self.first, "b": self.second, "show": self.show}
-        choice = [ipywidgets.HBox([_name(text), control]) for text, control in names.items()]
-        choice[0].layout.display = None if len(suites) > 1 else "none"
-        self._second_row, self._show_row = choice[3:]
-        walk = ipywidgets.HBox([self.search, self.number, self.status])
-        self.widget = ipywidgets.VBox([*choice, walk, self.query, self.table, self.chart])
-        self._suite_chosen(None)
-        self.suite.observe(self._suite_chosen, "value")
-        for control in (self.search, self.order, self.first, self.second, self.show):
-            control.observe(lambda _: self._list_queries(), "value")
-        self.number.observe(lambda change: setattr(self.query, "index", change["new"] - 1), "value")
-        self.query.observe(lambda _: self._show(), "value")
+        self._words: dict[str, str] | None
+        self._take(self.suites[0] if suite is None else suite)
+        super().__init__("queries", list(self._tables), *self._orders())
 
-    def _suite_chosen(self, _: Any) -> None:
-        self._tables = of_suite(self._all, str(self.suite.value))
-        self._words = searched(self._tables)
-        self._offering = True  # what is set now is no choice of the reader's
-        try:
-            self._offer_labels()
-        finally:
-            self._offering = False
-        self._list_queries()
+    def _take(self, suite: str) -> None:
+        self._tables = of_suite(self._all, suite)
+        self.suite, self._words = suite, None
+        self._rows = {label: table.groupby("query_id", sort=False).indices for label, table in self._tables.items()}
+        self._ids = [str(name) for name in next(iter(self._tables.values()))["query_id"].unique()]
+        self._numbers = {query_id: place for place, query_id in enumerate(self._ids)}
 
-    def _offer_labels(self) -> None:
-        labels = list(self._tables)
-        several = len(labels) > 1
-        names = [name for name in ORDERS if several or name in ("data", "worst")]
-        self.order.tooltips = [ORDERS[name][1] for name in names]
-        _offer(self.order, [(ORDERS[name][0], name) for name in names], names, "disagreement" if several else "worst")
-        named = [(short, label) for label, short in shortened(labels, 40).items()]
-        self.first.tooltips = self.second.tooltips = labels
-        _offer(self.first, named, labels, labels[0])
-        _offer(self.second, named, labels, labels[-1])
-        _offer(self.show, ["all", "a and b"], ["all", "a and b"], "all")
-        self._second_row.layout.display = None if several else "none"
-        self._show_row.layout.display = None if len(labels) > 2 else "none"
+    def _orders(self) -> tuple[dict[str, tuple[str, str]], str]:
+        """What the queries can be ordered by, and by which of them at first."""
+        several = len(self._tables) > 1
+        known = {name: words for name, words in ORDERS.items() if several or name in ("data", "worst")}
+        return known, "disagreement" if several else "worst"
 
-    def _list_queries(self) -> None:
-        """Fills the list of queries by order and search, and shows its first."""
-        if self._offering:
-            return
-        order, a, b = (str(control.value) for control in (self.order, self.first, self.second))
-        chosen = str(self.suite.value), order, a, b
-        if chosen not in self._ordered:  # not again for each letter of a search
-            self._ordered[chosen] = ordered_queries(self._tables, order, a, b)
-        found = self._ordered[chosen]
-        words = self.search.value.casefold().split()
-        kept = [all(word in self._words[query_id] for word in words) for query_id in found["query_id"]]
-        self._queries = found.loc[kept]
-        rows = list(self._queries.itertuples(index=False, name=None))
-        self.query.options = [(_line(query, value), query_id) for query_id, query, value in rows]
-        self.number.max, self.number.disabled = max(len(rows), 1), not rows
-        self.query.index = 0 if rows else None
-        self._show()
+    @property
+    def query_id(self) -> str | None:
+        """The chosen query; None where none is listed."""
+        number = self.current()
+        return None if number is None else self._ids[number]
+
+    @property
+    def selected(self) -> pd.DataFrame:
+        """The chosen query's targets with gold, ranks and scores, as `side_by_side` gives them; empty where none is."""
+        query_id = self.query_id
+        return pd.DataFrame() if query_id is None else side_by_side(self._of(query_id), query_id)
+
+    def numbered(self, value: Any) -> int:
+        return self._numbers[value] if value in self._numbers else super().numbered(value)
+
+    def told(self, name: str, value: Any) -> None:
+        if name == "suite":
+            self._take(value)
+            self._offer(list(self._tables), *self._orders())
+            self.renew()
+        super().told(name, value)
+
+    def find(self) -> list[int]:
+        ids = self._queries()["query_id"]
+        if self.words:
+            if self._words is None:
+                self._words = searched(self._tables)  # only for who searches: of long lists it is much text
+            ids = [name for name in ids if with_words(self._words[name], self.words)]
+        return [self._numbers[query_id] for query_id in ids]
+
+    def _queries(self) -> pd.DataFrame:
+        """query_id, query, value of every query in the chosen order; not again for each letter of a search."""
+        chosen = self.suite, self.order, self.a, self.b
+        if chosen not in self._ordered:
+            self._ordered[chosen] = ordered_queries(self._tables, self.order, self.a, self.b)
+        return self._ordered[chosen]
+
+    def controls(self) -> str:
+        suites = choice("suite", {name: name for name in self.suites}, self.suite) if len(self.suites) > 1 else ""
+        return suites + super().controls()
+
+    def drawn(self) -> dict[str, str]:
         absent = [label for label in self._all if label not in self._tables]
         without = f"; not ranked here: {', '.join(absent)}" if absent else ""
-        none = "" if rows else f"; no query has the words {self.search.value!r}"
-        number = "" if order == "data" else f"; before each: {ORDERS[order][1].split(',')[0]}"
-        text = escape(f"{len(rows)} of {len(found)} queries{number}{without}{none}")
-        self.status.value = f'<span role="status" aria-live="polite">{text}</span>'
+        before = "" if self.order == "data" else f"; before each: {self.orders[self.order][1].split(',')[0]}"
+        query_id = self.query_id
+        view = "" if query_id is None else self._view(query_id, slope_svg, self.words)
+        status = self.counted(len(self._ids), "queries", f"{before}{without}")
+        return {"list": self._list() + self.more(), "status": status, "view": view}
 
-    def _show(self) -> None:
-        """Draws the chosen query, unless it is the one that is drawn."""
-        if self.query.index is not None:
-            self.number.value = self.query.index + 1
-        shown = self._shown_tables()
-        chosen = (self.suite.value, self.query.value, *shown) if self.query.value is not None else None
-        if chosen == self._shown:
-            return
-        self._shown = chosen
-        if chosen is None:
-            self.table.value, self.chart.outputs = "", ()
-            return
-        view = query_view(shown, str(self.query.value), suite=str(self.suite.value))
-        self.table.value = inlined(view_html(view, targets=_TARGETS))
-        # The whole output at once: clearing and displaying are two messages, which flicker and may come in between.
-        figure = {"application/vnd.plotly.v1+json": rank_slopes(view).to_plotly_json()}
-        data = figure | {"text/html": slope_image(view), "text/plain": "slope chart"}
-        self.chart.outputs = ({"output_type": "display_data", "data": data, "metadata": {}},)
+    def _list(self) -> str:
+        queries, chosen = self._queries(), self.current()
+        shown = queries.set_index("query_id").loc[self._listed_ids()[: self.room]]
+        rows = []
+        for query_id, query, value in shown.itertuples(name=None):
+            before = "" if pd.isna(value) else f"<b>{value:+.2f}</b> "
+            rows.append(f"<li>{button(self._numbers[query_id], before + marked(query, self.words), chosen)}</li>")
+        return f'<ul class="mathjax_ignore" data-walk>{"".join(rows)}</ul>'
 
-    def _shown_tables(self) -> dict[str, pd.DataFrame]:
-        """Every label, or only a and b."""
-        chosen = {str(self.first.value), str(self.second.value)} if self.show.value == "a and b" else set(self._tables)
-        return {label: table for label, table in self._tables.items() if label in chosen}
+    def _view(self, query_id: str, chart: Callable[[QueryView], str], words: list[str] | None = None) -> str:
+        view = query_view(self._of(query_id), query_id)
+        return view_html(view, chart=chart, targets=_TARGETS, words=words or [])
+
+    def _of(self, query_id: str) -> dict[str, pd.DataFrame]:
+        """The rows of one query, of the labels that are shown."""
+        return {label: self._tables[label].iloc[self._rows[label][query_id]] for label in self.shown_labels}
+
+    def _listed_ids(self) -> list[str]:
+        return [self._ids[number] for number in self.listed()]
+
+    def static(self) -> str:
+        order, a, b = self.orders[self.order][1], escape(self.a), escape(self.b)
+        named = f"; a: {a}, b: {b}" if len(self.labels) > 1 else f"; a: {a}"
+        head = f"<p>The first of {len(self.listed())} queries ({order}{named}). Run the cell to see the others.</p>"
+        views = [self._view(query_id, slope_image) for query_id in self._listed_ids()[:_STATIC_QUERIES]]
+        return head + "\n<hr>\n".join(views)
 
     def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
         """Writes the queries of the list, as it is ordered and searched now, with their charts as one page.
 
-        limit: At most so many queries; None: all. The page needs no network and no script. Returns its path.
+        limit: At most so many queries; None: all. The page has an index, a link to each query and a search, and needs
+        no network. Returns its path.
 
         Raises:
             ValueError: `limit` below 1, or no query is listed.
@@ -152,48 +172,16 @@ class RankingExplorer:
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit is {limit}; give 1 or more, or None for every query of the list")
-        if self._queries.empty:
-            raise ValueError(f"no query to write: none has the words {self.search.value!r}; clear the search")
-        target = Path(path).expanduser()
-        title = escape(f"Rankings of {self.suite.value}: {', '.join(self._shown_tables())}")
-        page = _PAGE.format(title=title, body=self._static(list(self._queries["query_id"])[:limit]))
+        if not self.listed():
+            raise ValueError(f"no query to write: none has the words {self.search!r}; clear the search")
+        target, ids = Path(path).expanduser(), self._listed_ids()[:limit]
+        queries = self._queries().set_index("query_id")["query"].to_dict()
+        page = _PAGE.format(
+            title=escape(f"Rankings of {self.suite}: {', '.join(self.shown_labels)}"),
+            style=STYLE_SHEET,
+            index="".join(f'<li><a href="#{escape(name)}">{escape(queries[name])}</a></li>' for name in ids),
+            queries="".join(f'<section id="{escape(name)}">{self._view(name, slope_svg)}</section>' for name in ids),
+        )
         with explained(target.parent), replacing(target) as file:
             file.write(page)
         return target
-
-    def _static(self, query_ids: list[str]) -> str:
-        shown = self._shown_tables()
-        views = (query_view(shown, query_id, suite=self.suite.value) for query_id in query_ids)
-        return inlined("\n<hr>\n".join(view_html(view, chart=slope_image, targets=_TARGETS) for view in views))
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """The widget for a front end with a kernel; HTML for a page, or a notebook that is not trusted."""
-        bundle = self.widget._repr_mimebundle_(**kwargs)
-        if bundle is None:
-            return {}
-        order, a, b = ORDERS[str(self.order.value)][1], escape(str(self.first.value)), escape(str(self.second.value))
-        named = f"; a: {a}, b: {b}" if len(self._tables) > 1 else f"; a: {a}"
-        head = f"<p>The first of {len(self._queries)} queries ({order}{named}). Run the cell to see the others.</p>"
-        shown = list(self._queries["query_id"])[:_STATIC_QUERIES]
-        return {**bundle, "text/html": head + self._static(shown)}
-
-
-def _buttons() -> ipywidgets.ToggleButtons:
-    return ipywidgets.ToggleButtons(options=[], style={"button_width": "auto"})
-
-
-def _name(text: str) -> ipywidgets.HTML:
-    """The name of a row of buttons, as wide as the names of the fields below."""
-    width = "80px"
-    return ipywidgets.HTML(f'<div style="text-align:right">{text}</div>', layout={"width": width, "margin": "2px 8px"})
-
-
-def _offer(control: Any, options: list[Any], values: list[str], default: str) -> None:
-    """Sets what can be chosen; the value stays where it is still one of them."""
-    kept = control.value
-    control.options = options
-    control.value = kept if kept in values else default
-
-
-def _line(query: str, value: float) -> str:
-    return query if pd.isna(value) else f"{value:+.2f}  {query}"

@@ -8,14 +8,22 @@ therefore also said by a sign, styles stand in the elements, and the chart is a 
 import base64
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from workbench.look._style import shortened
-from workbench.look.queries import QueryView, as_table, line_colours, ordered_queries, query_view, ranking_tables
+from workbench.look.queries import (
+    QueryView,
+    as_table,
+    line_colours,
+    ordered_queries,
+    places_off,
+    query_view,
+    ranking_tables,
+)
 from workbench.metrics import kendall, ndcg
 
 DRAWN = 20  # targets that a slope chart has room for
@@ -120,16 +128,22 @@ def inlined(html: str) -> str:
     return re.sub(rf'class="((?:{"|".join(STYLES)})(?: (?:{"|".join(STYLES)}))*)"', styled, html)
 
 
-def view_html(view: QueryView, *, chart: Callable[[QueryView], str] | None = None, targets: int = 100) -> str:
-    """The query, its table and, with `chart`, its slope chart; by classes of `STYLES`."""
+def view_html(
+    view: QueryView,
+    *,
+    chart: Callable[[QueryView], str] | None = None,
+    targets: int = 100,
+    words: Sequence[str] = (),
+) -> str:
+    """The query, its table and, with `chart`, its slope chart; by classes of `STYLES`. `words` are marked."""
     where = f"{view.suite}, {view.query_id}" if view.query_id else ""
     aside = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
-    head = f'<p class="head"><b>{escape(view.query)}</b>{f" <small>({aside})</small>" if aside else ""}</p>'
+    head = f'<p class="head"><b>{marked(view.query, words)}</b>{f" <small>({aside})</small>" if aside else ""}</p>'
     drawn = f"<p>{chart(view)}</p>" if chart else ""
-    return f'<div class="mathjax_ignore"><div class="view">{head}{_table(view, targets)}{drawn}</div></div>'
+    return f'<div class="mathjax_ignore"><div class="view">{head}{_table(view, targets, words)}{drawn}</div></div>'
 
 
-def _table(view: QueryView, targets: int) -> str:
+def _table(view: QueryView, targets: int, words: Sequence[str]) -> str:
     """letter | target | gold | gold rank | a column a label; KCC and NDCG below, the legend last. Gold where it is."""
     short = shortened(view.ranks, _LABEL)
     names = "".join(f'<th class="name" title="{escape(label)}">{escape(short[label])}</th>' for label in view.ranks)
@@ -141,7 +155,7 @@ def _table(view: QueryView, targets: int) -> str:
         names = f'<th class="number">gold</th><th class="narrow">gold rank</th>{names}'
     rows = [
         f'<tr data-row="{view.letters[place]}"><td class="number">{view.letters[place]}</td>'
-        f'<td class="text">{_opened(view.targets[place])}</td>'
+        f'<td class="text">{_opened(view.targets[place], words)}</td>'
         f"{gold[place]}{''.join(column[place] for column in cells)}</tr>"
         for place in view.nearest_places(targets)
     ]
@@ -182,14 +196,12 @@ def slope_svg(view: QueryView) -> str:
         drawn.append(
             f'<g data-row="{shown.letters[place]}"><title>{escape(_said(shown, place))}</title>{line}{reach}</g>'
         )
+    drawn.append('<g class="letters" text-anchor="middle" pointer-events="none" stroke="#ffffff" paint-order="stroke">')
     for name, ranks in columns.items():
-        drawn.append(f'<text x="{x[name]}" y="24" text-anchor="middle" font-weight="bold">{escape(short[name])}</text>')
+        drawn.append(f'<text x="{x[name]}" y="24" font-weight="bold">{escape(short[name])}</text>')
         for rank, letters in shown.letters_by_rank(ranks).items():
-            y, half = down(rank), 4 + 4 * len(letters)
-            box = f'x="{x[name] - half}" y="{y - 9:g}" width="{2 * half}" height="18"'
-            drawn.append(f'<rect class="paper" {box} fill="#ffffff" pointer-events="none"/>')
-            middle = f'x="{x[name]}" y="{y + 4:g}" text-anchor="middle" pointer-events="none"'
-            drawn.append(f"<text {middle}>{' '.join(letters)}</text>")
+            drawn.append(f'<text x="{x[name]}" y="{down(rank) + 4:g}" stroke-width="9">{" ".join(letters)}</text>')
+    drawn.append("</g>")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:g}" viewBox="0 0 {width} {height:g}" '
         f'font-family="sans-serif" font-size="12" fill="#222222" role="img" aria-label="{escape(_in_words(shown))}">'
@@ -207,31 +219,40 @@ def slope_image(view: QueryView) -> str:
     )
 
 
-def _opened(target: str) -> str:
+def marked(text: str, words: Sequence[str]) -> str:
+    """The text, escaped, with the words of a search marked."""
+    if not words:
+        return escape(text)
+    pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    parts = re.split(f"({pattern})", text, flags=re.IGNORECASE)
+    return "".join(f"<mark>{escape(part)}</mark>" if place % 2 else escape(part) for place, part in enumerate(parts))
+
+
+def _opened(target: str, words: Sequence[str]) -> str:
     """The target, a long one behind its beginning, which opens and closes it."""
     if len(target) <= _LONG:
-        return escape(target)
-    return f"<details><summary>{escape(target[:_LONG])}</summary>{escape(target[_LONG:])}</details>"
+        return marked(target, words)
+    return f"<details><summary>{marked(target[:_LONG], words)}</summary>{marked(target[_LONG:], words)}</details>"
 
 
 def _rank_cells(ranks: np.ndarray, reference: np.ndarray, scores: np.ndarray) -> list[str]:
-    """Rank, places from where `reference` has it, and score. Any place among those that it ties is its own."""
-    _, place, size = np.unique(reference, return_inverse=True, return_counts=True)
-    reach = (size[place] - 1) / 2
-    distance = np.clip(ranks, reference - reach, reference + reach) - ranks
+    """Rank, places from where `reference` has it, and score."""
+    distance = places_off(ranks, reference)
     share = np.abs(distance) / max(len(ranks) - 1, 1)
     return [
-        f'<td class="number {_shade(part)}"><b>{rank}</b>{_arrow(places)}<br><small>{score:.3f}</small></td>'
+        f'<td class="number {shade(part)}"><b>{rank}</b>{arrow(places)}<br><small>{score:.3f}</small></td>'
         for rank, places, part, score in zip(_with_ties(ranks), distance, share, scores, strict=True)
     ]
 
 
-def _shade(share: float) -> str:
+def shade(share: float) -> str:
+    """The class of a cell that lies this share of its list away from where it should."""
     return next(f"shade{place}" for place, (limit, _) in enumerate(SHADES) if share <= limit + 1e-9)
 
 
-def _arrow(places: float) -> str:
-    return "" if places == 0 else f" {'▲' if places > 0 else '▼'}{abs(places):g}"
+def arrow(places: float, unit: str = "") -> str:
+    """▲ nearer, ▼ further, by how much; nothing for 0."""
+    return "" if places == 0 else f" {'▲' if places > 0 else '▼'}{abs(places):g}{unit}"
 
 
 def _with_ties(ranks: np.ndarray) -> list[str]:

@@ -4,7 +4,7 @@ Pure tables, no drawing: `page` and `rank_figures` draw what is found here.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -53,7 +53,7 @@ class QueryView:
     def made(
         cls,
         query: str,
-        targets: Sequence[str],
+        targets: list[str],
         gold: np.ndarray | None,
         scores: Mapping[str, np.ndarray],
         *,
@@ -221,6 +221,16 @@ def searched(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     return (joined["query"] + "\n" + joined["target"]).str.casefold().to_dict()
 
 
+def places_off(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """[n] places by which `ranks` have each item nearer (above 0) or further (below 0) than `reference` has it.
+
+    Any place among those that the reference ties is its own.
+    """
+    _, place, size = np.unique(reference, return_inverse=True, return_counts=True)
+    reach = (size[place] - 1) / 2
+    return np.clip(ranks, reference - reach, reference + reach) - ranks
+
+
 def line_colours(count: int) -> list[str]:
     """Blue for the target that gold has nearest, over grey, to vermilion for the furthest."""
     ends = np.array([[0, 114, 178], [140, 140, 140], [213, 94, 0]])
@@ -265,7 +275,10 @@ def _checked(label: str, table: pd.DataFrame) -> pd.DataFrame:
 def _require_same_targets(suite: str, reference: str, label: str, tables: Mapping[str, pd.DataFrame]) -> None:
     if label == reference:
         return
-    known, given = (of_suite({name: tables[name]}, suite)[name].set_index(_KEY) for name in (reference, label))
+    parts = [of_suite({name: tables[name]}, suite)[name].reset_index(drop=True) for name in (reference, label)]
+    if all(parts[0][column].equals(parts[1][column]) for column in (*_KEY, "query", "target", "gold")):
+        return  # row by row, as tables of one data are: a look-up of each key would cost many times as much
+    known, given = (part.set_index(_KEY) for part in parts)
     only = [(reference, known.index.difference(given.index)), (label, given.index.difference(known.index))]
     for name, keys in only:
         if len(keys):

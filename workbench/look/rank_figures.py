@@ -1,4 +1,4 @@
-"""Ranks as figures: one query under several models, and RankEncoder's (losses, neighbours, spaces, closed form)."""
+"""Figures of RankEncoder: its losses, neighbours, spaces, and the closed form of its ranks."""
 
 from collections.abc import Mapping
 
@@ -7,68 +7,10 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.look._style import COLOURS, laid_out, plain, tick_names, wrapped
-from workbench.look.queries import QueryView, line_colours
+from workbench.look._style import COLOURS, laid_out, tick_names, wrapped
 from workbench.metrics import spearman
 
-DRAWN = 20  # targets that a slope chart has room for
-_ON_WHITE = {"bgcolor": "white", "borderpad": 2}
 _BELOW = {"orientation": "h", "y": -0.25}
-
-
-def rank_slopes(view: QueryView) -> go.Figure:
-    """Gold's rank of each target, then each label's, 1 at the top: a line a target, a crossing is a disagreement.
-
-    Of more than `DRAWN` targets those that gold or a label has nearest, at their ranks among all, which are then drawn
-    on a log scale: the first places, where it matters, have the most room.
-    """
-    shown = view.nearest(DRAWN)
-    columns, count = shown.columns, len(shown.targets)
-    deepest = max(float(ranks.max()) for ranks in columns.values())
-    log = deepest > 2 * DRAWN
-    figure = go.Figure([_slope(shown, place, colour) for place, colour in enumerate(line_colours(count))])
-    names = [
-        {"x": name, "y": np.log10(rank) if log else rank, "text": " ".join(found), "showarrow": False, **_ON_WHITE}
-        for name, ranks in columns.items()
-        for rank, found in shown.letters_by_rank(ranks).items()
-    ]
-    width = 12 if len(columns) > 6 else 16
-    ticks = tick_names(list(columns), width)
-    figure.update_xaxes(side="top", type="category", range=[-0.3, len(columns) - 0.7])
-    figure.update_xaxes(tickvals=list(columns), ticktext=ticks)
-    if log:
-        places = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
-        figure.update_yaxes(
-            type="log", range=[np.log10(deepest) + 0.1, -0.1], tickvals=places, title="rank (log scale)"
-        )
-    else:
-        figure.update_yaxes(range=[deepest + 0.5, 0.5], dtick=1 if deepest < 25 else 5, title="rank")
-    size = {
-        "width": max(600, 170 * len(columns)),
-        "height": 150 + 26 * min(count, DRAWN),
-        "margin": {"t": 100, "r": 40},
-    }
-    return laid_out(figure, f"Rank by gold and by each model{shown.part}", **size, showlegend=False, annotations=names)
-
-
-def _slope(view: QueryView, place: int, colour: str) -> dict[str, object]:
-    """The line of one target. What stands at a point is a list, since plotly shows one text for all as "-"."""
-    target = view.targets[place] if len(view.targets[place]) <= 400 else view.targets[place][:399] + "…"
-    head = f"{wrapped(f'{view.letters[place]}: {target}', 60)}<br>gold {view.gold[place]:.4g}"
-    scores = ["", *(f"<br>score {scores[place]:.3f}" for scores in view.scores.values())]
-    ranks = {name: float(ranks[place]) for name, ranks in view.columns.items()}
-    return {
-        "x": list(ranks),
-        "y": list(ranks.values()),
-        "mode": "lines+markers",
-        "line": {"color": colour, "width": 2.5},
-        "marker": {"size": 12},
-        "text": [
-            f"{head}<br>{plain(name)}: rank {rank:g}{score}"
-            for (name, rank), score in zip(ranks.items(), scores, strict=True)
-        ],
-        "hovertemplate": "%{text}<extra></extra>",
-    }
 
 
 def two_losses(history: pd.DataFrame, weight: float) -> go.Figure:

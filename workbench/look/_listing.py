@@ -1,0 +1,126 @@
+"""A list in a live view: ordered between two labels, searched by words, walked through by arrow keys."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, ClassVar
+
+from workbench.look._live import Live, choice
+from workbench.look._style import shortened
+
+_ROOM = 50  # rows at first; "more" shows as many again
+_ALL, _TWO = "all", "a and b"
+
+
+class Listing(Live):
+    """What is chosen stands in attributes of the names of `choices`; `chosen` is the number of a row of the data."""
+
+    choices: ClassVar[tuple[str, ...]] = ("order", "a", "b", "show", "search")
+    orders: Mapping[str, tuple[str, str]]  # name -> (in a few words, what it orders by)
+
+    def __init__(self, kind: str, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
+        self.search, self.show, self.room = "", _ALL, _ROOM
+        self.chosen: int | None = None
+        self._found: tuple[Any, Sequence[int]] = None, []
+        self._offer(labels, orders, order)
+        super().__init__(kind)
+
+    def _offer(self, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
+        """What can be chosen from here on; what was chosen stays where it still can be."""
+        self.labels, self.orders = list(labels), orders
+        self.order = self.order if getattr(self, "order", None) in orders else order
+        self.a = self.a if getattr(self, "a", None) in self.labels else self.labels[0]
+        self.b = self.b if getattr(self, "b", None) in self.labels else self.labels[-1]
+
+    @property
+    def shown_labels(self) -> list[str]:
+        """Every label, or only a and b."""
+        return [label for label in self.labels if self.show == _ALL or label in (self.a, self.b)]
+
+    @property
+    def words(self) -> list[str]:
+        """What is searched for: each of these, in any order."""
+        return self.search.casefold().split()
+
+    def listed(self) -> Sequence[int]:
+        """The rows of the data that are listed now, as they are ordered."""
+        asked = [getattr(self, name) for name in self.choices]
+        if asked != self._found[0]:
+            self._found = asked, self.find()
+        return self._found[1]
+
+    def find(self) -> Sequence[int]:
+        """The rows of the data that answer to what is chosen, in its order."""
+        raise NotImplementedError
+
+    def select(self, **chosen: Any) -> None:
+        """Sets from code what the controls set, by the names in `choices`, and `chosen`: a row's number, or its id.
+
+        Raises:
+            TypeError, ValueError: No such control, order or label.
+        """
+        known = {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
+        for name, value in chosen.items():
+            if name not in (*self.choices, "chosen"):
+                raise TypeError(f"select has no {name!r}; it takes {', '.join(self.choices)} and chosen")
+            if name in known and value not in known[name]:
+                raise ValueError(f"{name} is {value!r}; choose one of {', '.join(known[name])}")
+        for name, value in sorted(chosen.items(), key=lambda one: one[0] == "chosen"):  # a new list begins at its top
+            self.told(name, value)
+        if "chosen" in chosen and self.chosen not in self.listed():
+            raise ValueError(f"{chosen['chosen']!r} is not listed now; take words or limits away first")
+        self.renew()
+        self.redraw()
+
+    def told(self, name: str, value: Any) -> None:
+        if name == "more":
+            self.room += _ROOM
+        elif name == "chosen":
+            self.chosen = self.numbered(value)
+        elif name in self.choices:
+            setattr(self, name, value)
+            self.chosen, self.room = None, _ROOM
+
+    def numbered(self, value: Any) -> int:
+        """The number of the row that `value` names."""
+        return int(value)
+
+    def current(self) -> int | None:
+        """The chosen row, or the first that is listed; None where none is."""
+        listed = self.listed()
+        if self.chosen is None or self.chosen not in listed:
+            self.chosen = int(listed[0]) if len(listed) else None
+        return self.chosen
+
+    def controls(self) -> str:
+        several = len(self.labels) > 1
+        named = shortened(self.labels, 40)
+        ordered = {name: words for name, (words, _) in self.orders.items()}
+        parts = [choice("order", ordered, self.order, title="order"), choice("a", named, self.a)]
+        parts += [choice("b", named, self.b)] if several else []
+        parts += [choice("show", {_ALL: _ALL, _TWO: _TWO}, self.show)] if len(self.labels) > 2 else []
+        search = f'<input name="search" type="search" placeholder="words" value="{escape(self.search)}">'
+        return f'{"".join(parts)}<label class="wide">search {search}</label>'
+
+    def more(self) -> str:
+        """A button for the rows that are listed and not shown, where there are such."""
+        rest = len(self.listed()) - self.room
+        return (
+            f'<button name="more" value="{self.room}">{min(rest, _ROOM)} more of {rest:,}</button>' if rest > 0 else ""
+        )
+
+    def counted(self, total: int, what: str, further: str = "") -> str:
+        """How many are listed, for the eye and for a screen reader."""
+        count = len(self.listed())
+        none = "" if count else "; take a word or a limit away"
+        return f'<span role="status" aria-live="polite">{count:,} of {total:,} {what}{further}{none}</span>'
+
+
+def button(number: int, text: str, chosen: int | None) -> str:
+    """The button that chooses a row; `text` is HTML. Of a list only the chosen one is reached by Tab."""
+    here = ' aria-current="true"' if number == chosen else ' tabindex="-1"'
+    return f'<button name="chosen" value="{number}"{here}>{text}</button>'
+
+
+def with_words(text: str, words: Sequence[str]) -> bool:
+    """Whether the text, folded to one case, has every word."""
+    return all(word in text for word in words)

@@ -1,0 +1,75 @@
+"""Every pair of a suite as a table: gold, and where each label has it among all pairs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.data import Pairs, load_pairs
+from workbench.look.queries import places_off
+from workbench.metrics import average_ranks
+
+
+def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> pd.DataFrame:
+    """Every pair of a suite, with where each label has it among all of them.
+
+    Args:
+        found: label -> a `Run`, a `Report`, a table of their scores, or one score a pair, larger is closer.
+        pairs: The scored pairs, or the name of a set.
+        suite: Their name in runs and reports; None: that of the set.
+
+    Returns:
+        A row a pair that every label has scored, in the order of the data: pair_id, subset ("" where there is none),
+        sentence1, sentence2, gold, overlap in [0, 1] (words in both of all their words), and for each label L
+        "score: L", "rank: L" (1: the largest score of all pairs; equal ones share their average) and "error: L" in
+        [-1, 1]: the share of the list that L has the pair nearer (above 0) or further than gold has it, 0 anywhere
+        among the places that gold ties.
+
+    Raises:
+        DataError: No such set. ValueError: Scores of other pairs, of another gold, or not one number each.
+    """
+    data = load_pairs(pairs) if isinstance(pairs, str) else pairs
+    if not found:
+        raise ValueError("no scores to look at; give at least one, as {label: run, report or scores}")
+    words = [[set(text.casefold().split()) for text in side] for side in (data.sentence1, data.sentence2)]
+    table = pd.DataFrame(
+        {
+            "pair_id": data.pair_id,
+            "subset": data.subset or "",
+            "sentence1": data.sentence1,
+            "sentence2": data.sentence2,
+            "gold": data.gold,
+            "overlap": [len(one & two) / max(len(one | two), 1) for one, two in zip(*words, strict=True)],
+        }
+    )
+    scores = {str(label): _scores(str(label), given, data, suite or data.name) for label, given in found.items()}
+    scored = ~np.isnan(list(scores.values())).any(axis=0)
+    if not scored.any():
+        raise ValueError(f"no pair of {data.name} was scored by all of {', '.join(scores)}; score them on one set")
+    table, reference, columns = table[scored].reset_index(drop=True), average_ranks(-data.gold[scored]), {}
+    for label, values in scores.items():
+        ranks = average_ranks(-values[scored])
+        errors = places_off(ranks, reference) / max(len(ranks) - 1, 1)
+        columns |= {f"score: {label}": values[scored], f"rank: {label}": ranks, f"error: {label}": errors}
+    return table.assign(**columns)
+
+
+def _scores(label: str, given: Any, pairs: Pairs, suite: str) -> np.ndarray:
+    """[n] scores of one label, in the order of the pairs; nan where its table has not scored a pair."""
+    table = getattr(given, "scores", given)  # a run has a method of this name, a report a table
+    table = table() if callable(table) else table
+    if not isinstance(table, pd.DataFrame):
+        values = np.asarray(table, dtype=np.float64)
+        if values.shape != (len(pairs),) or not np.isfinite(values).all():
+            raise ValueError(f"{label!r} has scores of shape {values.shape} for {len(pairs)} pairs; give a number each")
+        return values
+    rows = table.loc[table["suite"] == suite]
+    rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
+    known = rows["predicted"].notna().to_numpy()
+    if not known.any():
+        suites = ", ".join(table["suite"].unique())
+        raise ValueError(f"{label!r} has no scores of these pairs as {suite!r}, but of {suites}; name its suite=")
+    if not np.allclose(rows["gold"][known], pairs.gold[known], rtol=0, atol=1e-9):
+        raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
+    return rows["predicted"].to_numpy(dtype=np.float64)
