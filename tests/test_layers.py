@@ -101,8 +101,7 @@ def test_only_live_views_import_widgets():
     wrong = [
         name
         for name, path in modules().items()
-        if name not in ("look._live", "look.explorer")
-        and {i.split(".")[0] for i in imports(path)} & {"anywidget", "ipywidgets", "IPython"}
+        if name != "look._live" and {i.split(".")[0] for i in imports(path)} & {"anywidget", "ipywidgets", "IPython"}
     ]
     assert not wrong
 

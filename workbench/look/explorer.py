@@ -131,7 +131,7 @@ class RankingExplorer(Listing):
         query_id = self.query_id
         view = "" if query_id is None else self._view(query_id, slope_svg, self.words)
         status = self.counted(len(self._ids), "queries", f"{before}{without}")
-        return {"list": self._list() + self.more(), "status": status, "view": view}
+        return {"status": status, "list": self._list() + self.more(), "view": view}
 
     def _list(self) -> str:
         queries, chosen = self._queries(), self.current()
