@@ -11,6 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 Files = dict[str, bytes]
 
 
+def file_entry(path: str, content: bytes) -> dict:
+    return {"type": "file", "path": path, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+
+
 @contextmanager
 def hub() -> Iterator[tuple[str, dict[str, Files]]]:
     """The address of a hub, and its repositories: name -> file -> content."""
@@ -48,6 +52,9 @@ def hub() -> Iterator[tuple[str, dict[str, Files]]]:
         def do_GET(self) -> None:
             if self.path.startswith("/api/"):
                 name = "/".join(self.path.split("/")[3:5])
+                if "/tree/" in self.path:
+                    self.answer([file_entry(*item) for item in repositories[name].items()])
+                    return
                 siblings = [{"rfilename": file} for file in repositories[name]]
                 self.answer({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
             else:
@@ -64,7 +71,7 @@ def hub() -> Iterator[tuple[str, dict[str, Files]]]:
             if send:
                 self.wfile.write(content)
 
-        def answer(self, content: dict) -> None:
+        def answer(self, content: dict | list) -> None:
             body = json.dumps(content).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
