@@ -10,12 +10,14 @@ import torch
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
-from workbench.config import SEVEN_STS, SimCSEConfig
+from workbench import look
+from workbench.config import SEVEN_STS, BaseConfig, SimCSEConfig
 from workbench.data import Pairs, load_pairs
+from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError, SettingError
-from workbench.evaluation import evaluate
+from workbench.evaluation import evaluate, evaluate_model, for_mteb
 from workbench.methods.protocol import unit_rows
-from workbench.runs import Run
+from workbench.runs import Run, list_runs
 
 WORDS = ["a b", "a c", "b c", "c d", "d e", "a e"]
 
@@ -235,3 +237,67 @@ def test_pairs_are_embedded_as_unit_rows():
     made = pairs([1.0, 2.0, 3.0])
     first, second = unit_rows(by_letters, made.sentence1, made.sentence2)
     np.testing.assert_allclose(np.linalg.norm(np.vstack([first, second]), axis=1), 1.0)
+
+
+def test_a_model_that_is_there_is_evaluated_like_a_run_and_stands_among_the_runs(
+    spread_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    given = {"encoder": str(spread_encoder), "suites": ["world-dev"], "device": "cpu", "precision": "fp32"}
+    config = BaseConfig.from_parameters("as-it-is", 0, given)
+    run = evaluate_model(config, tmp_path)
+    wanted = evaluate(Encoder.from_pretrained(spread_encoder, device="cpu", precision="fp32"), "world-dev")
+    assert run.metrics() == wanted.metrics
+    (row,) = list_runs(tmp_path).to_dict("records")
+    assert (row["method"], row["status"], row["spearman world-dev"]) == (
+        "base",
+        "finished",
+        wanted.metrics["world-dev"]["spearman"],
+    )
+    runs = look.finished_runs(tmp_path, "world-dev")
+    assert look.seed_table(runs).loc["base", "seeds"] == 1
+    assert len(look.intervals(runs, "world-dev", samples=9)) == 1
+    monkeypatch.setattr("workbench.evaluation._recorded.load_base", None)  # what is there is read, not computed
+    assert evaluate_model(config, tmp_path).metrics() == wanted.metrics
+
+
+def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_path: Path):
+    with pytest.raises(DataError, match="world-dve"):
+        evaluate_model(BaseConfig.from_parameters("demo", 0, {"suites": ["world-dve"]}), tmp_path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(EncoderError, match="nowhere"):
+        evaluate_model(
+            BaseConfig.from_parameters("as-it-is", 0, {"encoder": "nowhere", "suites": "world-dev"}), tmp_path
+        )
+
+
+def test_a_sentence_transformer_is_evaluated_as_it_is(spread_encoder: Path):
+    model = pytest.importorskip("sentence_transformers").SentenceTransformer(str(spread_encoder), device="cpu")
+    found = evaluate(model, ["world-dev"]).metrics["world-dev"]["spearman"]
+    assert found == evaluate(model.encode, ["world-dev"]).metrics["world-dev"]["spearman"]
+
+
+@pytest.mark.slow  # mteb takes seconds to import
+def test_mteb_scores_an_encoder_of_ours_as_we_do(spread_encoder: Path):
+    """A task of its own over the bundled pairs; the two libraries' Spearman differ in the last bit."""
+    mteb = pytest.importorskip("mteb")
+    from datasets import Dataset
+    from mteb.abstasks.sts import AbsTaskSTS
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    made = load_pairs("world-dev")
+    columns = {"sentence1": made.sentence1, "sentence2": made.sentence2, "score": made.gold.tolist()}
+    facts = {"dataset": {"path": "made/here", "revision": "1"}, "eval_splits": ["test"], "eval_langs": ["eng-Latn"]}
+
+    class Task(AbsTaskSTS):
+        metadata = TaskMetadata(
+            name="WorldDev", description="", type="STS", category="t2t", main_score="cosine_spearman", **facts
+        )
+        min_score, max_score = 0.0, 5.0
+
+        def load_data(self, **_: object) -> None:
+            self.dataset, self.data_loaded = {"test": Dataset.from_dict(columns)}, True
+
+    encoder = Encoder.from_pretrained(spread_encoder, device="cpu", precision="fp32")
+    found = mteb.evaluate(for_mteb(encoder, "made/here"), Task(), cache=None).task_results[0].scores["test"][0]
+    wanted = evaluate(encoder, "world-dev").metrics["world-dev"]["spearman"]
+    assert found["cosine_spearman"] == pytest.approx(wanted, abs=1e-12)

@@ -79,6 +79,30 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 
 
 @app.command()
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A folder, a run, a hub id, world-encoder or world-teacher.")],
+    suites: Annotated[str, typer.Option(help="Sets of scored pairs and transfer tasks, between commas.")] = "",
+    profile: Annotated[
+        str, typer.Option(help="as-it-is, or a base of the papers: first-last, mean, whitening, static, ...")
+    ] = "as-it-is",
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
+    ] = None,
+    runs: Runs = "runs",
+) -> None:
+    """Evaluate a model as it is, and keep what is found beside the runs. Without --suites: the seven STS sets."""
+    from workbench.config import BaseConfig
+    from workbench.evaluation import evaluate_model
+    from workbench.runs import metrics_table
+
+    given = {"encoder": model} | ({"suites": suites} if suites else {})
+    config = BaseConfig.from_parameters(profile, 0, given | overrides_of(setting))
+    run = evaluate_model(config, runs)
+    print(metrics_table(run.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
+    print(f"run:      {run.path}")
+
+
+@app.command()
 def settings(
     method: Annotated[str, typer.Argument(help=f"One of: {', '.join(CONFIGS)}.")], profile: Profile = "demo"
 ) -> None:

@@ -14,9 +14,13 @@ CONFIGS: dict[str, type[TrainingConfig]] = {
     config.method: config for config in (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig)
 }
 
+# Whatever a run on disk can be of: a method that trains, or an encoder that is evaluated as it is.
+RECORDED: dict[str, type[TrainingConfig] | type[BaseConfig]] = {**CONFIGS, BaseConfig.method: BaseConfig}
+
 __all__ = [
     "BUNDLED_MODELS",
     "CONFIGS",
+    "RECORDED",
     "SEVEN_STS",
     "BaseConfig",
     "CoSENTConfig",

@@ -1,4 +1,4 @@
-"""Settings of the bases that papers compare with: embeddings that nothing is trained for."""
+"""Settings of what is evaluated as it is: an encoder that lies somewhere, and the bases that papers compare with."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -6,9 +6,9 @@ import pydantic
 from annotated_types import Ge
 
 from workbench.config._machinery import Count, Settings, Source, Unit
-from workbench.config._training import Pooling
+from workbench.config._training import SEVEN_STS, EncoderName, Pooling, SetName, Suites
 
-_DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world"}
+_DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world", "suites": ["world-test"]}
 
 
 class BaseConfig(Settings):
@@ -16,6 +16,7 @@ class BaseConfig(Settings):
 
     method: ClassVar[str] = "base"
     profiles: ClassVar[dict[str, dict[str, Any]]] = {
+        "as-it-is": {},
         "first-last": {"pooling": "first_last"},
         "embedding-last": {"pooling": "embedding_last"},
         "cls": {"pooling": "cls"},
@@ -38,8 +39,8 @@ class BaseConfig(Settings):
 
     kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"
     """what the embedding is: pooled hidden states, those whitened, word embeddings, or word counts"""
-    encoder: str = "bert-base-uncased"
-    """bundled name, local folder or hub id; tfidf has none"""
+    encoder: EncoderName = "bert-base-uncased"
+    """bundled name, local folder (of a finished run: its encoder) or hub id; tfidf has none"""
     pooling: Pooling | None = None
     """how token states become one vector; none: as the checkpoint or its published name says"""
     template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
@@ -47,7 +48,7 @@ class BaseConfig(Settings):
     published name"""
     width: Annotated[Count | None, Unit("coordinates"), Source("BERT-whitening: 256 base, 384 large")] = None
     """k: coordinates kept by whitening; none: every direction in which the sentences vary"""
-    fit_on: str = "wiki1m"
+    fit_on: SetName = "wiki1m"
     """sentences that whitening and tfidf are fitted on: a catalogue name or a file"""
     fit_limit: Annotated[int | None, Ge(2), Unit("sentences")] = 100_000
     """a seeded sample of so many; none: all"""
@@ -55,10 +56,19 @@ class BaseConfig(Settings):
     """tfidf keeps the so many most frequent words; none: all"""
     revision: str | None = None
     """git revision of a hub id"""
+    suites: Suites = SEVEN_STS
+    """what it is evaluated on: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
+    classifier: Literal["sklearn", "senteval"] = "sklearn"
+    """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, of which published accuracies are"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """as in training; whitening itself is float64"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto takes the best there is"""
+
+    @property
+    def runs_needed(self) -> list[tuple[str, str]]:
+        """The trainings that must come first: none by name."""
+        return []
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaseConfig":

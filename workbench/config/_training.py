@@ -49,6 +49,19 @@ def _name_of_set(name: str) -> str:
     return Path(name).name.removesuffix(".gz").rpartition(".")[0] if name.endswith(OWN_FILES) else name
 
 
+def _distinct(suites: list[str]) -> list[str]:
+    names = [_name_of_set(name) for name in suites]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            f"suites: {', '.join(repeated)} named more than once; name each set once, and give files other names"
+        )
+    return suites
+
+
+Suites = Annotated[list[SetName], MinLen(1), pydantic.AfterValidator(_distinct)]
+
+
 class TrainingConfig(Settings):
     """Encoder, data, optimisation and hardware of one training run."""
 
@@ -73,7 +86,7 @@ class TrainingConfig(Settings):
     """train on a seeded sample of this many examples; none: all"""
     dev: Annotated[SetName, Source("SimCSE sec. 6.1")] = "stsb-dev"
     """scored pairs that choose the checkpoint"""
-    suites: Annotated[list[SetName], MinLen(1), Source("SimCSE sec. 6.1")] = SEVEN_STS
+    suites: Annotated[Suites, Source("SimCSE sec. 6.1")] = SEVEN_STS
     """what is reported at the end: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
     """hub id -> git revision, instead of the catalogue's"""
@@ -134,17 +147,6 @@ class TrainingConfig(Settings):
     def runs_needed(self) -> list[tuple[str, str]]:
         """Method and profile of the runs of the same seed that this one learns from."""
         return []
-
-    @pydantic.field_validator("suites")
-    @classmethod
-    def _distinct(cls, suites: list[str]) -> list[str]:
-        names = [_name_of_set(name) for name in suites]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ValueError(
-                f"suites: {', '.join(repeated)} named more than once; name each set once, and give files other names"
-            )
-        return suites
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":

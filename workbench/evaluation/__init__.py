@@ -1,6 +1,8 @@
 """Evaluation: embeddings to correlations, accuracies, per-pair scores and rankings."""
 
 from workbench.evaluation._evaluate import AVERAGE, TRANSFER_AVERAGE, Encode, Report, Scorer, dev_values, evaluate
+from workbench.evaluation._mteb import for_mteb
+from workbench.evaluation._recorded import evaluate_model
 from workbench.evaluation._transfer import Classifier, classify
 
 __all__ = [
@@ -13,4 +15,6 @@ __all__ = [
     "classify",
     "dev_values",
     "evaluate",
+    "evaluate_model",
+    "for_mteb",
 ]

@@ -155,10 +155,10 @@ def _embedder(model: Any) -> Encode:
         )
     owner = getattr(model, "__self__", None) if str(getattr(model, "__name__", "")).startswith("encode") else model
     vectors = getattr(owner, "vectors", None)
-    return vectors if callable(vectors) else _encode_of(model)
+    return vectors if callable(vectors) else encoder_of(model)
 
 
-def _encode_of(model: Any) -> Encode:
+def encoder_of(model: Any) -> Encode:
     """Sentences -> vectors: the model's `encode`, else itself. EncoderError for what is neither."""
     encode = model if isinstance(model, str) else getattr(model, "encode", model)  # a text has an `encode` of its own
     if not callable(encode):
@@ -210,7 +210,7 @@ def _predicted(model: Encode | Scorer, pairs: Pairs) -> np.ndarray:
     if hasattr(model, "score"):
         found = numbers(model.score(pairs.sentence1, pairs.sentence2), "score")
     else:
-        first, second = unit_rows(_encode_of(model), pairs.sentence1, pairs.sentence2)
+        first, second = unit_rows(encoder_of(model), pairs.sentence1, pairs.sentence2)
         found = (first * second).sum(axis=1)
     if found.shape != (len(pairs.gold),):
         raise EncoderError(f"score returned shape {found.shape} for {len(pairs.gold)} pairs; it must give one each")

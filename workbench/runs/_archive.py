@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.config import CONFIGS
+from workbench.config import CONFIGS, RECORDED
 from workbench.errors import RunError, WorkbenchError
 from workbench.files import explained, file_checksum, replacing
 from workbench.runs._listing import list_folders, read_rows
@@ -23,7 +23,7 @@ def runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
     named = {Path(text) for text in texts if text.startswith("/")}
     found = {each.parent if each.name == "encoder" else each for each in named}
     try:
-        config = CONFIGS[row["method"]].model_validate_settings(row["settings"])
+        config = RECORDED[row["method"]].model_validate_settings(row["settings"])
         bases = [(CONFIGS[name].from_parameters(profile, config.seed)) for name, profile in config.runs_needed]
         found |= {run_path(base, root).resolve() for base in bases}
     except WorkbenchError:  # its settings name what is not there: then nothing is needed any more

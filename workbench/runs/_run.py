@@ -9,7 +9,7 @@ from typing import Any
 import filelock
 import pandas as pd
 
-from workbench.config import CONFIGS, TrainingConfig
+from workbench.config import RECORDED, BaseConfig, TrainingConfig
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import (
     explained,
@@ -35,7 +35,7 @@ _NUMBERS = ("spearman", "kcc", "ndcg", "n", "queries", "accuracy", "f1")
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite
 
 
-def run_path(config: TrainingConfig, runs_root: str | Path = "runs") -> Path:
+def run_path(config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs") -> Path:
     """Where the run of `config` lies: `<root>/<method>/<digest>-s<seed>`."""
     return folder_of_runs(runs_root) / config.method / f"{config.digest()}-s{config.seed}"
 
@@ -63,7 +63,7 @@ class Run:
         self._lock: filelock.BaseFileLock | None = None
 
     @classmethod
-    def create(cls, config: TrainingConfig, runs_root: str | Path = "runs") -> "Run":
+    def create(cls, config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs") -> "Run":
         """The run of `config` under `runs_root`, made when it is new, ready to be written to.
 
         Raises RunError when the directory cannot be written, or when another process is working on this run.
@@ -99,7 +99,7 @@ class Run:
         return is_finished(self.path)
 
     @property
-    def config(self) -> TrainingConfig:
+    def config(self) -> TrainingConfig | BaseConfig:
         """The settings of this run."""
         return config_of(self.facts(), self.path)
 
@@ -240,14 +240,14 @@ class Run:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
 
 
-def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig:
+def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaseConfig:
     """The settings in the config.json of the run in `path`. Raises RunError, SettingError."""
-    if facts.get("method") not in CONFIGS or not isinstance(facts.get("settings"), dict):
+    if facts.get("method") not in RECORDED or not isinstance(facts.get("settings"), dict):
         raise RunError(
             f"{path / 'config.json'} is not that of a run: "
-            f"{unknown_name('method', facts.get('method'), CONFIGS, 'in this workbench')}"
+            f"{unknown_name('method', facts.get('method'), RECORDED, 'in this workbench')}"
         )
-    return CONFIGS[facts["method"]].model_validate_settings(facts["settings"])
+    return RECORDED[facts["method"]].model_validate_settings(facts["settings"])
 
 
 def _begin(file: Path, facts: dict[str, Any]) -> None:

@@ -1,0 +1,27 @@
+"""An encoder evaluated as it is, kept beside the runs of the methods."""
+
+from pathlib import Path
+
+from workbench.baselines import load_base
+from workbench.config import BaseConfig
+from workbench.data import load_suites
+from workbench.evaluation._evaluate import evaluate
+from workbench.runs import Run
+
+
+def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
+    """The finished run `<root>/base/<digest>-s0` of a model that nothing is trained for; one that is there is read.
+
+    It holds what `evaluate` writes of a trained one, and so stands in every list, table and comparison of runs.
+    Raises DataError, EncoderError, SettingError or RunError with the cause.
+    """
+    suites = load_suites(config)  # before a folder is made
+    run = Run.create(config, runs_root)
+    try:
+        if not run.finished:
+            model = load_base(config)
+            run.record(trained=True)  # there is nothing to train
+            evaluate(model, suites, run=run, classifier=config.classifier)
+    finally:
+        run.release()
+    return run
