@@ -67,7 +67,7 @@ def _features(encode: Callable[[list[str]], Any], task: TransferTask) -> tuple[d
     rows, order = {}, {}
     for name, data in task.splits.items():
         lengths = [[len(text.split()) for text in side] for side in sides[name]]
-        order[name] = np.lexsort([labels(data), *reversed(lengths)])  # the last key first
+        order[name] = np.lexsort(np.array([labels(data), *reversed(lengths)]))  # the last key first
         one, *other = (vectors[np.asarray(next(each))[order[name]]] for _ in sides[name])
         x = np.hstack([np.abs(one - other[0]), one * other[0]]) if other else one
         rows[name] = x, labels(data)[order[name]]

@@ -116,7 +116,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 def measure_of(runs: pd.DataFrame) -> Measure:
     """What the runs of `finished_runs` were scored by on their suite."""
-    return "accuracy" if runs["accuracy"].notna().any() else "spearman"
+    return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
 
 
 def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
