@@ -1,24 +1,28 @@
 """Every command of the documents, executed with small stand-ins: the method's notebook, cell by cell, in one process.
 
-    python tests/rehearsal.py                all commands (minutes); exit 1 when one of them fails
+    make rehearsal                           all commands, offline, from a clean cache; exit 1 when one of them fails
     python tests/rehearsal.py --chosen       a command for each value of the settings that decide what runs
-    python tests/rehearsal.py --notebooks DIR --out FILE
+    python tests/rehearsal.py --method NAME --notebooks DIR --out FILE
 
-What runs is what would run at full size: the real settings of the profile, but for the length of training and the size
-of a batch. What is measured means nothing.
+It ends in a table: command, exit, seconds, first error; and in the time of all. What runs is what would run at full
+size: the real settings of the profile, but for the length of training and the size of a batch. What is measured means
+nothing.
 """
 
 import argparse
 import ast
 import contextlib
+import errno
 import io
 import json
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,30 +112,81 @@ def _run_cell(source: str, space: dict[str, Any]) -> None:
         repr(value)
 
 
-def rehearse(commands: Sequence[tuple[str, Any]], folder: Path, notebooks: Path) -> list[dict[str, Any]]:
-    """Runs the commands, and then the notebooks that look at finished runs over what they left; a row each."""
+def rehearse(commands: Sequence[tuple[str, Any]], folder: Path, notebooks: Path) -> Iterator[dict[str, Any]]:
+    """Runs the commands, then the notebooks that look at finished runs over what they left, then those of README that
+    run no method; a row each.
+    """
     from stand_ins import data_root, encoders_of, hub_cache, sets_of
 
     hub_cache(folder / "home", sorted(set().union(*(encoders_of(config) for _, config in commands))))
     data_root(folder / "data", sorted(set().union(*(sets_of(config) for _, config in commands))))
-    runs, rows = folder / "runs", []
+    runs = folder / "runs"
     for command, config in commands:
         (path,) = notebooks.glob(f"[0-9][0-9]_{config.method}.ipynb")
         values = {"profile": config.profile, "seed": config.seed, "overrides": overrides_in(config)}
-        rows.append(_row(command, path, values | {"runs_root": str(runs)}))
+        yield _row(command, lambda path=path, values=values: run_cells(path, values | {"runs_root": str(runs)}))
     for path in sorted(notebooks.glob("2[0-9]_*.ipynb")):
         for suite in ("sts-average", "stsb-test") if path.stem == "20_compare" else ("stsb-test",):
             values = {"runs_root": str(runs), "suite": suite, "samples": 20}
-            rows.append(_row(f"{path.stem} on {suite}", path, values))
-    return rows
+            yield _row(f"{path.stem} on {suite}", lambda path=path, values=values: run_cells(path, values))
+    # README's file of one's own: eight queries of three pairs.
+    lines = [f"query {n // 3} of mine,target {n} of mine,{n % 3}" for n in range(24)]
+    (folder / "mine.csv").write_text("\n".join(["sentence1,sentence2,score", *lines]) + "\n", encoding="utf-8")
+    for command in looking((PROJECT / "README.md").read_text(encoding="utf-8")):
+        yield _row(command, lambda command=command: run_command(command, folder))
 
 
-def _row(name: str, path: Path, parameters: dict[str, Any]) -> dict[str, Any]:
-    started = time.process_time()
-    failed = run_cells(path, parameters)
-    row = {"command": name, "failed": failed, "cpu": round(time.process_time() - started, 2)}
-    print(f"{row['cpu']:6.1f} s  {failed or 'well'}  {name}", file=sys.stderr, flush=True)
-    return row
+def looking(text: str) -> list[str]:
+    """The commands in a text's blocks of code that train nothing: looking at runs, settings and data."""
+    block = "\n".join(re.findall(r"```\w*\n(.*?)```", text, flags=re.DOTALL))
+    found = [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("workbench ")]
+    # What stands between bars are several commands; `fetch` is of the network, and capitals are to be filled in.
+    turns = [f"{line.split(' | ')[0].rsplit(' ', 1)[0]} {last}" for line in found for last in line.split(" | ")[1:]]
+    turns += [line.split(" | ")[0] for line in found]
+    return [turn for turn in turns if not re.search(r"^workbench run |fetch|[A-Z]{3}", turn)]
+
+
+def run_command(command: str, folder: Path) -> str:
+    """Runs a command of the shell in `folder`; "", or the last line that it complained in."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+
+
+def _row(name: str, work: Callable[[], str]) -> dict[str, Any]:
+    started = time.perf_counter(), time.process_time()
+    failed = work()
+    seconds, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
+    row = {"command": name, "exit": int(bool(failed)), "seconds": round(seconds, 1), "cpu": round(cpu, 2)}
+    print(f"{seconds:6.1f} s  {failed or 'well'}  {name}", file=sys.stderr, flush=True)
+    return row | {"failed": failed}
+
+
+def collected(rows: Iterable[dict[str, Any]], folder: Path) -> tuple[list[dict[str, Any]], str]:
+    """The rows, and why they end early: "" or that there is no space left, after which everything would fail."""
+    found: list[dict[str, Any]] = []
+    full = f"no space left under {folder}: {{}} commands ended before that; free some, or give TMPDIR=FOLDER"
+    try:
+        for row in rows:
+            if os.strerror(errno.ENOSPC) in row["failed"]:
+                return found, full.format(len(found))
+            found.append(row)
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+        return found, full.format(len(found))
+    return found, ""
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """command | exit | seconds | first error."""
+    width = max((len(row["command"]) for row in rows), default=7)
+    lines = [f"{'command':<{width}}  exit  seconds  first error"]
+    lines += [
+        f"{row['command']:<{width}}  {row['exit']:>4}  {row['seconds']:>7.1f}  {row['failed']}".rstrip() for row in rows
+    ]
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -146,12 +201,18 @@ def main() -> int:
         os.environ |= {"HF_HOME": f"{folder}/home", "HF_HUB_OFFLINE": "1", "WORKBENCH_DATA": f"{folder}/data"}
         os.environ |= {"WORKBENCH_CACHE": f"{folder}/cache", "PLOTLY_RENDERER": "plotly_mimetype"}
         commands = [found for found in documented() if given.method in ("", found[1].method)]
-        rows = rehearse(chosen(commands) if given.chosen else commands, Path(folder), given.notebooks.resolve())
-    failed = [row for row in rows if row["failed"]]
-    print(f"{len(rows)} rehearsed, {len(failed)} failed, {sum(row['cpu'] for row in rows):.0f} s of one processor")
+        commands = chosen(commands) if given.chosen else commands
+        rows, full = collected(rehearse(commands, Path(folder), given.notebooks.resolve()), Path(folder))
+    print(table(rows))
+    failed, seconds = sum(row["exit"] for row in rows), sum(row["seconds"] for row in rows)
+    print(
+        f"{len(rows)} rehearsed, {failed} failed, {seconds:.0f} s, {sum(row['cpu'] for row in rows):.0f} s of processor"
+    )
     if given.out:
         given.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    return bool(failed)
+    if full:
+        print(full, file=sys.stderr)
+    return bool(failed or full)
 
 
 if __name__ == "__main__":

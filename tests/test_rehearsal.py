@@ -1,13 +1,15 @@
 """The documented commands with small stand-ins for checkpoints and data: their notebooks end well in every branch."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rehearsal import DECIDES, chosen, deciding, documented
+from rehearsal import DECIDES, chosen, collected, deciding, documented, looking, table
 
 from workbench.config import CONFIGS
 
@@ -24,6 +26,25 @@ def test_the_chosen_commands_show_every_value_of_every_deciding_setting():
                 for group in (commands, taken)
             )
             assert shown == values
+
+
+def test_commands_that_only_look_are_rehearsed_too():
+    text = "```\nworkbench run simcse  # trains\nworkbench runs  # all\nworkbench data list | check | fetch\n```\n"
+    assert looking(text) == ["workbench data check", "workbench runs", "workbench data list"]
+
+
+@pytest.mark.parametrize("how", ["in a command", "in the stand-ins"])
+def test_without_space_on_the_disk_what_ended_before_is_kept_and_said(how: str, tmp_path: Path):
+    def rows() -> Iterator[dict]:
+        yield {"command": "first", "exit": 0, "seconds": 1.0, "failed": ""}
+        if how == "in a command":
+            yield {"command": "second", "exit": 1, "seconds": 1.0, "failed": "RunError: No space left on device"}
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    kept, said = collected(rows(), tmp_path)
+    assert [row["command"] for row in kept] == ["first"]
+    assert said == f"no space left under {tmp_path}: 1 commands ended before that; free some, or give TMPDIR=FOLDER"
+    assert table(kept).splitlines()[1] == "first     0      1.0"
 
 
 @pytest.mark.slow
