@@ -13,7 +13,8 @@ from written_runs import PAIRS, SUITE, write_run
 from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, RankCSEConfig, SimCSEConfig
 from workbench.data import TRANSFER
-from workbench.look import claims, comparison, papers, part_scores, ranking_tables, score_intervals
+from workbench.look import comparison, papers, part_scores, ranking_tables, runs_by_settings, score_intervals
+from workbench.look.paper_cells import commands
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
 from workbench.runs import Run, list_runs
@@ -221,7 +222,7 @@ def test_a_copy_of_a_run_is_no_further_seed(tmp_path: Path, caplog: pytest.LogCa
     assert "so no further seed" in caplog.text
 
 
-def test_the_command_of_a_papers_row_makes_just_its_run(tmp_path: Path):
+def test_the_command_of_settings_makes_just_their_run():
     settings = {
         "temperature": 1 / 30,
         "teachers": ["world-teacher", "world-encoder"],
@@ -231,18 +232,17 @@ def test_the_command_of_a_papers_row_makes_just_its_run(tmp_path: Path):
         "info_nce": False,
         "dropout": 0.15,
     }
-    (row,) = claims.paper_rows("rankcse", {"all": settings}, tmp_path, "demo")
-    typed = [word for word in shlex.split(row.changes) if word != "--set"]
-    assert RankCSEConfig.from_parameters("demo", 0, overrides_of(typed)).digest() == row.config.digest()
+    config = RankCSEConfig.from_parameters("demo", 0, settings)
+    typed = [word for word in shlex.split(commands([config]))[5:] if word != "--set"]
+    assert RankCSEConfig.from_parameters("demo", 0, overrides_of(typed)).digest() == config.digest()
 
 
-def test_a_run_that_cannot_be_read_is_no_run_of_a_papers_row(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_run_that_cannot_be_read_is_no_run_of_a_papers_row(tmp_path: Path):
     for seed in (0, 1):
         run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
     (run.path / "metrics.json").write_text("{")
-    (row,) = claims.paper_rows("simcse", {"as it is": {}}, tmp_path, "demo")
-    assert [found.config.seed for found in row.runs] == [0]
-    assert str(run.path) in caplog.text
+    (found,) = runs_by_settings(tmp_path).values()
+    assert [one.config.seed for one in found] == [0]
 
 
 def test_runs_of_other_pairs_are_not_tested_against_each_other(tmp_path: Path):

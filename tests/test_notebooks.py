@@ -177,15 +177,18 @@ def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(tmp_path: Path):
-    write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
-    write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
-    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "figure_suite": SUITE}
+@pytest.mark.parametrize("with_runs", [False, True], ids=["no runs", "runs"])
+def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(tmp_path: Path, with_runs: bool):
+    if with_runs:
+        write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
+        write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
+    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
     done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters, WITHOUT_TORCH)
     tables = "\n".join(output(done, "text/html"))
-    assert "workbench run rankcse --profile demo<" in tables  # the head of the column of what its rows add
-    assert "--set info_nce=false --set beta=0<" in tables
+    assert "workbench run rankcse --profile paper --set beta=0 --set info_nce=false<" in tables
     assert "80.05" in tables
+    drawn = len(output(done, "application/vnd.plotly.v1+json"))
+    assert drawn > 8 if with_runs else drawn == 4  # bars have the published values without any run
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ Loads no torch; only `Ask`, which encodes, needs it.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from workbench.look.claims import Row, beside_paper, paper_rows, printed, to_make
 from workbench.look.compared import Comparison, compare
 from workbench.look.comparison import (
     finished_runs,
@@ -30,6 +29,9 @@ from workbench.look.figures import (
 )
 from workbench.look.page import INK, SHADES, most_changed, ranking_html
 from workbench.look.pairs import pair_table
+from workbench.look.paper_cells import Cell, paper_cells, runs_by_settings
+from workbench.look.paper_figures import paper_figure
+from workbench.look.paper_tables import paper_table
 from workbench.look.papers import TASKS, published_beside, published_numbers
 from workbench.look.queries import of_suite, ordered_queries, query_view, ranking_tables, suites_of
 from workbench.look.rank_figures import (
@@ -56,13 +58,12 @@ __all__ = [
     "SHADES",
     "TASKS",
     "Ask",
+    "Cell",
     "Comparison",
     "PairExplorer",
     "RankingExplorer",
-    "Row",
     "alignment_uniformity_path",
     "beside",
-    "beside_paper",
     "chosen_on_dev",
     "closed_against_exact",
     "compare",
@@ -79,11 +80,12 @@ __all__ = [
     "ordered_queries",
     "pair_table",
     "paired_tests",
-    "paper_rows",
+    "paper_cells",
+    "paper_figure",
+    "paper_table",
     "part_scores",
     "parts",
     "principal_plane",
-    "printed",
     "published_beside",
     "published_numbers",
     "query_view",
@@ -92,6 +94,7 @@ __all__ = [
     "rankings_of_runs",
     "response",
     "response_curves",
+    "runs_by_settings",
     "score_intervals",
     "scores_of_runs",
     "seed_table",
@@ -99,7 +102,6 @@ __all__ = [
     "show_tables",
     "suites_of",
     "table_html",
-    "to_make",
     "training_curve",
     "two_losses",
     "vector_spaces",

@@ -1,0 +1,142 @@
+"""Tables and figures of the papers: every number in one, every command documented, runs fill their cells."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from test_docs import COMMANDS, resolved
+from written_runs import SUITE, write_run
+
+from workbench.config import SEVEN_STS, CompCSEConfig, RankCSEConfig, SimCSEConfig, TrainingConfig
+from workbench.errors import SettingError
+from workbench.look import paper_cells, paper_figure, paper_table, published_numbers, runs_by_settings
+from workbench.look.paper_cells import commands, layout, on_the_world, settings_key, settings_of
+from workbench.look.paper_tables import TRANSFER
+from workbench.rankings import COLUMNS
+from workbench.runs import Run
+
+PAPERS = ("rankcse", "compcse", "cosent", "rankencoder")
+TABLES = [(paper, table) for paper in PAPERS for table in layout(paper)["tables"]]
+FIGURES = [(paper, figure) for paper in PAPERS for figure in layout(paper)["figures"]]
+
+
+def finished(root: Path, config: TrainingConfig, metrics: dict, rankings: pd.DataFrame | None = None) -> Run:
+    """A run of these settings with these numbers, as if it had been trained and evaluated."""
+    run = Run.create(config, root)
+    history = {"step": [0, 5, 10], "epoch": [0, 0.5, 1.0], "loss": [np.nan, 2, 1], "seconds": [0, 30.0, 60.0]}
+    history |= {"dev_spearman": [0.2, 0.7, 0.6], "dev_alignment": [0.3, 0.2, 0.1], "dev_uniformity": [-1, -2, -3]}
+    pd.DataFrame(history).to_csv(run.path / "history.csv", index=False)
+    scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
+    run.write_evaluation(metrics, scores, pd.DataFrame(columns=list(COLUMNS)) if rankings is None else rankings)
+    run.release()
+    return run
+
+
+def test_every_published_number_stands_in_one_table():
+    shown = [cell.value for paper, table in TABLES for cell in paper_cells(paper, table)]
+    numbers = published_numbers()
+    assert len(shown) == len(numbers) - numbers["table"].str.contains("deviation").sum()
+    assert len(shown) > 1_500
+
+
+@pytest.mark.parametrize(("paper", "table"), TABLES)
+def test_without_runs_a_table_has_its_numbers_and_the_commands_that_fill_it(paper: str, table: str):
+    found = paper_table(paper, table, {})
+    printed = found.xs("published", level=1).drop(columns="command").to_numpy()
+    assert sorted(filter(None, printed.ravel())) == sorted(cell.value for cell in paper_cells(paper, table))
+    if "here" in found.index.get_level_values(1):
+        here = found.xs("here", level=1)
+        assert (here.drop(columns="command") == "").all(axis=None)
+        assert here["command"].str.contains("workbench run ").all()
+    assert table in found.attrs["title"]
+
+
+def test_a_row_without_a_transfer_task_is_made_by_a_documented_command():
+    known = {settings_key(resolved(command)) for command in COMMANDS}
+    known |= {settings_key(SimCSEConfig.from_parameters("paper", 0, {"batch_size": 128}))}
+    known |= {settings_key(SimCSEConfig.from_parameters("paper-bert-large", 0, {"batch_size": 128}))}
+    made = [cell for paper, table in TABLES for cell in paper_cells(paper, table) if cell.config is not None]
+    lacking = {commands([cell.config]) for cell in made if settings_key(cell.config) not in known}
+    assert lacking == set()
+    assert len(made) > 800
+
+
+def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_path: Path):
+    seven = {name: {"spearman": 0.7, "n": 9, "kcc": 0.5, "ndcg": 0.9} for name in SEVEN_STS}
+    for seed, value in enumerate((0.79, 0.81)):
+        average = {"sts-average": {"spearman": value, "kcc": 0.5, "ndcg": 0.9}}
+        finished(tmp_path, RankCSEConfig.from_parameters("paper", seed), seven | average)
+    transfer = {name: {"accuracy": 0.8, "n": 9} for name in TRANSFER.values()} | {"transfer-average": {"accuracy": 0.8}}
+    ablation = {"beta": 0, "suites": ["stsb-dev"]}
+    finished(tmp_path, RankCSEConfig.from_parameters("paper", 0, ablation), transfer)
+    runs = runs_by_settings(tmp_path)
+    row = paper_table("rankcse", 2, runs).loc[("BERT-base, RankCSE-ListNet", "here")]
+    assert row["average"].replace("\N{NO-BREAK SPACE}", " ") == "80.00 ± 1.41"
+    assert row["command"] == ""
+    ablated = paper_table("rankcse", 4, runs)
+    whole = ablated.loc[("BERT-base, RankCSE-ListNet", "here")]
+    assert whole["transfer average"] == ""
+    assert "suites=mr,cr,subj,mpqa,sst2,trec,mrpc" in whole["command"]
+    without = ablated.loc[("BERT-base, RankCSE-ListNet without consistency", "here")]
+    assert (without["average"], without["transfer average"]) == ("", "80.00")
+    assert paper_table("rankcse", 13, runs).loc[("BERT-base, RankCSE", "here"), "average KCC"].startswith("50.00")
+
+
+def test_what_a_run_says_of_its_training_stands_in_the_tables_of_that(tmp_path: Path):
+    finished(tmp_path, RankCSEConfig.from_parameters("paper"), {})
+    finished(tmp_path, SimCSEConfig.from_parameters("paper"), {})
+    finished(tmp_path, CompCSEConfig.from_parameters("paper"), {})
+    runs = runs_by_settings(tmp_path)
+    assert paper_table("compcse", 6, runs).loc[("BERT-base", "here"), "256"] == "70.00"
+    times = paper_table("rankcse", 11, runs)
+    assert times.loc[("minutes an epoch", "here"), "RankCSE base"] == "1.00"
+    geometry = paper_table("rankencoder", 2, runs).loc[("BERT-base, SimCSE", "here")]
+    assert (geometry["uniformity"], geometry["alignment"]) == ("-2.00", "0.20")
+
+
+def test_a_query_of_table_1_is_found_by_the_gold_of_its_targets(tmp_path: Path):
+    gold = [4.8, 3.6, 1.6, 1.4, 1.0]
+    columns = {
+        "suite": "stsb-test",
+        "query_id": "q",
+        "target_id": list("abcde"),
+        "query": "one",
+        "target": list("abcde"),
+    }
+    ranked = pd.DataFrame({**columns, "gold": gold, "score": [0.9, 0.8, 0.5, 0.6, 0.4], "rank": [1, 2, 4, 3, 5]})
+    finished(tmp_path, RankCSEConfig.from_parameters("paper"), {"stsb-test": {"spearman": 0.5, "n": 5}}, ranked)
+    table = paper_table("rankcse", 1, runs_by_settings(tmp_path))
+    found = [table.loc[(f"query 1, target {place}", "here"), "RankCSE"] for place in (1, 3, 5)]
+    assert found == ["0.90 (1)", "0.50 (4)", "0.40 (5)"]
+    assert table.loc[("query 2, target 1", "here"), "RankCSE"] == ""
+
+
+@pytest.mark.parametrize(("paper", "figure"), FIGURES)
+def test_every_figure_is_drawn_or_says_its_commands(paper: str, figure: str, tmp_path: Path):
+    of = layout(paper)["figures"][figure]
+    empty = paper_figure(paper, figure, {})
+    if of["kind"] == "bars":
+        assert isinstance(empty, go.Figure)
+        return
+    assert isinstance(empty, pd.DataFrame)
+    assert empty["command"].str.startswith("workbench run ").all()
+    if of["kind"] == "notebook":
+        return
+    words = next(iter(of["rows"].values())) + (f" --set {of['setting']}={of['values'][0]}" if "setting" in of else "")
+    world = on_the_world(settings_of(words), *([of["setting"]] if "setting" in of else []))
+    assert world is not None
+    run = write_run(tmp_path, world, 1.0)
+    finished(tmp_path / "other", world, {})
+    (tmp_path / "other" / run.path.relative_to(tmp_path) / "history.csv").rename(run.path / "history.csv")
+    drawn = paper_figure(paper, figure, runs_by_settings(tmp_path), profile="demo", suite=SUITE)
+    assert isinstance(drawn, go.Figure)
+    assert drawn.data
+
+
+def test_what_is_not_there_is_refused_with_what_is():
+    with pytest.raises(SettingError, match="rankcse"):
+        paper_table("rankces", 2, {})
+    with pytest.raises(SettingError, match=r"no table '99' .*13"):
+        paper_table("rankcse", 99, {})
