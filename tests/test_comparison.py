@@ -289,7 +289,7 @@ def test_published_numbers_stand_beside_with_their_own_model_and_data(runs: pd.D
 def test_the_papers_numbers_at_hand_are_numbers_of_known_tables():
     published = papers.published_numbers()
     values = published["value"].astype(float)
-    assert values.between(-100, 100).all()
+    assert values[~published["task"].isin(["batch size", "minutes"])].between(-100, 100).all()
     # A task has one name in all files, and "average" is that of the seven STS sets: others stand beside nothing.
     for _, row in published.groupby(["table", "model", "method"]):
         tasks = set(row["task"])

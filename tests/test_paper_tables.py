@@ -108,8 +108,8 @@ def test_a_query_of_table_1_is_found_by_the_gold_of_its_targets(tmp_path: Path):
     ranked = pd.DataFrame({**columns, "gold": gold, "score": [0.9, 0.8, 0.5, 0.6, 0.4], "rank": [1, 2, 4, 3, 5]})
     finished(tmp_path, RankCSEConfig.from_parameters("paper"), {"stsb-test": {"spearman": 0.5, "n": 5}}, ranked)
     table = paper_table("rankcse", 1, runs_by_settings(tmp_path))
-    found = [table.loc[(f"query 1, target {place}", "here"), "RankCSE"] for place in (1, 3, 5)]
-    assert found == ["0.90 (1)", "0.50 (4)", "0.40 (5)"]
+    found = [table.loc[(f"query 1, target {place}", "here"), ["RankCSE", "RankCSE, rank"]] for place in (1, 3, 5)]
+    assert [list(pair) for pair in found] == [["0.90", "1.00"], ["0.50", "4.00"], ["0.40", "5.00"]]
     assert table.loc[("query 2, target 1", "here"), "RankCSE"] == ""
 
 

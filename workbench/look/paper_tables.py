@@ -124,14 +124,14 @@ def _metric(cell: Cell, cells: Sequence[Cell]) -> tuple[str, str]:
     return _SUITES.get(task, task), kind.lower()
 
 
-def _target(run: Run, cell: Cell, cells: Sequence[Cell]) -> str | None:
-    """score (rank) of a target, whose query is found by the gold of all its targets, as printed."""
-    gold = [each.value.split()[0] for each in cells if each.model == cell.model and each.method == "gold"]
+def _target(run: Run, cell: Cell, cells: Sequence[Cell]) -> float | None:
+    """Score or rank of a target, whose query is found by the gold of all its targets, as printed."""
+    gold = [each.value for each in cells if each.model == cell.model and each.method == "gold"]
     for _, query in run.rankings().groupby(["suite", "query_id"], sort=False):
         ordered = query.sort_values("gold", ascending=False, kind="stable")
         if [f"{value:.2f}" for value in ordered["gold"]] == gold:
             target = ordered.iloc[int(cell.task.split()[-1]) - 1]
-            return f"{target['score']:.2f} ({target['rank']:g})"
+            return float(target["rank" if cell.method.endswith(", rank") else "score"])
     return None
 
 
@@ -159,8 +159,6 @@ def best_dev(run: Run) -> float:
 
 
 def as_text(values: Sequence[Any]) -> str:
-    """Numbers as mean ± deviation; of texts the first; "" of nothing."""
-    if values and isinstance(values[0], str):
-        return values[0]
+    """Numbers as mean ± deviation; "" of nothing."""
     known = [value for value in values if not math.isnan(value)]
     return str(seed_spread(np.array(known))).replace(" ", "\N{NO-BREAK SPACE}") if known else ""
