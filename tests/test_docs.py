@@ -122,7 +122,7 @@ def test_every_command_of_cosent_means_the_published_value_beside_it():
         ]
         assert [published[key] for key in keys] == expected.split(" / "), line
         named |= set(keys)
-    # Of table III the averages; of others the values, not their averages; table V is of transfer tasks, X of judgements, and
+    # Of table III the averages; of others the values, not their averages; table V is of transfer tasks, X is judged;
     # mean pooling in VIII is IV again. What the paper quotes has no command.
     trained = {
         key for key in published if key[2].startswith(("CoSENT", "SBERT", "interaction")) and key[0] not in ("V", "X")

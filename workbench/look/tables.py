@@ -55,4 +55,6 @@ def _escaped(name: Any) -> Any:
 
 
 def _at_the_left(value: Any) -> str:
-    return f'<div style="text-align:left;min-width:6em">{"" if value is None else escape(str(value))}</div>'
+    text = "" if value is None else str(value)
+    wide = ";min-width:6em" if len(text) > 12 else ""  # a number as text needs no more room than it has
+    return f'<div style="text-align:left{wide}">{escape(text)}</div>'
