@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.config._machinery import OWN_FILES
+
 PROJECT = Path(__file__).resolve().parent.parent
 # The settings that decide which cells and branches of a notebook run, and how its encoders are made.
 DECIDES: dict[str, tuple[str, ...]] = {
@@ -39,10 +41,10 @@ SHORT: dict[str, Any] = {"max_steps": 2, "eval_steps": 1, "batch_size": 8, "devi
 
 
 def documented() -> list[tuple[str, Any]]:
-    """(command, its settings) of every command of the documents, each command once."""
+    """(command, its settings) of every command of the documents, each once, but for those with files of one's own."""
     from test_docs import COMMANDS, resolved
 
-    return [(command, resolved(command)) for command in COMMANDS]
+    return [(command, resolved(command)) for command in COMMANDS if not any(name in command for name in OWN_FILES)]
 
 
 def deciding(config: Any, name: str) -> str:

@@ -54,7 +54,7 @@ def test_without_runs_a_table_has_its_numbers_and_the_commands_that_fill_it(pape
 
 
 def test_a_row_without_a_transfer_task_is_made_by_a_documented_command():
-    known = {settings_key(resolved(command)) for command in COMMANDS}
+    known = {settings_key(resolved(command)) for command in COMMANDS if "--profile paper" in command}
     known |= {settings_key(SimCSEConfig.from_parameters("paper", 0, {"batch_size": 128}))}
     known |= {settings_key(SimCSEConfig.from_parameters("paper-bert-large", 0, {"batch_size": 128}))}
     made = [cell for paper, table in TABLES for cell in paper_cells(paper, table) if cell.config is not None]
