@@ -77,10 +77,12 @@ def evaluate(
     """
     names = [suites] if isinstance(suites, str) else suites
     if isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
-        suites = load_suites(names)
-    _check(suites, how, classifier)
+        given: Any = load_suites(names)
+    else:
+        given = suites
+    _check(given, how, classifier)
     if run is not None and run.has(stage):
-        return _stored(run, stage, suites, how, classifier)
+        return _stored(run, stage, given, how, classifier)
     if run is not None and not stage and not run.facts().get("trained"):
         raise RunError(
             f"the training of {run.path} has not come to its end, and this evaluation would finish the run: call "
@@ -89,7 +91,7 @@ def evaluate(
         )
     metrics: dict[str, Any] = {}
     scores, rankings = [], []
-    for suite, data in suites.items():
+    for suite, data in given.items():
         if isinstance(data, TransferTask):
             metrics[suite], predicted = classify(_embedder(model), data, classifier)
             scores.append(_score_rows(suite, None, range(len(data)), labels(data.judged), predicted))
@@ -110,7 +112,7 @@ def evaluate(
     rankings = [table for table in rankings if len(table)] or rankings[:1] or [pd.DataFrame(columns=list(COLUMNS))]
     report = Report(metrics, pd.concat(scores, ignore_index=True), pd.concat(rankings, ignore_index=True))
     if run is not None:
-        for name, data in suites.items():
+        for name, data in given.items():
             run.record_suite(name, data.source, data.checksum)
         run.write_evaluation(report.metrics, report.scores, report.rankings, stage)
     return report
