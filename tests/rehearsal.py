@@ -142,10 +142,10 @@ def looking(text: str) -> list[str]:
     """The commands in a text's blocks of code that train nothing: looking at runs, settings and data."""
     block = "\n".join(re.findall(r"```\w*\n(.*?)```", text, flags=re.DOTALL))
     found = [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("workbench ")]
-    # What stands between bars are several commands; `fetch` is of the network, and capitals are to be filled in.
+    # What stands between bars are several commands; `fetch` is of the network.
     turns = [f"{line.split(' | ')[0].rsplit(' ', 1)[0]} {last}" for line in found for last in line.split(" | ")[1:]]
     turns += [line.split(" | ")[0] for line in found]
-    return [turn for turn in turns if not re.search(r"^workbench run |fetch|[A-Z]{3}", turn)]
+    return [turn for turn in turns if re.match(r"workbench (runs|settings|data)\b", turn) and "fetch" not in turn]
 
 
 def run_command(command: str, folder: Path) -> str:

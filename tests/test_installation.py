@@ -63,7 +63,8 @@ def test_the_wheel_works_in_a_fresh_environment_outside_the_checkout(tmp_path: P
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    environment = {**os.environ, "PYTHONPATH": ""}
+    # nbconvert's page templates are data of its own installation, which is not the fresh one.
+    environment = {**os.environ, "PYTHONPATH": "", "JUPYTER_PATH": str(Path(sys.prefix, "share", "jupyter"))}
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, PROJECT]
     call(*map(str, build))
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)

@@ -29,7 +29,8 @@ def test_the_chosen_commands_show_every_value_of_every_deciding_setting():
 
 
 def test_commands_that_only_look_are_rehearsed_too():
-    text = "```\nworkbench run simcse  # trains\nworkbench runs  # all\nworkbench data list | check | fetch\n```\n"
+    trains = "workbench run simcse  # trains\nworkbench sweep simcse --seeds 0-4\nworkbench show | rm"
+    text = f"```\n{trains}\nworkbench runs  # all\nworkbench data list | check | fetch\n```\n"
     assert looking(text) == ["workbench data check", "workbench runs", "workbench data list"]
 
 

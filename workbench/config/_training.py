@@ -1,5 +1,6 @@
 """The settings that every method's training shares; a method's own file changes and adds."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -26,10 +27,13 @@ def whole_folder(name: str) -> str:
 
 
 def whole_encoder(name: str) -> str:
-    """An encoder in a folder of the user's own by its whole path: a run must not depend on where it was started."""
+    """An encoder in a folder of the user's own by its whole path: a run must not depend on where it was started.
+
+    A link stays one: its name may be the published one, which says how the checkpoint is read.
+    """
     path = Path(name).expanduser()
     own = bool(name.strip()) and name not in BUNDLED_MODELS and path.is_dir()
-    return str(path.resolve()) if own else name
+    return os.path.abspath(path) if own else name  # noqa: PTH100 - the link stays
 
 
 def whole_file(name: str) -> str:

@@ -52,7 +52,7 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
         ranks = average_ranks(-values[scored])
         errors = places_off(ranks, reference) / max(len(ranks) - 1, 1)
         columns |= {f"score: {label}": values[scored], f"rank: {label}": ranks, f"error: {label}": errors}
-    return table.assign(**columns)
+    return pd.concat([table, pd.DataFrame(columns)], axis=1)
 
 
 def _scores(label: str, given: Any, pairs: Pairs, suite: str) -> np.ndarray:

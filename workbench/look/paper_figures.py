@@ -141,11 +141,10 @@ def _cosines(found: Firsts, of: Any, rows: Any, suite: str) -> go.Figure | None:
 def _losses(found: Firsts, *_: Any) -> go.Figure | None:
     """l_cl of every run, and the weighted rank loss where there is one, on a log scale."""
     figure = go.Figure()
-    for colour, (name, run) in coloured(found.items()):
-        history = run.history()
+    for colour, (name, history) in coloured(_histories(found).items()):
         curves = {"l_cl": history.get("observed_info_nce", history["loss"])}
         if "observed_rank_mse" in history:
-            curves["lambda l_r"] = run.config.model_dump()["rank_weight"] * history["observed_rank_mse"]
+            curves["lambda l_r"] = found[name].config.model_dump()["rank_weight"] * history["observed_rank_mse"]
         for dash, (what, values) in zip(("solid", "dash"), curves.items(), strict=False):
             line = {"dash": dash, "color": colour}
             figure.add_scatter(x=history["step"], y=values.where(values > 0), name=f"{plain(name)}: {what}", line=line)
