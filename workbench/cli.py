@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workbench.commands import runs_app, sweep_app
+from workbench.commands import Runs, runs_app, sweep_app
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import PACKAGE, deaf
@@ -32,7 +32,6 @@ app.add_typer(runs_app)
 Profile = Annotated[str, typer.Option("--profile", help="demo: bundled data, on a laptop; paper: the authors'.")]
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...: what the columns mean; else guessed by their names.")]
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of gold; else guessed from it.")]
-Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,7 +1,5 @@
 """Models on the hub: a folder as it is, with a card whose results the hub can read; and what would be sent."""
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,12 @@ from workbench.errors import RunError
 SENT = ["*.json", "*.safetensors", "*.txt", "*.model", "*.md", "*.gz"]
 
 
-def push_folder(folder: Path, repo_id: str, *, private: bool = False, dry_run: bool = False) -> list[str]:
+def push_folder(
+    folder: Path, repo_id: str, *, card: str | None = None, private: bool = False, dry_run: bool = False
+) -> list[str]:
     """Uploads a saved model to `repo_id` of the hub, in one commit; made where it is not there yet.
 
+    card: what is sent as README.md in place of the folder's own.
     The hub is the one of HF_ENDPOINT, the token the one of `hf auth login` or HF_TOKEN. dry_run: nothing is sent.
     Returns the files, each as "name (bytes)". Raises RunError when the hub refuses, with its words.
     """
@@ -24,12 +25,15 @@ def push_folder(folder: Path, repo_id: str, *, private: bool = False, dry_run: b
 
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     names = list(filter_repo_objects(names, allow_patterns=SENT, ignore_patterns=[".*", "*/.*"]))
+    sent: dict[str, Path | bytes] = {name: folder / name for name in names}
+    if card is not None:
+        sent["README.md"] = card.encode()
     try:
         validate_repo_id(repo_id)
         if not dry_run:
             api = HfApi()
             name = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-            files = [CommitOperationAdd(file, folder / file) for file in names]
+            files = [CommitOperationAdd(file, content) for file, content in sent.items()]
             api.create_commit(name, files, commit_message="A sentence encoder")
     except (HFValidationError, HfHubHTTPError, OfflineModeIsEnabled, OSError) as problem:
         said = next(iter(str(problem).splitlines()), type(problem).__name__)
@@ -37,7 +41,8 @@ def push_folder(folder: Path, repo_id: str, *, private: bool = False, dry_run: b
             f"{repo_id} was not pushed ({said}); log in with `hf auth login`, and give a repository OWNER/NAME "
             "that you may write to"
         ) from problem
-    return [f"{name} ({(folder / name).stat().st_size:,} bytes)" for name in names]
+    sizes = {name: len(found) if isinstance(found, bytes) else found.stat().st_size for name, found in sent.items()}
+    return [f"{name} ({count:,} bytes)" for name, count in sizes.items()]
 
 
 def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]], **facts: Any) -> str:
@@ -82,12 +87,5 @@ def push_evaluated(
     **facts: Any,
 ) -> list[str]:
     """An encoder's folder as `push_folder` sends it, with a card as `with_results` writes it; nothing there changes."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        for file in (file for file in encoder.rglob("*") if file.is_file() and file.name != "README.md"):
-            target = folder / file.relative_to(encoder)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
-        readme = with_results((encoder / "README.md").read_text(encoding="utf-8"), name, metrics, **facts)
-        (folder / "README.md").write_text(readme, encoding="utf-8")
-        return push_folder(folder, repo_id, private=private, dry_run=dry_run)
+    card = with_results((encoder / "README.md").read_text(encoding="utf-8"), name, metrics, **facts)
+    return push_folder(encoder, repo_id, card=card, private=private, dry_run=dry_run)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from workbench.runs import Run
 
 runs_app = typer.Typer()
-Folder = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
+Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Names = Annotated[list[str], typer.Argument(help="Runs: a folder, or how its name begins.")]
 
 
@@ -53,7 +53,7 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
 
 @runs_app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A run: its folder, or how its name begins.")], runs: Folder = "runs"
+    name: Annotated[str, typer.Argument(help="A run: its folder, or how its name begins.")], runs: Runs = "runs"
 ) -> None:
     """Say all of one run: what was changed, how it went, its scores, what it read, who learned from it."""
     from workbench.runs import failure_of, find_run, metrics_table, needed_by
@@ -89,7 +89,7 @@ def _told(run: "Run", facts: dict[str, Any]) -> dict[str, Any]:
 @runs_app.command("rm")
 def remove(
     names: Names,
-    runs: Folder = "runs",
+    runs: Runs = "runs",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove runs for good, once you said yes; never one that another run learned from."""
@@ -108,7 +108,7 @@ def remove(
 def export(
     names: Names,
     to: Annotated[Path, typer.Option(help="The archive to write, a .tar.gz.")],
-    runs: Folder = "runs",
+    runs: Runs = "runs",
     sweep: Annotated[bool, typer.Option("--sweep", help="The names are those of sweeps: all runs of each.")] = False,
 ) -> None:
     """Write runs, or all of a sweep, into one archive; what they learned from comes along."""
@@ -126,7 +126,7 @@ def export(
 
 
 @runs_app.command("import")
-def take_in(file: Annotated[str, typer.Argument(help="What `workbench export` wrote.")], runs: Folder = "runs") -> None:
+def take_in(file: Annotated[str, typer.Argument(help="What `workbench export` wrote.")], runs: Runs = "runs") -> None:
     """Take in the runs of an archive; what is here stays as it is. Exit code 1 where a run was left out."""
     from workbench.runs import import_runs
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from workbench.commands._runs import Runs
 from workbench.errors import SettingError
 
 _FILES = (".toml", ".yaml", ".yml")
@@ -29,7 +30,6 @@ class _StartsByDefault(TyperGroup):
 
 
 sweep_app = typer.Typer(cls=_StartsByDefault, no_args_is_help=True, help=_HELP)
-Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 
 
 @sweep_app.command()

@@ -1,6 +1,6 @@
 """A model and suites to correlations, accuracies, per-pair scores and rankings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
@@ -18,6 +18,11 @@ from workbench.runs import Run, metrics_table
 
 AVERAGE = "sts-average"  # in the metrics, when all seven STS sets are in
 TRANSFER_AVERAGE = "transfer-average"  # the same of the seven transfer tasks
+# Of which sets each is, and of which of their measures.
+_AVERAGES: dict[str, tuple[Collection[str], tuple[str, ...]]] = {
+    AVERAGE: (SEVEN_STS, ("spearman", "kcc", "ndcg")),
+    TRANSFER_AVERAGE: (TRANSFER, ("accuracy",)),
+}
 Encode = Callable[[list[str]], Any]
 _HOW = ("all", "mean", "wmean")
 
@@ -100,10 +105,7 @@ def evaluate(
             metrics[suite], ranked = _measure(suite, data, predicted, how)
             rankings.append(ranked)
             scores.append(_score_rows(suite, data.subset, data.pair_id, data.gold, predicted))
-    for average, names, measures in (
-        (AVERAGE, SEVEN_STS, ("spearman", "kcc", "ndcg")),
-        (TRANSFER_AVERAGE, TRANSFER, ("accuracy",)),
-    ):
+    for average, (names, measures) in _AVERAGES.items():
         if all(name in metrics for name in names):
             seven = [metrics[name] for name in names]
             shared = [name for name in measures if all(name in values for values in seven)]
@@ -135,7 +137,7 @@ def _check(suites: Mapping[str, Any], how: str, classifier: str) -> None:
                 f"suites: {name!r} is a {type(data).__name__}; give scored pairs, as load_pairs does, or a transfer "
                 "task, as load_task does"
             )
-    for average, seven in ((AVERAGE, SEVEN_STS), (TRANSFER_AVERAGE, TRANSFER)):
+    for average, (seven, _) in _AVERAGES.items():
         if average in suites and set(seven) <= set(suites):
             raise DataError(f"a suite is called {average}, as the average of its seven sets is; rename its file")
 

@@ -1,5 +1,6 @@
 """What a setting does: dev and test against its values, from finished runs, and the value that dev chooses."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -49,12 +50,17 @@ def response(
 
 def _others(rows: list[dict[str, Any]], setting: str) -> list[str]:
     """Of each run its method, and what varies besides the setting and the seed."""
+    alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        alike[row["method"]].append(row["settings"])
+    varying = {
+        method: {name for each in found for name in {**each, **found[0]} if each.get(name) != found[0].get(name)}
+        for method, found in alike.items()
+    }
     labels = []
     for row in rows:
         outside = {setting, "seed", *CONFIGS[row["method"]].outside_digest} - {"profile"}
-        alike = [other["settings"] for other in rows if other["method"] == row["method"]]
-        names = [name for name in row["settings"] if name not in outside]
-        varied = [name for name in names if any(each.get(name) != row["settings"][name] for each in alike)]
+        varied = [n for n in row["settings"] if n not in outside and n in varying[row["method"]]]
         text = ", ".join(f"{name}={row['settings'][name]}" for name in varied)
         labels.append(f"{row['method']} ({text})" if text else str(row["method"]))
     return labels

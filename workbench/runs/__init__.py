@@ -13,12 +13,13 @@ from workbench.runs._listing import (
 )
 from workbench.runs._run import Run, folder_of_runs, run_path
 from workbench.runs._select import find_run, is_filter, select_runs
-from workbench.runs._state import failure_of, forget_failure, is_finished, is_running, note_failure, read_json
+from workbench.runs._state import clock, failure_of, forget_failure, is_finished, is_running, note_failure, read_json
 
 __all__ = [
     "ACCURACY",
     "SCORE",
     "Run",
+    "clock",
     "export_runs",
     "failure_of",
     "find_run",

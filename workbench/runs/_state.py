@@ -59,3 +59,11 @@ def restore(path: Path) -> str:
     """What to do about a run's file that is not as it was written."""
     folder = path.parent.parent if path.parent.name == "before" else path.parent
     return f"restore the file, or move {folder} away and run it again"
+
+
+def clock(seconds: float) -> str:
+    """A duration to read."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

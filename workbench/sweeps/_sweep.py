@@ -15,7 +15,7 @@ import pandas as pd
 from workbench.errors import RunError, SettingError
 from workbench.files import explained, write_json
 from workbench.headless import check_settings, is_shown
-from workbench.runs import Run, failure_of, folder_of_runs, is_finished, is_running, list_folders
+from workbench.runs import Run, clock, failure_of, folder_of_runs, is_finished, is_running, list_folders
 from workbench.sweeps._plan import Cell, Spec, cells_of
 
 _LOG = logging.getLogger("workbench")
@@ -202,14 +202,6 @@ def _known(root: Path) -> tuple[dict[str, list[float]], dict[str, list[int]]]:
         if len(sizes[kind]) < 3:
             sizes[kind].append(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
     return seconds, sizes
-
-
-def clock(seconds: float) -> str:
-    """A duration to read."""
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def size(count: float) -> str:

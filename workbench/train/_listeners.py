@@ -11,6 +11,7 @@ from typing import Any
 from workbench.config import TrainingConfig
 from workbench.errors import SettingError
 from workbench.processes import process_rank
+from workbench.runs import clock
 
 _BETWEEN = 3.0  # seconds between two lines of progress at least
 
@@ -67,21 +68,14 @@ class Progress:
             self.bar.update(step - self.bar.n)
         elif now - self._printed >= _BETWEEN or step == self.total:
             rate = (now - self._started) / max(1, step - self.done)
-            left = f", {_clock(rate * (self.total - step))} left" if self.done < step < self.total else ""
-            print(f"step {step:>6}/{self.total}  {shown}  {_clock(row['seconds'])}{left}", flush=True)
+            left = f", {clock(rate * (self.total - step))} left" if self.done < step < self.total else ""
+            print(f"step {step:>6}/{self.total}  {shown}  {clock(row['seconds'])}{left}", flush=True)
             self._printed, self._news = now, {}
 
     def close(self) -> None:
         """Ends the bar."""
         if self.bar is not None:
             self.bar.close()
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 class Tracker:
