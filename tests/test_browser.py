@@ -186,20 +186,30 @@ from workbench.look import Ask
 Ask({{{LABEL!r}: "world-encoder", "teacher": "world-teacher"}}, "the chef chops", ["onion is cut", "the boat sinks"])
 """
 
+WHY = f"""
+from IPython.display import display
+from workbench import load_pairs
+from workbench.look import RankingExplorer, Why
+from workbench.rankings import ranking_table
+display(Why({{{LABEL!r}: "world-encoder", "english": "english-encoder"}}, "the chef chops", "onion is cut"))
+pairs = load_pairs("world-test")
+RankingExplorer({{"start": ranking_table(pairs, pairs.gold, "world")}}, encoders={{"start": "world-encoder"}})
+"""
+
 
 def test_a_question_is_asked_and_answered_by_keyboard_alone(
     watched: Watched, address: str, folder: Path, tmp_path: Path
 ):
-    notebook = new_notebook(cells=[new_code_cell(ASK)])
+    notebook = new_notebook(cells=[new_code_cell(ASK), new_code_cell(WHY)])
     notebook.metadata = nbformat.read(NOTEBOOK, as_version=4).metadata
     nbformat.write(notebook, folder / "ask.ipynb")
     page = watched.page
     open_notebook(page, address, "ask.ipynb")
     wait_for_kernel(page)
     command(page, "notebook:run-all-cells")
-    answer = page.locator("[data-part=answer]")
+    answer = page.locator("[data-kind=ask] [data-part=answer]")
     answer.locator("svg").wait_for(timeout=4 * PATIENCE)  # torch is loaded first
-    page.locator("[name=query]").focus()
+    page.locator("[data-kind=ask] [name=query]").focus()
     page.keyboard.press("Control+A")
     page.keyboard.type(HOSTILE)
     answer.locator(".head b").get_by_text(HOSTILE, exact=True).wait_for()
@@ -222,11 +232,32 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     assert answer.locator("tr.hit td").nth(1).inner_text() == "the boat sinks"
     assert answer.locator("g.hit title").text_content().startswith("B: the boat sinks")
     page.screenshot(path=tmp_path / "ask.png")
-    page.locator("[name=among]").focus()
+    page.locator("[data-kind=ask] [name=among]").focus()
     page.keyboard.press("ArrowDown")
     answer.get_by_text("stand under every encoder").wait_for()
     assert answer.locator("tbody tr").count() == 10
     page.screenshot(path=tmp_path / "nearest.png")
+
+    # Why: the words of a target that is typed, and in the explorer what a row hangs on, by Enter and by a click.
+    why = page.locator("[data-kind=why]")
+    why.get_by_label("target", exact=True).focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type(HOSTILE)
+    words = why.locator("table").filter(has=page.locator("caption", has_text=re.compile("^target$")))
+    words.get_by_role("rowheader", name="<b>a</b>", exact=True).wait_for()
+    assert re.fullmatch(r"[▲▼]0\.\d{3}", words.locator("td.number").first.inner_text())
+    total = why.locator("table").last.locator("td").last.inner_text()
+    assert float(total) / 100 == pytest.approx(float(why.locator("caption").last.inner_text().split()[-1]), abs=1e-3)
+    page.screenshot(path=tmp_path / "why.png")
+    explorer = page.locator(QUERIES)
+    explorer.locator("button[name=why]").first.focus()
+    page.keyboard.press("Enter")
+    explorer.get_by_text("Why A?").wait_for()
+    explorer.locator("tbody tr[data-row=C] td.text").click()
+    explorer.get_by_text("Why C?").wait_for()
+    explorer.get_by_label("against").select_option("A")
+    explorer.locator("caption", has_text="second target").wait_for()
+    page.screenshot(path=tmp_path / "why-explorer.png")
 
 
 TINY = {"max_steps": 2, "eval_steps": 1, "train_limit": 64, "batch_size": 16}

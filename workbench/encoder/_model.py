@@ -18,7 +18,7 @@ from workbench.encoder._dropout import ATTENTION, fast_dropout
 from workbench.encoder._hardware import HALF, choose_device, choose_precision
 from workbench.encoder._loading import check_match, load_backbone, load_tokenizer, load_weights, position_range
 from workbench.encoder._packing import PACKABLE, Packing
-from workbench.encoder._pooling import FIRST_LAYER, pool
+from workbench.encoder._pooling import FIRST_LAYER, MEANS, averaged_states, pool
 from workbench.encoder._reading import Checkpoint, Pooling, Reading
 from workbench.encoder._saving import save_encoder
 from workbench.encoder._template import Template
@@ -250,6 +250,19 @@ class Encoder(nn.Module):
                 f"{self.source}: the embedding of sentence {culprit} is not finite; its weights are broken"
             )
         return distinct if len(places) == len(texts) else distinct[torch.tensor(index, dtype=torch.long)]
+
+    def token_vectors(self, sentence: str) -> tuple[list[str], Float[Tensor, "l d"]]:
+        """The tokens of a sentence as `encode` reads it, special ones too, and a vector each: their mean is `vectors`.
+
+        Raises EncoderError where the pooling is no mean over tokens.
+        """
+        if self.pooling not in MEANS:
+            raise EncoderError(f"pooling {self.pooling!r} takes no mean over tokens; only {', '.join(MEANS)} do")
+        ids = torch.tensor(self._ids(checked_sentences([sentence]), self.limit, None), device=self.device)
+        with torch.no_grad(), _in_eval(self), self.autocast():
+            states = self._states(input_ids=ids, attention_mask=torch.ones_like(ids))
+        names = [self.tokenizer.decode([number]).strip() for number in ids[0].tolist()]
+        return names, averaged_states(states, self.pooling)[0].float().cpu()
 
     def save(
         self, folder: str | Path, *, card: dict[str, Any] | None = None, dtype: torch.dtype = torch.float32

@@ -11,6 +11,7 @@ from workbench.encoder._reading import Pooling
 # first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); embedding_last averages the embedding
 # layer and the last, which is what the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
 FIRST_LAYER = {"first_last": 1, "embedding_last": 0}
+MEANS = ("mean", *FIRST_LAYER)  # the poolings that are a mean over all tokens
 
 
 def pool(
@@ -26,9 +27,13 @@ def pool(
         return _widened(last[:, 0])
     if pooling == "max":
         return _widened(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
-    if pooling in FIRST_LAYER:
-        last = (_widened(hidden_states[FIRST_LAYER[pooling]]) + _widened(last)) / 2
-    return masked_mean(_widened(last), chosen)
+    return masked_mean(averaged_states(hidden_states, pooling), chosen)
+
+
+def averaged_states(hidden_states: Sequence[Float[Tensor, "n l d"]], pooling: Pooling) -> Float[Tensor, "n l d"]:
+    """The states whose mean over tokens is the vector of a sentence, for a pooling that takes one."""
+    last = _widened(hidden_states[-1])
+    return (_widened(hidden_states[FIRST_LAYER[pooling]]) + last) / 2 if pooling in FIRST_LAYER else last
 
 
 def masked_mean(states: Float[Tensor, "n l d"], chosen: Bool[Tensor, "n l"]) -> Float[Tensor, "n d"]:

@@ -1,11 +1,12 @@
 """Looking at finished runs and their rankings: tables, figures, HTML, an explorer, questions of one's own.
 
-Loads no torch; only `Ask`, which encodes, needs it.
+Loads no torch; only what encodes, `Ask` and `Why`, needs it.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from workbench.look._reasons import encoders_of_runs
 from workbench.look.compared import Comparison, compare
 from workbench.look.comparison import (
     finished_runs,
@@ -49,9 +50,10 @@ if TYPE_CHECKING:
     from workbench.look.ask import Ask
     from workbench.look.explorer import RankingExplorer
     from workbench.look.pair_explorer import PairExplorer
+    from workbench.look.why import Why
 
 # Loaded when asked for: only a notebook has use for widgets.
-_WIDGETS = {"Ask": "ask", "PairExplorer": "pair_explorer", "RankingExplorer": "explorer"}
+_WIDGETS = {"Ask": "ask", "PairExplorer": "pair_explorer", "RankingExplorer": "explorer", "Why": "why"}
 
 __all__ = [
     "INK",
@@ -62,6 +64,7 @@ __all__ = [
     "Comparison",
     "PairExplorer",
     "RankingExplorer",
+    "Why",
     "alignment_uniformity_path",
     "beside",
     "chosen_on_dev",
@@ -70,6 +73,7 @@ __all__ = [
     "cosine_by_gold",
     "cosine_maps",
     "dev_table",
+    "encoders_of_runs",
     "finished_runs",
     "in_words",
     "intervals",

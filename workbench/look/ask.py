@@ -10,14 +10,13 @@ import pandas as pd
 
 from workbench.data import kind_of, load_pairs, load_sentences
 from workbench.errors import DataError, EncoderError
+from workbench.look._asked import Rows, encode_of
 from workbench.look._live import Live, choice
 from workbench.look._style import shortened
 from workbench.look.page import slope_image, slope_svg, view_html
 from workbench.look.queries import QueryView
-from workbench.runs import Run
 
 ENCODER, CORPUS = "english-encoder", "ladders-all"  # what is asked, and among what, where nothing else is given
-_BATCH = 256  # sentences between two words of how far it is
 _LINES = "the lines below"
 
 
@@ -52,7 +51,7 @@ class Ask(Live):
         given = {ENCODER: ENCODER} if encoders is None else encoders
         if not given:
             raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
-        self._rows = {str(label): _Rows(str(label), _encode(str(label), one)) for label, one in given.items()}
+        self._rows = {str(label): Rows(str(label), encode_of(str(label), one)) for label, one in given.items()}
         self._corpus_name, self._corpus = _sentences(corpus, limit)
         self.query, self.targets, self.gold = query, list(targets), None if gold is None else list(gold)
         self.among, self.ranks, self.nearest = self._corpus_name if query and not self.targets else _LINES, False, 10
@@ -150,39 +149,6 @@ class Ask(Live):
 
     def _say(self, words: str) -> None:
         self.parts = self.parts | {"status": f'<span role="status">{escape(words)}</span>'}
-
-
-class _Rows:
-    """Unit rows of sentences under one encoder, each encoded once."""
-
-    def __init__(self, label: str, encode: Callable[[list[str]], Any]) -> None:
-        self._label, self._encode = label, encode
-        self._known: dict[str, np.ndarray] = {}
-
-    def __call__(self, sentences: Sequence[str], say: Callable[[str], None]) -> np.ndarray:
-        """[n, d], float64; `say` hears how far it is where there is much to encode."""
-        from workbench.methods.protocol import unit_rows  # torch, which only who asks needs
-
-        lacking = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._known]
-        for start in range(0, len(lacking), _BATCH):
-            if len(lacking) > _BATCH:
-                say(f"{self._label} reads: {start:,} of {len(lacking):,} sentences")
-            part = lacking[start : start + _BATCH]
-            self._known.update(zip(part, unit_rows(self._encode, part, [])[0], strict=True))
-        return np.stack([self._known[sentence] for sentence in sentences])
-
-
-def _encode(label: str, given: Any) -> Callable[[list[str]], Any]:
-    """Sentences -> vectors, of whatever can be asked."""
-    from workbench.encoder import Encoder
-
-    found = given.path / "encoder" if isinstance(given, Run) else given
-    if isinstance(found, str | Path):
-        found = Encoder.from_pretrained(found)
-    found = getattr(found, "encode", found)
-    if not callable(found):
-        raise EncoderError(f"{label!r} is a {type(given).__name__}; give a name, a folder, a Run or an Encoder")
-    return found
 
 
 def _sentences(corpus: str | Path | Sequence[str], limit: int) -> tuple[str, list[str]]:

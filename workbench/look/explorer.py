@@ -1,6 +1,6 @@
 """Looking through the queries of rankings: a list to order and search, the chosen query as table and slope chart."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from workbench.look.queries import (
     searched,
     suites_of,
 )
+from workbench.look.why import Reasons
 from workbench.rankings import side_by_side
 
 _STATIC_QUERIES = 3
@@ -57,8 +58,12 @@ class RankingExplorer(Listing):
 
     choices: ClassVar = ("suite", *Listing.choices)
 
-    def __init__(self, tables: Mapping[str, Any], suite: str | None = None) -> None:
+    def __init__(
+        self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Mapping[str, Any] | None = None
+    ) -> None:
         """The rankings of `tables`: label -> ranking table, `Run` or `Report`; `suite`: the one to show first.
+
+        encoders: Who can say why a target stands where it does, as `Why` takes them; a click on its row asks.
 
         Raises:
             TypeError, ValueError: No tables, tables of different data (says which), or no such suite.
@@ -67,6 +72,7 @@ class RankingExplorer(Listing):
         self.suites = suites_of(self._all)
         self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
         self._words: dict[str, str] | None
+        self._reasons = Reasons(encoders)
         self._take(self.suites[0] if suite is None else suite)
         super().__init__("queries", list(self._tables), *self._orders())
 
@@ -103,6 +109,7 @@ class RankingExplorer(Listing):
             self._take(value)
             self._offer(list(self._tables), *self._orders())
             self.renew()
+        self._reasons.told(name, value)
         super().told(name, value)
 
     def find(self) -> list[int]:
@@ -129,9 +136,15 @@ class RankingExplorer(Listing):
         without = f"; not ranked here: {', '.join(absent)}" if absent else ""
         before = "" if self.order == "data" else f"; before each: {self.orders[self.order][1].split(',')[0]}"
         query_id = self.query_id
-        view = "" if query_id is None else self._view(query_id, slope_svg, self.words)
+        view = "" if query_id is None else self._view(query_id, slope_svg, self.words, asks=bool(self._reasons.readers))
         status = self.counted(len(self._ids), "queries", f"{before}{without}")
-        return {"status": status, "list": self._list() + self.more(), "view": view}
+        return {"status": status, "list": self._list() + self.more(), "view": view, "why": self._why(query_id)}
+
+    def _why(self, query_id: str | None) -> str:
+        if query_id is None or not self._reasons.readers:
+            return ""
+        view = query_view(self._of(query_id), query_id)
+        return self._reasons.drawn(view.query, dict(zip(view.letters, view.targets, strict=True)), self.shown_labels)
 
     def _list(self) -> str:
         queries, chosen = self._queries(), self.current()
@@ -142,9 +155,11 @@ class RankingExplorer(Listing):
             rows.append(f"<li>{button(self._numbers[query_id], before + marked(query, self.words), chosen)}</li>")
         return f'<ul class="mathjax_ignore" data-walk>{"".join(rows)}</ul>'
 
-    def _view(self, query_id: str, chart: Callable[[QueryView], str], words: list[str] | None = None) -> str:
+    def _view(
+        self, query_id: str, chart: Callable[[QueryView], str], words: Sequence[str] = (), *, asks: bool = False
+    ) -> str:
         view = query_view(self._of(query_id), query_id)
-        return view_html(view, chart=chart, targets=_TARGETS, words=words or [])
+        return view_html(view, chart=chart, targets=_TARGETS, words=words, asks=asks)
 
     def _of(self, query_id: str) -> dict[str, pd.DataFrame]:
         """The rows of one query, of the labels that are shown."""

@@ -45,7 +45,11 @@ STYLES = {
     "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:12em;max-width:60ch",
     "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;min-width:3em;max-width:10em",
     "measure": f"{_LINE};text-align:right",
+    "word": f"{_LINE};text-align:left;{_WRAPPED};max-width:20em;font-weight:normal",
     **{f"shade{place}": f"background-color:{colour};color:{INK}" for place, (_, colour) in enumerate(SHADES)},
+    # Of what brings two sentences together (blue) and apart (orange), from little to much.
+    **{f"pro{part}": f"background-color:rgba(0,114,178,{0.1 * part:.1f})" for part in range(1, 5)},
+    **{f"con{part}": f"background-color:rgba(213,94,0,{0.1 * part:.1f})" for part in range(1, 5)},
 }
 _LABEL = 48  # characters of a label; the rest shows when the pointer rests on it
 _LONG = 400  # characters of a target that a row has; the rest opens with a click
@@ -134,16 +138,22 @@ def view_html(
     chart: Callable[[QueryView], str] | None = None,
     targets: int = 100,
     words: Sequence[str] = (),
+    asks: bool = False,
 ) -> str:
-    """The query, its table and, with `chart`, its slope chart; by classes of `STYLES`. `words` are marked."""
+    """The query, its table and, with `chart`, its slope chart; by classes of `STYLES`. `words` are marked.
+
+    asks: letters are buttons, to ask why a target stands there.
+    """
     where = f"{view.suite}, {view.query_id}" if view.query_id else ""
     aside = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
     head = f'<p class="head"><b>{marked(view.query, words)}</b>{f" <small>({aside})</small>" if aside else ""}</p>'
     drawn = f"<p>{chart(view)}</p>" if chart else ""
-    return f'<div class="mathjax_ignore"><div class="view">{head}{_table(view, targets, words)}{drawn}</div></div>'
+    return (
+        f'<div class="mathjax_ignore"><div class="view">{head}{_table(view, targets, words, asks)}{drawn}</div></div>'
+    )
 
 
-def _table(view: QueryView, targets: int, words: Sequence[str]) -> str:
+def _table(view: QueryView, targets: int, words: Sequence[str], asks: bool) -> str:
     """letter | target | gold | gold rank | a column a label; KCC and NDCG below, the legend last. Gold where it is."""
     short = shortened(view.ranks, _LABEL)
     names = "".join(f'<th class="name" title="{escape(label)}">{escape(short[label])}</th>' for label in view.ranks)
@@ -154,7 +164,7 @@ def _table(view: QueryView, targets: int, words: Sequence[str]) -> str:
         gold = [f'<td class="number">{value:.4g}</td><td class="number">{rank}</td>' for value, rank in pairs]
         names = f'<th class="number">gold</th><th class="narrow">gold rank</th>{names}'
     rows = [
-        f'<tr data-row="{view.letters[place]}"><td class="number">{view.letters[place]}</td>'
+        f'<tr data-row="{view.letters[place]}"><td class="number">{_letter(view.letters[place], asks)}</td>'
         f'<td class="text">{_opened(view.targets[place], words)}</td>'
         f"{gold[place]}{''.join(column[place] for column in cells)}</tr>"
         for place in view.nearest_places(targets)
@@ -226,6 +236,10 @@ def marked(text: str, words: Sequence[str]) -> str:
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     parts = re.split(f"({pattern})", text, flags=re.IGNORECASE)
     return "".join(f"<mark>{escape(part)}</mark>" if place % 2 else escape(part) for place, part in enumerate(parts))
+
+
+def _letter(letter: str, asks: bool) -> str:
+    return f'<button name="why" value="{letter}" title="why this rank?">{letter}</button>' if asks else letter
 
 
 def _opened(target: str, words: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from workbench.look._style import shortened
 from workbench.look.page import arrow, marked, shade, slope_image, slope_svg, view_html
 from workbench.look.pairs import pair_table
 from workbench.look.queries import QueryView
+from workbench.look.why import Reasons
 
 _SHORT = 120  # characters of a sentence that a row of the list shows
 _STATIC = 20  # rows where no kernel runs
@@ -41,8 +42,19 @@ class PairExplorer(Listing):
 
     choices: ClassVar = (*Listing.choices, "low", "high", "subset")
 
-    def __init__(self, found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> None:
-        """Arguments and errors as those of `pair_table`, whose table is `self.table`."""
+    def __init__(
+        self,
+        found: Mapping[str, Any],
+        pairs: Pairs | str,
+        *,
+        suite: str | None = None,
+        encoders: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Arguments and errors as those of `pair_table`, whose table is `self.table`.
+
+        encoders: Who can say what the score of the chosen pair hangs on, as `Why` takes them.
+        """
+        self._reasons = Reasons(encoders)
         data = load_pairs(pairs) if isinstance(pairs, str) else pairs
         self.table, self.name = pair_table(found, data, suite=suite), suite or data.name
         self.low = self.high = self.subset = ""
@@ -98,7 +110,19 @@ class PairExplorer(Listing):
         chosen = self.current()
         status = self.counted(len(self.table), "pairs", f"; first: most {self.orders[self.order][1]}")
         view = "" if chosen is None else self._pair(chosen, slope_svg)
-        return {"status": status, "list": self._list(self.room, chosen) + self.more(), "view": view}
+        why = "" if chosen is None else self._why(chosen)
+        return {"status": status, "list": self._list(self.room, chosen) + self.more(), "why": why, "view": view}
+
+    def told(self, name: str, value: Any) -> None:
+        self._reasons.told(name, value)
+        super().told(name, value)
+
+    def _why(self, number: int) -> str:
+        if not self._reasons.readers:
+            return ""
+        first, second = self.table.iloc[number][["sentence1", "sentence2"]]
+        asked = self._reasons.drawn(first, {"this score": second}, self.shown_labels)
+        return f'<button name="why" value="this score">why this score?</button>{asked}'
 
     def static(self) -> str:
         count, chosen = len(self.listed()), self.current()

@@ -1,0 +1,139 @@
+"""What a similarity hangs on: each word left out in turn, and the cosine of mean vectors as a sum over tokens."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import EncoderError
+from workbench.look._asked import Rows, Untrained, encode_of
+from workbench.runs import Run
+
+_PIECES = 40  # of a longer sentence, runs of words are left out together: each costs an encoding
+_ALONE = "\u3040-\u30ff\u3400-\u9fff"  # characters of Chinese and Japanese, which have no spaces between words
+_PIECE = re.compile(rf"\s*(?:[{_ALONE}]|[^\s{_ALONE}]+)\s*")
+
+
+def pieces(sentence: str) -> list[str]:
+    """The words of a sentence, of a long one runs of words; joined they are the sentence again."""
+    found = _PIECE.findall(sentence)
+    cuts = np.linspace(0, len(found), min(len(found), _PIECES) + 1).astype(int).tolist()
+    return ["".join(found[start:end]) for start, end in pairwise(cuts)]
+
+
+def left_out(rows: Callable[[Sequence[str]], np.ndarray], sentences: Sequence[str]) -> tuple[float, list[np.ndarray]]:
+    """The cosine of a query and a target, and by how much it is less without each piece of each of the two.
+
+    rows: sentences to unit rows. sentences: the query, the target, and perhaps a second target; then all is of the
+    first target's cosine less that of the second.
+    """
+    cut = [pieces(sentence) for sentence in sentences]
+    variants = [["".join([*one[:place], *one[place + 1 :]]).strip() for place in range(len(one))] for one in cut]
+    vectors = rows([*sentences, *(text for one in variants for text in one)])
+    whole, shorter = vectors[: len(sentences)], iter(vectors[len(sentences) :])
+
+    def value(query: np.ndarray, target: np.ndarray, *other: np.ndarray) -> float:
+        return float(query @ target - sum(query @ one for one in other))
+
+    full = value(*whole)
+    effects = [
+        np.array([full - value(*whole[:side], next(shorter), *whole[side + 1 :]) for _ in one])
+        for side, one in enumerate(variants)
+    ]
+    return full, effects
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A cosine as a sum: terms[i, j] is what token i of the first sentence and token j of the second bring to it."""
+
+    first: list[str]
+    second: list[str]
+    terms: np.ndarray
+
+    @property
+    def cosine(self) -> float:
+        return float(self.terms.sum())
+
+    def folded(self, most: int) -> "Split":
+        """At most `most` tokens a side, those that bring most to the sum either way; the others as one, the last."""
+        (first, by_rows), (second, by_columns) = _fold(self.first, self.terms, most), (self.second, self.terms.T)
+        second, by_columns = _fold(second, by_rows.T, most)
+        return Split(first, second, by_columns.T)
+
+    def with_sums(self) -> tuple[np.ndarray, tuple[list[str], list[str]]]:
+        """The terms with their sums as a last row and column, and the names of rows and columns."""
+        rows = np.column_stack([self.terms, self.terms.sum(axis=1)])
+        return np.vstack([rows, rows.sum(axis=0)]), ([*self.first, "all"], [*self.second, "all"])
+
+
+def _fold(names: list[str], terms: np.ndarray, most: int) -> tuple[list[str], np.ndarray]:
+    if len(names) <= most:
+        return names, terms
+    kept = np.sort(np.argsort(-np.abs(terms.sum(axis=1)), kind="stable")[: most - 1])
+    rest = np.delete(terms, kept, axis=0).sum(axis=0, keepdims=True)
+    return [*(names[place] for place in kept), f"{len(names) - len(kept)} others"], np.vstack([terms[kept], rest])
+
+
+def token_split(encoder: Any, first: str, second: str) -> Split:
+    """The exact split of the cosine of an `Encoder` that takes the mean over tokens; EncoderError for any other.
+
+    With u = (u_1 + ... + u_n) / n and v = (v_1 + ... + v_m) / m, cos(u, v) is the sum over all i and j of
+    u_i . v_j / (n m |u| |v|): no token is more than its part of this sum, whatever attention has moved into it.
+    """
+    (names, u), (others, v) = (encoder.token_vectors(sentence) for sentence in (first, second))
+    u, v = u.double().numpy(), v.double().numpy()
+    lengths = np.linalg.norm(u.sum(axis=0)) * np.linalg.norm(v.sum(axis=0))
+    return Split(names, others, u @ v.T / lengths)
+
+
+def encoders_of_runs(runs: pd.DataFrame, *, labels: Sequence[str] = (), before: bool = True) -> dict[str, Any]:
+    """label -> what `Why` and `Ask` can ask, of each label's first seed, by the names of `rankings_of_runs`.
+
+    Nothing is loaded yet. "before" is the encoder that the first run began with. A run that keeps no encoder, of what
+    nothing is trained for, is left out.
+    """
+    firsts = {row["label"]: row["path"] for row in runs.drop_duplicates("label").to_dict("records")}
+    found: dict[str, Any] = {label: Run(firsts[label]) for label in labels or firsts}
+    found = {label: run for label, run in found.items() if (run.path / "encoder").is_dir()}
+    return {"before": Untrained(next(iter(found.values()))), **found} if before and found else found
+
+
+class Reader:
+    """One encoder, loaded when it is first asked; each sentence is encoded once."""
+
+    def __init__(self, label: str, given: Any) -> None:
+        self.label, self._given = label, given
+
+    @cached_property
+    def _encode(self) -> Callable[[list[str]], Any]:
+        return encode_of(self.label, self._given)
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows(self.label, self._encode)
+
+    def left_out(self, sentences: Sequence[str]) -> tuple[float, list[np.ndarray]]:
+        """As the function of this name."""
+        return left_out(lambda texts: self._rows(texts, lambda _: None), sentences)
+
+    def split(self, first: str, second: str) -> Split:
+        """As `token_split`; EncoderError where this encoder has no such split."""
+        from workbench.encoder import Encoder
+
+        owner = getattr(self._encode, "__self__", None)
+        if not isinstance(owner, Encoder):
+            raise EncoderError("only an Encoder says what its tokens are")
+        return token_split(owner, first, second)
+
+
+def readers(given: Mapping[str, Any]) -> list[Reader]:
+    """One a label. Raises EncoderError for none."""
+    if not given:
+        raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
+    return [Reader(str(label), one) for label, one in given.items()]

@@ -1,0 +1,210 @@
+"""Why a target stands where it stands: what its cosine with the query hangs on, under each encoder side by side."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import DataError, EncoderError, WorkbenchError
+from workbench.look._live import Live, choice
+from workbench.look._reasons import Reader, Split, pieces, readers
+from workbench.look._style import shortened
+from workbench.look.ask import ENCODER
+
+_TOKENS = 14  # a side of a map
+_WORDS_SAY = "Beside a word: by how much {what} falls when it is left out. {signs} Words work together: no sum."
+_ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
+_TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
+_MAP_SAYS = (
+    "Rows: tokens of the query, columns: of the target. Each cell is what the two tokens bring to the cosine, x 100: "
+    "they add up to it exactly, a row or column to what one token brings."
+)
+
+
+class Why(Live):
+    """Which words the similarity of a query and a target hangs on, under each encoder; all three texts can be edited.
+
+    Each word is left out in turn, for any encoder. Of an `Encoder` whose vector is the mean over tokens the cosine is
+    also split into pairs of tokens, exactly. With a second target all is of the difference of the two cosines: what
+    puts one in front of the other. Encoders are loaded when the view is first drawn.
+    """
+
+    def __init__(
+        self, encoders: Mapping[str, Any] | None = None, query: str = "", target: str = "", other: str = ""
+    ) -> None:
+        """encoders: label -> what `Ask` takes, or what `encoders_of_runs` gives; None: the bundled encoder.
+
+        Raises EncoderError where there is none, or one cannot be read.
+        """
+        self._readers = readers({ENCODER: ENCODER} if encoders is None else encoders)
+        self.query, self.target, self.other = query, target, other
+        super().__init__("why")
+
+    @property
+    def selected(self) -> pd.DataFrame:
+        """The table of words: side, word, and by label the effect of leaving it out, in cosines."""
+        return word_table(self._readers, self._sentences())
+
+    def select(self, **texts: str) -> None:
+        """Sets query, target or other from code."""
+        if unknown := texts.keys() - {"query", "target", "other"}:
+            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes query, target and other")
+        for name, text in texts.items():
+            self.told(name, text)
+        self.renew()
+        self.redraw()
+
+    def controls(self) -> str:
+        fields = (("query", "query"), ("target", "target"), ("other", "against (need not be)"))
+        return "".join(
+            f'<label class="wide">{words} <input name="{name}" value="{escape(getattr(self, name))}"></label>'
+            for name, words in fields
+        )
+
+    def told(self, name: str, value: Any) -> None:
+        if name in ("query", "target", "other"):
+            setattr(self, name, value)
+
+    def drawn(self) -> dict[str, str]:
+        return {"answer": reasons_html(self._readers, self._sentences())}
+
+    def static(self) -> str:
+        try:
+            return f"<p>Run the cell to change the sentences.</p>{reasons_html(self._readers, self._sentences())}"
+        except DataError as problem:
+            return f"<p>Run the cell to type them: {escape(str(problem))}</p>"
+
+    def _sentences(self) -> list[str]:
+        return [self.query, self.target, *([self.other] if self.other.strip() else [])]
+
+
+def word_table(asked: Sequence[Reader], sentences: Sequence[str]) -> pd.DataFrame:
+    """side ("query", "target", "other") | word | a column a label: what of the cosine is lost without the word.
+
+    The first row, of the side "all", has the cosine itself. sentences: query, target, and perhaps a second target, of
+    which the cosine is then subtracted. Raises DataError where one is blank.
+    """
+    if not all(sentence.strip() for sentence in sentences):
+        raise DataError("no query or no target yet; type one")
+    sides = zip(("query", "target", "other"), sentences, strict=False)
+    words = [(side, word.strip()) for side, sentence in sides for word in pieces(sentence)]
+    table = pd.DataFrame([("all", ""), *words], columns=["side", "word"])
+    found = {reader.label: reader.left_out(sentences) for reader in asked}
+    return table.assign(**{label: [full, *np.concatenate(effects)] for label, (full, effects) in found.items()})
+
+
+def reasons_html(asked: Sequence[Reader], sentences: Sequence[str]) -> str:
+    """The words of query and targets with what hangs on each, and a map of tokens of each encoder that has one."""
+    table = word_table(asked, sentences)
+    what, signs = _ONE if len(sentences) == 2 else _TWO
+    full = ", ".join(f"{escape(reader.label)} <b>{table[reader.label].iloc[0]:.3f}</b>" for reader in asked)
+    titles = {"query": "query", "target": "target", "other": "second target"}
+    sides = table.iloc[1:].groupby("side", sort=False)
+    largest = float(table.iloc[1:, 2:].abs().to_numpy().max(initial=0))
+    words = "".join(_beside(_words(part.set_index("word"), titles[str(side)], largest)) for side, part in sides)
+    maps = "".join(_maps(asked, sentences[0], target) for target in sentences[1:])
+    return (
+        f'<div class="mathjax_ignore"><div class="view"><p class="head">{what.capitalize()}: {full}</p>{words}'
+        f'<p class="head"><small>{_WORDS_SAY.format(what=what, signs=signs)}</small></p>{maps}</div></div>'
+    )
+
+
+def _words(part: pd.DataFrame, title: str, largest: float) -> str:
+    values = part.drop(columns="side")
+    return _grid(title, values.to_numpy(), (part.index.tolist(), list(values)), largest, _signed)
+
+
+def _maps(asked: Sequence[Reader], query: str, target: str) -> str:
+    """The maps of one target, on one scale of colour; and who has none."""
+    found: dict[str, Split] = {}
+    without = []
+    for reader in asked:
+        try:
+            found[reader.label] = reader.split(query, target).folded(_TOKENS)
+        except EncoderError as reason:
+            without.append(f"{reader.label} has no map: {reason}.")
+    largest = max((float(np.abs(split.terms).max()) for split in found.values()), default=0)
+    drawn = [
+        _beside(_grid(f"{label}: {split.cosine:.3f}", *split.with_sums(), largest, _hundredth))
+        for label, split in found.items()
+    ]
+    title = f'<p class="head">Token by token: <b>{escape(target)}</b></p>' if drawn else ""
+    said = [_MAP_SAYS] if drawn else []
+    return f'{title}{"".join(drawn)}<p class="head"><small>{" ".join([*said, *map(escape, without)])}</small></p>'
+
+
+def _grid(
+    caption: str, values: np.ndarray, names: tuple[Sequence[str], Sequence[str]], largest: float, said: Callable
+) -> str:
+    """A table of numbers, the larger the darker: blue for what brings together, orange for what keeps apart.
+
+    values: [n, m], with `names` of the n rows and m columns; `said`: what stands in a cell of a value.
+    """
+    rows, columns = names
+    short = shortened(columns, 24)
+    head = "".join(
+        f'<th class="name" scope="col" title="{escape(name)}">{escape(short[name])}</th>' for name in columns
+    )
+    body = "".join(
+        f'<tr><th class="word" scope="row">{escape(name)}</th>'
+        + "".join(f'<td class="number{_depth(value / (largest or 1))}">{said(value)}</td>' for value in line)
+        + "</tr>"
+        for name, line in zip(rows, values.tolist(), strict=True)
+    )
+    return (
+        f'<table class="ranks"><caption>{escape(caption)}</caption><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _depth(share: float) -> str:
+    """The class, after a space, of a value that is this share of the largest; "" near 0."""
+    part = min(round(4 * abs(share)), 4)
+    return f" {'pro' if share > 0 else 'con'}{part}" if part else ""
+
+
+def _hundredth(value: float) -> str:
+    return f"{round(100 * value, 1) + 0:.1f}"  # + 0: no -0.0
+
+
+def _signed(value: float) -> str:
+    return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}" if abs(value) >= 0.0005 else "0"
+
+
+def _beside(html: str) -> str:
+    return f'<div style="display:inline-block;vertical-align:top;margin-right:1em">{html}</div>'
+
+
+class Reasons:
+    """What an explorer that was given encoders shows of why: a target that was clicked, and one to hold it against."""
+
+    def __init__(self, encoders: Mapping[str, Any] | None) -> None:
+        self.readers = readers(encoders) if encoders else []
+        self._of = self._against = ""
+
+    def told(self, name: str, value: Any) -> None:
+        """A click on a target opens its reasons, a second one closes them; so does any change of what is listed."""
+        if name == "against":
+            self._against = value
+        elif name != "more":
+            self._of = value if name == "why" and value != self._of else ""
+            self._against = ""
+
+    def drawn(self, query: str, targets: Mapping[str, str], labels: Sequence[str]) -> str:
+        """HTML of the reasons of what was clicked, under those of the encoders that are of `labels`; "" of nothing.
+
+        targets: name, as clicked -> text.
+        """
+        if self._of not in targets:
+            return ""
+        asked = [reader for reader in self.readers if reader.label in labels] or self.readers
+        others = {name: f"{name}: {text:.50}" for name, text in targets.items() if name != self._of}
+        against = choice("against", {"": "no other", **others}, self._against) if others else ""
+        sentences = [query, targets[self._of], *([targets[self._against]] if self._against in others else [])]
+        title = f'<p class="head"><b>Why {escape(self._of)}?</b> {escape(sentences[1])}</p>'
+        try:
+            return f"{title}{against}{reasons_html(asked, sentences)}"
+        except (ValueError, WorkbenchError) as problem:
+            return f'{title}<p class="problem" role="alert">{escape(str(problem))}</p>'
