@@ -24,6 +24,7 @@ function render({ model, el }) {
   const draw = () => {
     for (const [name, html] of Object.entries(model.get("parts"))) {
       if (drawn.get(name) === html) continue;
+      const asked = name === "why" && drawn.has(name); // it may lie below the screen
       drawn.set(name, html);
       let part = el.querySelector(`[data-part="${name}"]`);
       if (!part) {
@@ -32,6 +33,7 @@ function render({ model, el }) {
       }
       const held = part.contains(document.activeElement) ? document.activeElement : null;
       part.innerHTML = html;
+      if (asked) part.scrollIntoView({ block: "nearest" });
       if (held?.name) {
         const same = [...part.querySelectorAll(`[name="${CSS.escape(held.name)}"]`)];
         (same.find((one) => one.value === held.value) ?? same[0])?.focus({ preventScroll: true });

@@ -45,7 +45,7 @@ STYLES = {
     "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:12em;max-width:60ch",
     "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;min-width:3em;max-width:10em",
     "measure": f"{_LINE};text-align:right",
-    "word": f"{_LINE};text-align:left;{_WRAPPED};max-width:20em;font-weight:normal",
+    "word": f"{_LINE};text-align:left;{_WRAPPED};min-width:4em;max-width:20em;font-weight:normal",
     **{f"shade{place}": f"background-color:{colour};color:{INK}" for place, (_, colour) in enumerate(SHADES)},
     # Of what brings two sentences together (blue) and apart (orange), from little to much.
     **{f"pro{part}": f"background-color:rgba(0,114,178,{0.1 * part:.1f})" for part in range(1, 5)},

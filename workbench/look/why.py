@@ -13,7 +13,7 @@ from workbench.look._reasons import Reader, Split, pieces, readers
 from workbench.look._style import shortened
 from workbench.look.ask import ENCODER
 
-_TOKENS = 14  # a side of a map
+_TOKENS = 12  # a side of a map
 _WORDS_SAY = "Beside a word: by how much {what} falls when it is left out. {signs} Words work together: no sum."
 _ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
 _TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
@@ -203,7 +203,7 @@ class Reasons:
         others = {name: f"{name}: {text:.50}" for name, text in targets.items() if name != self._of}
         against = choice("against", {"": "no other", **others}, self._against) if others else ""
         sentences = [query, targets[self._of], *([targets[self._against]] if self._against in others else [])]
-        title = f'<p class="head"><b>Why {escape(self._of)}?</b> {escape(sentences[1])}</p>'
+        title = f'<p class="head" role="status"><b>Why {escape(self._of)}?</b> {escape(sentences[1])}</p>'
         try:
             return f"{title}{against}{reasons_html(asked, sentences)}"
         except (ValueError, WorkbenchError) as problem:
