@@ -252,6 +252,14 @@ def test_bf16_is_close_to_fp32_and_auto_takes_it_only_from_hardware(
     rows = [Encoder.from_pretrained(folder, precision=precision).encode(SENTENCES) for precision in ("fp32", "bf16")]
     assert rows[1].dtype == torch.float32
     assert 1e-7 < (rows[0] - rows[1]).abs().max() < 0.05  # bf16 keeps 8 bits: 2^-8 a rounding, a few layers of them
+    wide = Encoder.from_pretrained(folder, "mean", precision="bf16")
+    batch = wide.tokenize(SENTENCES)
+    with wide.autocast(), torch.no_grad():
+        (states,), pooled = wide._states(**batch), wide(batch)
+    mask = batch["attention_mask"].unsqueeze(-1)
+    mean = (states.double() * mask).sum(1) / mask.sum(1)
+    assert (pooled - mean).abs().max() < 1e-6  # in float32: bf16 would round it by 2^-9
+    assert not wide.backbone.embeddings._forward_hooks  # of encode alone, and gone after it
     cpu = torch.device("cpu")
     for capable, expected in (({"amx_bf16": True}, "bf16"), ({"avx512_bf16": True}, "bf16"), ({"avx2": True}, "fp32")):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda capable=capable: capable)
