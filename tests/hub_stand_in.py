@@ -3,16 +3,35 @@
 import base64
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import yaml
 
 Files = dict[str, bytes]
 
 
 def file_entry(path: str, content: bytes) -> dict:
     return {"type": "file", "path": path, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+
+
+def problems_of(card: str) -> list[str]:
+    """What the hub refuses in the metadata of a model's card, as far as its documentation says."""
+    facts = yaml.safe_load(card.split("---")[1])
+    named = [facts[key] for key in ("base_model", "datasets") if key in facts]
+    ids = [one for name in named for one in ([name] if isinstance(name, str) else name)]
+    problems = [f"{one!r} is no id of the hub" for one in ids if not re.fullmatch(r"[\w-]+/[\w.-]+", one)]
+    if facts.get("license", "mit") not in ("mit", "apache-2.0", "cc-by-4.0", "other"):
+        problems.append(f'"license" must be one of [mit, apache-2.0, ...], not {facts["license"]}')
+    for model in facts.get("model-index", []):
+        for result in model["results"]:
+            whole = result["task"]["type"] and result["dataset"]["type"] and result["dataset"]["name"]
+            if not whole or not all(one["type"] and isinstance(one["value"], float) for one in result["metrics"]):
+                problems.append(f"model-index: {result} lacks a field")
+    return problems
 
 
 @contextmanager
@@ -36,8 +55,9 @@ def hub() -> Iterator[tuple[str, dict[str, Files]]]:
                 self.answer({"files": files})
             elif "/commit/" in self.path:
                 self.commit([json.loads(line) for line in body.splitlines()])
-            else:
-                self.answer({"errors": [], "warnings": []})  # validate-yaml
+            else:  # validate-yaml
+                errors = [{"message": problem} for problem in problems_of(json.loads(body)["content"])]
+                self.answer({"errors": errors, "warnings": []}, 400 if errors else 200)
 
         def commit(self, lines: list[dict]) -> None:
             owner, name = self.path.split("/")[3:5]
@@ -52,6 +72,9 @@ def hub() -> Iterator[tuple[str, dict[str, Files]]]:
         def do_GET(self) -> None:
             if self.path.startswith("/api/"):
                 name = "/".join(self.path.split("/")[3:5])
+                if name not in repositories:
+                    self.answer({"error": "Repository not found"}, 404)
+                    return
                 if "/tree/" in self.path:
                     self.answer([file_entry(*item) for item in repositories[name].items()])
                     return
@@ -71,9 +94,9 @@ def hub() -> Iterator[tuple[str, dict[str, Files]]]:
             if send:
                 self.wfile.write(content)
 
-        def answer(self, content: dict | list) -> None:
+        def answer(self, content: dict | list, status: int = 200) -> None:
             body = json.dumps(content).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

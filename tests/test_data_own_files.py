@@ -12,6 +12,7 @@ from workbench.cli import check_data
 from workbench.data import (
     Pairs,
     Sentences,
+    _loading,
     check,
     columns_said,
     kinds_of,
@@ -26,6 +27,7 @@ from workbench.data import (
     unusable,
     write_split,
 )
+from workbench.data._own import read_own
 from workbench.errors import DataError, SettingError
 
 
@@ -92,6 +94,13 @@ READ = [
         "id|question1|question2|grade (1-4)\n7|a|b|2.5\n8|c|d|3\n",
         [("a", "b", 2.5), ("c", "d", 3.0)],
         scale=(1.0, 4.0),
+    ),
+    Given(
+        "tickets.csv",
+        "id;question;answer;grade\r\n7;a;b;4\r\n8;c;d;1\r\n",
+        [("a", "b", 4.0), ("c", "d", 1.0)],
+        scale=(1.0, 4.0),
+        said="sentence1 = question, sentence2 = answer, score = grade",
     ),
     Given(
         "whole numbers.tsv",
@@ -277,6 +286,25 @@ def test_one_file_for_training_and_testing_is_warned_of(tmp_path: Path, capsys: 
     shown = capsys.readouterr().out
     assert f"warning: {tmp_path / 'train.csv'} and {tmp_path / 'dev.csv'} hold the same rows" in shown
     assert f"{tmp_path / 'dev.csv'} and {tmp_path / 'test.csv'} share 0 rows, 1 queries, 1 sentences" in shown
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt"])
+def test_a_file_is_read_once_whether_checked_or_limited(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"mine.{ending}"
+    rows = {"csv": "text,id\na,1\nb,2\nc,3\n", "tsv": "text\tid\na\t1\nb\t2\nc\t3\n", "txt": "a\nb\nc\n"}
+    path.write_text(rows.get(ending) or "".join(f'{{"text": "{one}", "id": 1}}\n' for one in "abc"))
+    read: list[object] = []
+    monkeypatch.setattr(_loading, "read_own", lambda *a, **k: read.append(k) or read_own(*a, **k))
+    check_data([str(path)])
+    assert "3 rows of sentences" in capsys.readouterr().out
+    assert load_sentences(path, limit=3) == load_sentences(path)
+    assert len(read) == 3
+    drawn = load_sentences(path, limit=2)  # how many there are to draw from is known at the end
+    assert len(read) == 5
+    assert set(drawn.sentences) < {"a", "b", "c"}
+    assert len(drawn) == 2
 
 
 def test_files_of_the_users_own_load_by_path(tmp_path: Path) -> None:

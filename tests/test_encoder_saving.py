@@ -162,7 +162,7 @@ def test_the_card_holds_no_html_no_broken_table_and_no_path_of_this_machine(chec
         "title": "SimCSE <script>alert(1)</script>",
         "description": f"From {checkpoint}, and C:\\data\\my.txt.\n\n# No title",
         "base_model": str(checkpoint),
-        "datasets": [str(tmp_path / "my.txt"), "stsb-train", "../mine.txt", "owner/set"],
+        "datasets": [str(tmp_path / "my.txt"), "stsb-train", "world", "../mine.txt", "owner/set"],
         "results": {"a | b": "<b>1</b>", f"Spearman on {tmp_path}/dev.tsv": 0.5},
     }
     _, folder = saved(checkpoint, tmp_path / "encoder", card=card)
@@ -174,7 +174,9 @@ def test_the_card_holds_no_html_no_broken_table_and_no_path_of_this_machine(chec
     assert "| a \\| b | &lt;b&gt;1&lt;/b&gt; |\n| Spearman on dev.tsv | 0.5 |" in text
     header = yaml.safe_load(text.split("---")[1])
     assert "base_model" not in header
-    assert header["datasets"] == ["stsb-train", "owner/set"]
+    assert header["datasets"] == ["princeton-nlp/datasets-for-simcse", "owner/set"]
+    _, folder = saved(checkpoint, tmp_path / "bundled", card={"base_model": "english-encoder"})
+    assert "base_model" not in (folder / "README.md").read_text()  # no name of the hub
 
 
 def test_what_was_saved_is_taken_back_and_nothing_else_is(checkpoint: Path, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The wheel works outside a checkout; what is missing, or in the way, is one line."""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 import venv
@@ -8,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from hub_stand_in import hub
+from huggingface_hub import ModelCard
 
 from workbench import installation
 from workbench.files import PACKAGE
@@ -34,6 +38,28 @@ def test_a_missing_extra_is_one_line(module: str, extra: str, tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_name_that_needs_an_extra_says_so_without_a_chain_of_imports():
+    code = """
+import sys, traceback
+class Absent:
+    @staticmethod
+    def find_spec(name, *_):
+        if name in ("torch", "anywidget"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent)
+lines = ("from workbench import SimCSE", "from workbench.look import RankingExplorer")
+for line in lines:
+    try:
+        exec(line)
+    except ModuleNotFoundError as missing:
+        print(missing, missing.__suppress_context__, len(traceback.extract_tb(missing.__traceback__)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for line, module, extra in zip(done.stdout.splitlines(), ("torch", "anywidget"), ("train", "lab"), strict=True):
+        cure = f"this needs {module}, which is not installed: pip install 'ranking-workbench[{extra}]'"
+        assert line == f"{cure} True 3"  # the caller's two lines and __getattr__
+
+
 def test_another_projects_package_in_the_same_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert namesake() is None
     facts = tmp_path / "workbench-0.8.1.dist-info"
@@ -54,9 +80,41 @@ def test_notebooks_are_copied_and_those_that_are_there_stay(tmp_path: Path):
     assert sorted([*copied, mine.name]) == sorted(path.name for path in PROJECT.glob("notebooks/*.ipynb"))
 
 
+def documented(page: str) -> list[list[str]]:
+    """The words of every command in the blocks of a page."""
+    lines = (PROJECT / "docs" / page).read_text(encoding="utf-8").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("workbench ")]
+
+
+TICKETS = "\ufeffid;question;answer;grade\r\n" + "".join(
+    f'{row};"My {thing}; it fails";The {"sea" if row % 4 else thing} fails.;{4 if row % 4 == 0 else 1 + row % 3}\r\n'
+    for row, thing in enumerate(["printer"] * 4 + ["laptop"] * 4 + ["door"] * 4 + ["lamp"] * 4)
+)
+PULL = """
+import sys
+from pathlib import Path
+import torch
+from workbench import Encoder, RunError
+mine = Encoder.from_pretrained(sys.argv[1], device="cpu", precision="fp32")
+mine.push_to_hub("me/other", card={"license": "mit"})
+try:
+    mine.push_to_hub("me/third", card={"license": "mitt"})
+except RunError as refusal:
+    print(refusal)
+sentences = ["my printer is on fire", "smoke comes out of the printer"]
+for name in ("OWNER/NAME", "me/other"):
+    theirs = Encoder.from_pretrained(name, device="cpu", precision="fp32")
+    assert theirs.source.startswith("hub:" + name), theirs.source
+    assert torch.equal(theirs.encode(sentences), mine.encode(sentences))
+"""
+
+
 @pytest.mark.slow
-def test_the_wheel_works_in_a_fresh_environment_outside_the_checkout(tmp_path: Path):
-    """Its dependencies are those of this environment, on the path behind the wheel; all else is the wheel's own."""
+def test_the_wheel_in_a_fresh_environment_takes_a_csv_to_a_published_encoder(tmp_path: Path):
+    """By the documented commands alone, outside the checkout.
+
+    The dependencies are those of this environment, on the path behind the wheel; all else is the wheel's own.
+    """
 
     def call(*command: str | Path) -> str:
         done = subprocess.run([*command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -75,12 +133,35 @@ def test_the_wheel_works_in_a_fresh_environment_outside_the_checkout(tmp_path: P
     libraries = Path(str(metadata.distribution("numpy").locate_file("")))
     (site / "libraries.pth").write_text(f"{libraries}\n")  # its .pth files, and so an editable checkout, do not count
     command = tmp_path / "env" / "bin" / "workbench"
+    assert (site / "workbench" / "py.typed").is_file()
     assert str(site / "workbench") in call(command, "--version")
     assert "10 notebooks copied" in call(command, "notebooks", "mine")
-    small = ["max_steps=2", "eval_steps=2", "train_limit=200", "device=cpu"]
-    shown = call(command, "run", "simcse", *small, "--html")
-    (page,) = (tmp_path / "runs").glob("simcse/*/notebook.html")
+    (tmp_path / "tickets.csv").write_bytes(TICKETS.encode())
+    shown = []
+    for _, *words in documented("own-data.md"):
+        small = ["max_steps=2", "eval_steps=2", "device=cpu", "--html"] if words[0] == "run" else []
+        shown.append(call(command, *words, *small))
+    checked, split, ran, listed = shown
+    assert "sentence1 = question, sentence2 = answer, score = grade, scale 1 to 4" in checked
+    assert "parts/tickets-train.tsv.gz" in split
+    assert "tickets-test" in ran
+    assert "finished" in listed
+    (page,) = (tmp_path / "runs").glob("cosent/*/notebook.html")
     assert page.stat().st_size > 100_000
-    assert "world-test" in shown
-    assert "finished" in call(command, "runs")
     assert str(PACKAGE) not in (page.parent / "config.json").read_text()
+    with hub() as (address, repositories):
+        login = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0", "HF_TOKEN": "hf_of_nobody"}
+        environment |= login | {"HF_HUB_DISABLE_XET": "1"}
+        for _, *words in documented("publishing.md"):
+            told = call(command, *(re.sub(r"runs/\w+/DIGEST-s0", str(page.parent), word) for word in words))
+            assert "model.safetensors (" in told
+            assert bool(repositories) == ("--dry-run" not in words)
+        refused = call(python, "-c", PULL, str(page.parent))
+    assert set(repositories) == {"OWNER/NAME", "me/other"}
+    assert "me/third was not pushed" in refused
+    assert "must be one of [mit" in refused
+    card = ModelCard(repositories["OWNER/NAME"]["README.md"].decode())
+    results = [(one.dataset_name, one.metric_type) for one in card.data.eval_results or []]
+    assert ("tickets-test", "spearman_cosine") in results
+    assert (card.data.license, card.data.base_model, card.data.datasets) == ("mit", None, None)
+    assert 'SentenceTransformer("OWNER/NAME")' in card.text

@@ -5,6 +5,7 @@ Names (they stand in __init__.pyi) are loaded when first touched, so that lookin
 
 import os
 import sys
+from typing import Any
 
 import lazy_loader
 
@@ -13,4 +14,13 @@ if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:  # read o
     # sleeps at once pays for waking. About 0.2 ms in the loop, then sleep: measured by benchmarks/threads.py.
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _loaded(name)
+    except ModuleNotFoundError as missing:
+        from workbench.installation import naming_its_extra
+
+        raise naming_its_extra(missing) from None

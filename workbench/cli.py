@@ -211,19 +211,19 @@ def check_data(
 
     "hub": not here, see `data fetch`. Exit code 1 when a named set cannot be used.
     """
-    from workbench.data import check, columns_said, load_own, overlaps, report, unusable
+    from workbench.data import check_and_keep, columns_said, overlaps, report, unusable
 
     logging.getLogger("workbench").setLevel(logging.WARNING)  # what was guessed stands in the report
-    said = columns_said(columns)
-    table = check(names, columns=said, scale=scale)
-    print(table.astype({"rows": object}).fillna("").to_string(index=False, justify="left"))  # type: ignore[call-overload]
-    broken = unusable(table)
-    usable = [name for name in table["name"][table["found"] == "own file"] if name not in broken]
-    own = {name: load_own(name, columns=said, scale=scale) for name in usable}
+    table, own = check_and_keep(names, columns=columns_said(columns), scale=scale)
+    shown = table.drop(columns="problem").astype({"rows": object}).fillna("")
+    print(shown.to_string(index=False, justify="left"))  # type: ignore[call-overload]
+    for name, problem in zip(table["name"], table["problem"], strict=True):
+        if problem:
+            print(problem if problem.startswith(name) else f"{name}: {problem}")
     for name, data in own.items():
         print("", name, *(f"  {line}" for line in report(data)), sep="\n")
     print("".join(f"\nwarning: {line}" for line in overlaps(own)))
-    if names and broken:
+    if names and unusable(table):
         raise typer.Exit(1)
 
 

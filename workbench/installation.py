@@ -23,6 +23,12 @@ def missing_extra(module: str | None) -> str | None:
     return None
 
 
+def naming_its_extra(missing: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The same error in one line that says what to install, where an extra brings the module."""
+    cure = missing_extra(missing.name)
+    return ModuleNotFoundError(cure, name=missing.name) if cure else missing
+
+
 def require_modules(*names: str) -> None:
     """ModuleNotFoundError for the first that is not installed, before hours are spent on what comes first."""
     for name in names:

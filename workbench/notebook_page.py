@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.files import explained, replacing
+from workbench.installation import require_modules
 
 _MATHS = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
 # nbconvert's page loads require.js and MathJax from a network; nothing in ours uses them.
@@ -21,6 +22,7 @@ def export_html(notebook: Path) -> Path:
     Plotly figures stand in the notebook as data alone, which keeps it small; the script that draws them goes into the
     HTML once. Equations become MathML, which browsers draw themselves.
     """
+    require_modules("nbformat", "nbconvert", "latex2mathml")
     import nbformat
     from nbconvert import HTMLExporter
     from traitlets.config import Config

@@ -19,24 +19,25 @@ def push_folder(
     The hub is the one of HF_ENDPOINT, the token the one of `hf auth login` or HF_TOKEN. dry_run: nothing is sent.
     Returns the files, each as "name (bytes)". Raises RunError when the hub refuses, with its words.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+    from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
     from huggingface_hub.utils import filter_repo_objects, validate_repo_id
 
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     names = list(filter_repo_objects(names, allow_patterns=SENT, ignore_patterns=[".*", "*/.*"]))
     sent: dict[str, Path | bytes] = {name: folder / name for name in names}
-    if card is not None:
-        sent["README.md"] = card.encode()
+    card = card or (folder / "README.md").read_text(encoding="utf-8")
+    sent["README.md"] = card.replace("Transformer(folder)", f'Transformer("{repo_id}")').encode()
     try:
         validate_repo_id(repo_id)
         if not dry_run:
+            ModelCard(card).validate()  # a card that the hub refuses leaves no empty repository behind
             api = HfApi()
             name = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
             files = [CommitOperationAdd(file, content) for file, content in sent.items()]
             api.create_commit(name, files, commit_message="A sentence encoder")
-    except (HFValidationError, HfHubHTTPError, OfflineModeIsEnabled, OSError) as problem:
-        said = next(iter(str(problem).splitlines()), type(problem).__name__)
+    except (ValueError, HfHubHTTPError, OfflineModeIsEnabled, OSError) as problem:  # ValueError: a card of no use
+        said = " ".join(str(problem).split())[:300] or type(problem).__name__
         raise RunError(
             f"{repo_id} was not pushed ({said}); log in with `hf auth login`, and give a repository OWNER/NAME "
             "that you may write to"
@@ -53,8 +54,9 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
     from huggingface_hub import EvalResult, ModelCard
 
     card = ModelCard(readme)
-    card.data.model_name = name
-    card.data.eval_results = [
+    data: Any = card.data
+    data.model_name = name
+    data.eval_results = [
         EvalResult(
             task_type="semantic-similarity",
             dataset_type=suite,
@@ -69,8 +71,8 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
     ]
     for key, value in facts.items():
         if value:
-            setattr(card.data, key, value)
-    rows = [f"| {one.dataset_name} | {one.metric_name} | {one.metric_value:g} |" for one in card.data.eval_results]
+            setattr(data, key, value)
+    rows = [f"| {one.dataset_name} | {one.metric_name} | {one.metric_value:g} |" for one in data.eval_results]
     text = card.text.partition("\n## Results")[0].rstrip()
     card.text = "\n".join([text, "", "## Results", "", "| set | metric | value |", "|---|---|---:|", *rows, ""])
     return str(card)

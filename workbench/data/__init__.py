@@ -3,7 +3,7 @@
 from workbench.data._catalogue import CATALOGUE, dataset_names
 from workbench.data._columns import columns_said
 from workbench.data._format import Table, describe_file, read_manifest, read_table, write_manifest
-from workbench.data._inventory import check, describe, fetch, unusable
+from workbench.data._inventory import check, check_and_keep, describe, fetch, unusable
 from workbench.data._loading import (
     data_revisions,
     kind_of,
@@ -35,6 +35,7 @@ __all__ = [
     "TransferTask",
     "Triples",
     "check",
+    "check_and_keep",
     "columns_said",
     "data_revisions",
     "dataset_names",

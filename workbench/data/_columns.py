@@ -17,9 +17,9 @@ _SENTENCE = "sentence text sent content utterance review comment"
 # when it is among the first three, which are ours and SentEval's; else the user is asked.
 NAMES: Mapping[Kind, Mapping[str, str]] = {
     "pairs": {
-        "sentence1": "sentence1 sent0 sentencea text1 texta sent1 premise query anchor question1 s1 source",
+        "sentence1": "sentence1 sent0 sentencea text1 texta sent1 premise query anchor question1 question s1 source",
         "sentence2": "sentence2 sent2 sentenceb text2 textb sent1 hypothesis target passage document candidate "
-        "positive question2 s2",
+        "answer positive question2 s2",
         "score": "score label gold similarity similarityscore relatedness relatednessscore sim rating grade "
         "isduplicate goldlabel",
     },

@@ -12,7 +12,7 @@ from workbench.data._format import describe_file, read_manifest, write_manifest,
 from workbench.data._hub import read_hub, rows_note
 from workbench.data._loading import LOADERS, Scale, kinds_of, load_own, local_root, located
 from workbench.data._own import own_file
-from workbench.data._sets import Pairs
+from workbench.data._sets import AnySet, Pairs
 from workbench.data._tasks import sets_of
 from workbench.errors import DataError
 
@@ -48,9 +48,17 @@ def check(names: Iterable[str] | None = None, *, columns: Said = None, scale: Sc
     rows: those that were read; of a set that is not here those that `describe` gives.
     sha256: "ok", "differs", or "" where no manifest lists the file.  problem: "" when it loads.
     """
+    return check_and_keep(names, columns=columns, scale=scale)[0]
+
+
+def check_and_keep(
+    names: Iterable[str] | None = None, *, columns: Said = None, scale: Scale = None
+) -> tuple[pd.DataFrame, dict[str, AnySet]]:
+    """What `check` gives, and path -> set of the files of the user's own that load, each read once for both."""
+    own: dict[str, AnySet] = {}
     every = [part for name in (CATALOGUE if names is None else names) for part in sets_of(name)]
-    rows = [_checked(name, columns, scale) for name in every]
-    return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype({"rows": "Int64"})
+    rows = [_checked(name, columns, scale, own) for name in every]
+    return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype({"rows": "Int64"}), own
 
 
 def unusable(table: pd.DataFrame) -> dict[str, str]:
@@ -59,7 +67,8 @@ def unusable(table: pd.DataFrame) -> dict[str, str]:
     return dict(zip(table["name"][broken], table["problem"][broken], strict=True))
 
 
-def _checked(name: str, columns: Said, scale: Scale) -> dict[str, object]:
+def _checked(name: str, columns: Said, scale: Scale, own: dict[str, AnySet]) -> dict[str, object]:
+    """The row of one set, which is put into `own` when it is a file of the user's."""
     row: dict[str, object] = {"name": name, "kind": "", "found": "", "file": name, "rows": None}
     row |= {"sha256": "", "problem": ""}
     try:
@@ -75,7 +84,10 @@ def _checked(name: str, columns: Said, scale: Scale) -> dict[str, object]:
             listed = read_manifest(root)
             row["sha256"] = "ok" if all("sha256_uncompressed" in listed.get(file, {}) for file in entry.files) else ""
         row["kind"] = entry.kind if entry else kinds_of(name, columns)[0]
-        data = load_own(name, columns=columns, scale=scale) if entry is None else LOADERS[entry.kind](name)
+        if entry is None:
+            data = own[name] = load_own(name, columns=columns, scale=scale)
+        else:
+            data = LOADERS[entry.kind](name)
         row["rows"] = len(data)
         remarks = [rows_note(entry, len(data)).strip(" ()") if entry else "", _cannot_rank(data)]
         row["problem"] = "; ".join(filter(None, remarks))

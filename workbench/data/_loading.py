@@ -251,8 +251,10 @@ def _read_own(
         raise DataError(
             f"{path}: {stem} is the name of a set of the catalogue, and scores would be taken for its; rename it"
         )
-    rows = None if limit is None else sets.draw(read_own(path, rows=()).total, limit, seed)
-    entry, table, guess = understood(stem, kind, read_own(path, rows=rows), columns, scale)
+    table = read_own(path, rows=None if limit is None else range(limit))  # all, where there are no more
+    if len(table) < table.total:
+        table = read_own(path, rows=sets.draw(table.total, limit, seed))
+    entry, table, guess = understood(stem, kind, table, columns, scale)
     if guess:
         _tell(f"{path}: {kind}; {guess}")
     return entry, table, f"file {path}" + (f"; {guess}" if guess else "")

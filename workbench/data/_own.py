@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def read_own(path: Path, *, rows: Sequence[int] | None = None) -> Table:
     table = _json_lines(path) if kind == "jsonl" else table_of(_parquet(path), str(path))
     if rows is None:
         return table
-    columns = {name: [values[row] for row in rows] for name, values in table.columns.items()}
-    return Table(columns, table.where, table.checksum, table.total)
+    kept = [row for row in rows if row < table.total]
+    columns = {name: [values[row] for row in kept] for name, values in table.columns.items()}
+    return replace(table, columns=columns, lines=[table.lines[row] for row in kept])
 
 
 def columns_of(path: Path) -> list[str]:

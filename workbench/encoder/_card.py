@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import ModelCardData
 
+from workbench.config import BUNDLED_MODELS
+from workbench.data import CATALOGUE
 from workbench.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def model_card(
 ) -> str:
     """README.md: what is known of the encoder in YAML for the hub, and how to load it; no more than that.
 
-    A base model or a set that is a file of this machine is left out, and of an absolute path in a text its last part
+    A base model or a set that the hub does not have is left out, and of an absolute path in a text its last part
     stays. Raises EncoderError for a field that a card does not have.
 
     pipeline: the hub's name of what it does. usage: the lines that say how it is loaded; None: as an encoder.
@@ -58,10 +60,13 @@ def model_card(
 
 
 def _public(names: Any) -> Any:
-    """Of one name or several those that mean something elsewhere: bundled names, hub ids, names of sets, no paths."""
-    if isinstance(names, str):
-        return names if _PUBLIC_NAME.fullmatch(names) and not Path(names).exists() else None
-    return [name for name in names if _public(name) is not None] or None
+    """Of one name or several their ids on the hub, None for what is not there: a path, or what is bundled here."""
+    if not isinstance(names, str):
+        return list(dict.fromkeys(filter(None, map(_public, names)))) or None
+    if names in CATALOGUE:
+        return CATALOGUE[names].hub.repo if CATALOGUE[names].hub else None
+    there = _PUBLIC_NAME.fullmatch(names) and names not in BUNDLED_MODELS and not Path(names).exists()
+    return names if there else None
 
 
 def _text(value: Any) -> str:

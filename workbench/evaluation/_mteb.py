@@ -3,6 +3,7 @@
 from typing import Any
 
 from workbench.evaluation._evaluate import encoder_of
+from workbench.installation import require_modules
 
 
 def for_mteb(model: Any, name: str) -> Any:
@@ -10,6 +11,7 @@ def for_mteb(model: Any, name: str) -> Any:
 
     name: "organisation/model", under which mteb keeps results. Raises EncoderError for what embeds nothing.
     """
+    require_modules("mteb")
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.models.model_meta import ModelMeta
 

@@ -6,6 +6,7 @@ Loads no torch; only what encodes, `Ask` and `Why`, needs it.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from workbench.installation import naming_its_extra
 from workbench.look._reasons import encoders_of_runs
 from workbench.look.compared import Comparison, compare
 from workbench.look.comparison import (
@@ -116,4 +117,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WIDGETS:
         raise AttributeError(f"module 'workbench.look' has no attribute {name!r}")
-    return getattr(import_module(f"workbench.look.{_WIDGETS[name]}"), name)
+    try:
+        return getattr(import_module(f"workbench.look.{_WIDGETS[name]}"), name)
+    except ModuleNotFoundError as missing:
+        raise naming_its_extra(missing) from None
