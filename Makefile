@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := train,lab,dev
+EXTRAS := train,lab,slurm,dev
 export TOKENIZERS_PARALLELISM := false
 export GOMP_SPINCOUNT ?= 5000
 
@@ -14,7 +14,7 @@ lab: $(VENV)/ready      ## JupyterLab on the notebooks
 demo: $(VENV)/ready     ## SimCSE on the bundled world: before | after
 	$(BIN)/python -m workbench demo
 
-test: $(VENV)/ready $(VENV)/browser   ## every test, notebooks and browser included
+test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## every test, notebooks, browser and Slurm included
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 
 rehearsal: $(VENV)/ready   ## every command of the documents, offline, on small stand-ins for data and checkpoints
@@ -43,4 +43,9 @@ $(VENV)/ready: pyproject.toml constraints.txt
 # The browser test needs a Chromium; on Debian and Ubuntu the system's own is fetched when there is none.
 $(VENV)/browser: $(VENV)/ready
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "no Chromium could be installed: the browser tests will be skipped and say so"
+	touch $@
+
+# The tests of sweeps on a cluster start a Slurm of their own.
+$(VENV)/cluster: $(VENV)/ready
+	command -v slurmctld >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge) || echo "no Slurm could be installed: its tests will be skipped and say so"
 	touch $@

@@ -10,53 +10,24 @@ import time
 from pathlib import Path
 
 import pytest
+from stand_in_cells import STAND_IN, ran
 
 from workbench import sweeps
 from workbench.config import CONFIGS
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import is_held, lock_run
 from workbench.runs import list_runs, note_failure, run_path
-from workbench.sweeps import _local, _sweep
+from workbench.sweeps import _local, _process, _sweep
 from workbench.sweeps._plan import cells_of
-
-# A cell without papermill: takes the run's lock as `run_method` does, notes that it ran, and finishes or fails.
-STAND_IN = """
-import fcntl, json, pathlib, sys, time
-given = json.loads(sys.argv[1])
-root = pathlib.Path(given["runs_root"])
-sweep = json.loads(next((root / "sweeps").glob("*/sweep.json")).read_text())
-names = set(given) - {"runs_root"}
-(path,) = [root / cell["path"] for cell in sweep["cells"] if all(cell[name] == given[name] for name in names)]
-path.mkdir(parents=True, exist_ok=True)
-lock = open(path / ".headless.lock", "w")
-try:
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except OSError:
-    sys.exit("another process is working on it")
-if (path / "metrics.json").exists():
-    sys.exit(0)
-with open(root / "ran.txt", "a") as file:
-    print(path.parent.name + "/" + path.name, file=file)
-time.sleep(0.05)
-(path / "config.json").write_text("{}")
-if given["seed"] == 3:
-    print("error: no luck with 3")
-    sys.exit(1)
-(path / "metrics.json").write_text("{}")
-"""
 
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells that take a moment, without a kernel."""
-    monkeypatch.setattr(_local, "CELL", [sys.executable, "-S", "-c", STAND_IN])
+    monkeypatch.setattr(_process, "CELL", STAND_IN)
     monkeypatch.setattr(_local, "_BETWEEN", 0.01)
     monkeypatch.setattr(_local, "_ELSEWHERE", 0.01)
     monkeypatch.setattr(_sweep, "check_settings", lambda config: None)
-
-
-def ran(root: Path) -> list[str]:
-    return sorted((root / "ran.txt").read_text().splitlines())
 
 
 def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies():

@@ -16,6 +16,8 @@ workbench sweep simcse cosent --seeds 0-4 learning_rate=3e-4,1e-3 simcse.tempera
 
 workbench sweep grid.toml --jobs 2
 
+workbench sweep grid.toml --slurm --partition gpu --gpus 1 --minutes 240
+
 Started again it goes on, after Ctrl-C or a kill too.
 """
 
@@ -41,20 +43,36 @@ def start(  # noqa: PLR0917 - typer reads the parameters of a command from its s
     seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2; without it what the file says, else 0.")] = "",
     profile: Annotated[str, typer.Option(help="Of every method; without it what the file says, else demo.")] = "",
     jobs: Annotated[
-        int, typer.Option(min=0, help="Cells at a time, which share cores or GPUs; 0: one a GPU, else one.")
+        int,
+        typer.Option(min=0, help="Cells at a time, which share cores or GPUs; 0: one a GPU, else one; Slurm: all."),
     ] = 0,
     runs: Runs = "runs",
     name: Annotated[str, typer.Option(help="Of the sweep; without it one is made from what it holds.")] = "",
     plan: Annotated[bool, typer.Option("--plan", help="Only say what there is to run, and how long it takes.")] = False,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Put the cells into a Slurm cluster's queue.")] = False,
+    partition: Annotated[str, typer.Option(help="Slurm: of a cell.")] = "",
+    gpus: Annotated[int, typer.Option(min=0, help="Slurm: of a cell.")] = 0,
+    cpus: Annotated[int, typer.Option(min=0, help="Slurm: of a cell.")] = 0,
+    memory: Annotated[float, typer.Option(min=0, help="Slurm: of a cell, in GB.")] = 0,
+    minutes: Annotated[int, typer.Option(min=0, help="Slurm: of one start of a cell, which then goes on; 60.")] = 0,
+    sbatch: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any other of sbatch's long options.")
+    ] = None,
 ) -> None:
-    """Run what is missing (`start` may be left out). Exit code 0 only when every cell is finished."""
+    """Run what is missing (`start` may be left out). Exit code 0 only when every cell is finished, or in the queue."""
     from workbench import sweeps
 
     spec = sweeps.read_spec(**_said(what) | _given(seeds=seeds, profile=profile))
-    found = sweeps.start(spec, runs_root=runs, name=name, jobs=jobs, dry=plan)
+    given = _given(partition=partition, gpus=gpus, cpus=cpus, memory=memory, minutes=minutes, options=_options(sbatch))
+    if given and not slurm:
+        raise SettingError(f"{', '.join(given)}: of a cell on Slurm; give --slurm too")
+    asked = sweeps.Slurm(**given) if slurm else None
+    found = sweeps.start(spec, runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=asked)
     if plan:
         print(*(f"  {state:<10} {title}" for title, state in found.table()[["cell", "state"]].to_numpy()), sep="\n")
         print(f"without --plan this starts them; their states: workbench sweep status {found.name} --runs {runs}")
+    elif slurm:
+        print(f"what becomes of them: workbench sweep status {found.name} --runs {runs}")
     elif _tell(found):
         raise typer.Exit(1)
 
@@ -77,6 +95,18 @@ def status(
             for state, title, seconds in table[["state", "cell", "seconds"]].itertuples(index=False):
                 print(f"  {state:<10} {title}" + (f" ({seconds:.0f} s)" if seconds == seconds else ""))  # noqa: PLR0124
             _tell(found)
+            if there := sweeps.queued(found):
+                jobs = dict.fromkeys(job.partition("_")[0] for job in there)
+                print(f"{len(there)} cells in Slurm's queue, waiting or running: jobs {', '.join(jobs)}")
+
+
+@sweep_app.command()
+def cancel(name: Annotated[str, typer.Argument(help="Of a sweep, or how it begins.")], runs: Runs = "runs") -> None:
+    """Take a sweep out of Slurm's queue, what runs of it too; started again it goes on. Here it ends with Ctrl-C."""
+    from workbench import sweeps
+
+    found = sweeps.find_sweep(name, runs)
+    print(f"{found.name}: {sweeps.cancel(found)} cells taken out of Slurm's queue")
 
 
 def _said(what: list[str]) -> dict[str, Any]:
@@ -94,8 +124,15 @@ def _said(what: list[str]) -> dict[str, Any]:
     return {"methods": methods, "grid": shared}
 
 
-def _given(**options: str) -> dict[str, str]:
+def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
+
+
+def _options(sbatch: list[str] | None) -> dict[str, str]:
+    parts = {text: text.removeprefix("--").partition("=") for text in sbatch or []}
+    if wrong := [text for text, (name, equals, _) in parts.items() if not (name and equals)]:
+        raise SettingError(f"--sbatch {wrong[0]}: give NAME=VALUE, for example --sbatch account=mine")
+    return {name: value for name, _, value in parts.values()}
 
 
 def _counts(states: Any) -> str:

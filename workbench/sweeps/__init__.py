@@ -1,4 +1,4 @@
-"""Many runs: a grid of settings, methods and seeds, run where they are missing, on this machine."""
+"""Many runs: a grid of settings, methods and seeds, run where they are missing, on this machine or on Slurm."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.sweeps._local import run_here
 from workbench.sweeps._plan import Cell, Spec, read_spec, read_spec_file, seeds_of, typed_grid
+from workbench.sweeps._slurm import Slurm, cancel, queued, submit
 from workbench.sweeps._sweep import STATES, Outlook, Sweep, find_sweep, list_sweeps
 from workbench.sweeps._view import View
 
@@ -13,10 +14,13 @@ __all__ = [
     "STATES",
     "Cell",
     "Outlook",
+    "Slurm",
     "Spec",
     "Sweep",
+    "cancel",
     "find_sweep",
     "list_sweeps",
+    "queued",
     "read_spec",
     "read_spec_file",
     "seeds_of",
@@ -38,8 +42,9 @@ def sweep(
     name: str = "",
     jobs: int = 0,
     dry: bool = False,
+    slurm: Slurm | None = None,
 ) -> Sweep:
-    """Runs what is missing of a sweep on this machine and returns it; a notebook shows its cells and their states.
+    """Runs what is missing of a sweep and returns it; a notebook shows its cells and their states.
 
     Args:
         methods: Names, or name -> grid of this method alone.
@@ -50,11 +55,13 @@ def sweep(
         without: Combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
         runs_root: The folder of runs.
         name: Of the sweep; "": made from its methods and a checksum of what was asked.
-        jobs: Cells at a time, which share cores or GPUs; 0: one a GPU, else one.
+        jobs: Cells at a time, which share cores or GPUs; 0: one a GPU, else one; on Slurm as many as it has room for.
         dry: Only checks and writes down what there is to run: see `Sweep.outlook` and `Sweep.table`.
+        slurm: What each cell asks of a Slurm cluster, which then runs them: this returns at once. None: this machine.
 
     Raises:
         SettingError, DataError: Before anything is run. A cell that fails raises nothing: its state says so.
+        RunError: Slurm takes no jobs.
     """
     spec = read_spec(
         methods={key: dict(value) for key, value in methods.items()} if isinstance(methods, Mapping) else methods,
@@ -64,15 +71,30 @@ def sweep(
         points=[dict(point) for point in points],
         without=[dict(entry) for entry in without],
     )
-    return start(spec, runs_root=runs_root, name=name, jobs=jobs, dry=dry)
+    return start(spec, runs_root=runs_root, name=name, jobs=jobs, dry=dry, slurm=slurm)
 
 
-def start(spec: Spec, *, runs_root: str | Path = "runs", name: str = "", jobs: int = 0, dry: bool = False) -> Sweep:
+def start(
+    spec: Spec,
+    *,
+    runs_root: str | Path = "runs",
+    name: str = "",
+    jobs: int = 0,
+    dry: bool = False,
+    slurm: Slurm | None = None,
+) -> Sweep:
     """The same of what a file or a command said."""
     found = Sweep.create(spec, runs_root, name)
     outlook = found.outlook()
     view = View(found, outlook.cells - outlook.finished)
     view.console.print(f"{found.name}: {outlook.text(max(1, jobs))}", markup=False, highlight=False, soft_wrap=True)
-    if not dry:
+    if dry:
+        return found
+    if slurm is None:
         run_here(found, view, jobs=jobs)
+    else:
+        made = submit(found, slurm, at_once=jobs)
+        count = sum(map(len, made.values()))
+        text = f"{count} cells put into Slurm's queue" + (f" as jobs {', '.join(made)}" if made else "")
+        view.console.print(text, markup=False, highlight=False, soft_wrap=True)
     return found

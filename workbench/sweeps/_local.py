@@ -1,26 +1,20 @@
 """The cells of a sweep on this machine: a few processes at a time, each run by one of them only."""
 
-import contextlib
-import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workbench.errors import RunError, SettingError
-from workbench.files import explained
-from workbench.runs import failure_of, is_running, note_failure
-from workbench.sweeps._logs import tail
+from workbench.errors import SettingError
+from workbench.runs import is_running
 from workbench.sweeps._plan import Cell
+from workbench.sweeps._process import GRACE, begin, close, end, outcome
 from workbench.sweeps._sweep import Sweep
 from workbench.sweeps._view import View
 
 _BETWEEN = 0.2  # seconds between two looks at what runs
 _ELSEWHERE = 2.0  # seconds between two looks at a run of another process
-_GRACE = 20.0  # seconds for a cell to end
-CELL = [sys.executable, "-m", "workbench.sweeps._cell"]
 
 
 @dataclass
@@ -73,10 +67,11 @@ class Queue:
         for worker in [worker for worker in self.workers if worker.process.poll() is not None]:
             self.workers.remove(worker)
             self.free += worker.gpus
-            state = self._ended(worker)
-            if state is None:
+            state = outcome(self.sweep, worker.cell, worker.process)
+            if state is None:  # another process was quicker to take it
                 self.waiting.insert(0, worker.cell)
             else:
+                self.lost |= {worker.cell.path} if state == "failed" else set()
                 yield worker.cell, state
         pending = {cell.path for cell in [*self.waiting, *(worker.cell for worker in self.workers)]}
         for cell in list(self.waiting):
@@ -105,52 +100,16 @@ class Queue:
 
     def _start(self, cell: Cell) -> None:
         taken = [self.free.pop(0) for _ in range(_gpus_of(cell))] if self.free else []
-        parameters = {"method": cell.method, "profile": cell.profile, "seed": cell.seed, "overrides": cell.overrides}
-        arguments = json.dumps({**parameters, "runs_root": str(self.sweep.root)})
-        with explained(self.sweep.folder), self.sweep.log(cell).open("a", encoding="utf-8") as log:
-            process = subprocess.Popen(
-                [*CELL, arguments],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **_share(self.jobs, taken)},
-                start_new_session=True,  # Ctrl-C reaches the sweep, which ends its cells
-            )
+        process = begin(self.sweep, cell, _share(self.jobs, taken))
         self.workers.append(Worker(cell, process, taken, time.monotonic()))
-
-    def _ended(self, worker: Worker) -> str | None:
-        """How a cell ended; None: another process was quicker to take it."""
-        cell, path = worker.cell, self.sweep.path(worker.cell)
-        _close(worker.process)
-        state = self.sweep.state(cell)
-        if state == "finished":
-            return state
-        if state == "running":
-            return None
-        if worker.process.returncode < 0 or failure_of(path) is None:
-            code = worker.process.returncode
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            with contextlib.suppress(RunError):  # a full disk is said already
-                note_failure(path, f"the cell {how}; its last lines:\n{tail(self.sweep.log(cell), 5)}")
-        self.lost.add(cell.path)
-        return "failed"
 
     def stop(self) -> None:
         """Ends what runs: each cell goes on from its last state when it is started again."""
         for worker in self.workers:
-            _close(worker.process)
-        deadline = time.monotonic() + _GRACE
+            close(worker.process)
+        deadline = time.monotonic() + GRACE
         for worker in self.workers:
-            try:
-                worker.process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
-
-
-def _close(process: subprocess.Popen) -> None:
-    with contextlib.suppress(OSError):
-        process.stdin.close()  # type: ignore[union-attr]
+            end(worker.process, max(0.1, deadline - time.monotonic()))
 
 
 def _gpus_of(cell: Cell) -> int:

@@ -1,0 +1,156 @@
+"""A real Slurm of one or more nodes on this machine: started, nodes killed and started again, ended."""
+
+import contextlib
+import getpass
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
+CONFIGURATION = """
+ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+ReturnToService=2
+SlurmctldPort={port}
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+SchedulerParameters=batch_sched_delay=1,sched_interval=1,sched_min_interval=10000
+KillWait=2
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class Slurm:
+    """The daemons of a cluster; `environment` is what its commands need."""
+
+    def __init__(self, folder: Path, nodes: int, cpus: int) -> None:
+        self.folder = folder
+        self.names = [f"n{number}" for number in range(nodes)]
+        self.running: dict[str, subprocess.Popen] = {}
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+        controller, *ports = _free_ports(1 + nodes)
+        described = [
+            f"NodeName={name} NodeHostname={platform.node()} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory=1000"
+            for name, port in zip(self.names, ports, strict=True)
+        ]
+        known = {"folder": folder, "host": platform.node(), "user": getpass.getuser(), "port": controller}
+        (folder / "slurm.conf").write_text(CONFIGURATION.format(**known, nodes="\n".join(described)))
+        (folder / "state").mkdir()
+        key = folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+
+    def start(self) -> None:
+        """Returns when every node is there. Raises RuntimeError with the logs' ends."""
+        names = {"key-file": "munge.key", "log-file": "munged.log", "pid-file": "munged.pid", "seed-file": "munge.seed"}
+        files = [f"--{name}={self.folder / file}" for name, file in (names | {"socket": "munge.socket"}).items()]
+        self._begin("munged", "munged", "--foreground", "--force", *files)
+        while not (self.folder / "munge.socket").exists() and self.running["munged"].poll() is None:
+            time.sleep(0.02)
+        self._begin("slurmctld", "slurmctld", "-D", "-c")
+        for name in self.names:
+            self.start_node(name)
+        deadline = time.monotonic() + 30
+        while self.ask("sinfo", "--noheader", "--Node", "--format=%t").split() != ["idle"] * len(self.names):
+            if time.monotonic() > deadline or any(each.poll() is not None for each in self.running.values()):
+                raise RuntimeError("\n".join(path.read_text()[-500:] for path in sorted(self.folder.glob("*.log"))))
+            time.sleep(0.1)
+
+    def start_node(self, name: str) -> None:
+        """Starts a node's daemon, for the first time or again."""
+        self._begin(name, "slurmd", "-D", "-N", name)
+        if "down" in self.ask("sinfo", "--noheader", f"--nodes={name}", "--format=%t"):
+            self.ask("scontrol", "update", f"nodename={name}", "state=resume")
+
+    def kill_node(self, name: str) -> None:
+        """Ends a node as a power cut does: its daemon and all that ran under it.
+
+        The controller is told, which else finds out by itself, after minutes.
+        """
+        self.running[name].kill()
+        self._kill_jobs()
+        self.running.pop(name).wait()
+        self.ask("scontrol", "update", f"nodename={name}", "state=down", "reason=killed")
+
+    def ask(self, *command: str) -> str:
+        """What a command of Slurm says."""
+        environment = {**os.environ, **self.environment}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
+
+    def stop(self) -> None:
+        """Ends daemons and jobs."""
+        for daemon in self.running.values():
+            daemon.kill()
+        for daemon in self.running.values():
+            daemon.wait()
+        self._kill_jobs()
+
+    def _kill_jobs(self) -> None:
+        """Ends all that ever ran under a node, and the daemons' own children."""
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                inside = f"SLURM_CONF={self.folder}/slurm.conf".encode() in (path / "environ").read_bytes().split(b"\0")
+                daemon = (path / "comm").read_text().strip() in ("slurmctld", "slurmd", "munged")
+                if inside and not daemon and int(path.name) != os.getpid():
+                    os.kill(int(path.name), signal.SIGKILL)
+
+    def _begin(self, name: str, *command: str) -> None:
+        environment = {**os.environ, **self.environment}
+        with (self.folder / f"{name}.out.log").open("a") as log:
+            self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+@contextlib.contextmanager
+def slurm(nodes: int = 1, cpus: int = 2) -> Iterator[Slurm]:
+    """A Slurm that runs; the test is skipped, with the reason, where there is none or none can be started."""
+    lacking = [program for program in PROGRAMS if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None]
+    if lacking:
+        pytest.skip(f"no Slurm here ({', '.join(lacking)}): apt-get install slurmctld slurmd slurm-client munge")
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # not tmp_path: a socket's name has at most 107 letters
+    cluster = Slurm(folder, nodes, cpus)
+    try:
+        try:
+            cluster.start()
+        except (OSError, RuntimeError) as problem:
+            pytest.skip(f"no Slurm could be started: {problem}")
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in cluster.environment.items():
+                patch.setenv(name, value)
+            yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,149 @@
+"""A sweep on a real Slurm: arrays, failures, time limits, dead nodes; the same cells as on one machine."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from real_slurm import Slurm, slurm
+from safetensors.torch import load_file
+from stand_in_cells import STAND_IN, ran
+from torch.testing import assert_close
+
+from workbench import sweeps
+from workbench.cli import main
+from workbench.errors import RunError, SettingError
+from workbench.sweeps import _process, _slurm, _sweep
+
+pytestmark = pytest.mark.xdist_group("slurm")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    with slurm() as found:
+        yield found
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells that take a moment, without a kernel."""
+    monkeypatch.setattr(_process, "CELL", STAND_IN)
+    monkeypatch.setattr(_sweep, "check_settings", lambda config: None)
+
+
+def until(true: Callable[[], object], seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def states(sweep: sweeps.Sweep) -> list[str]:
+    return [sweep.state(cell) for cell in sweep.cells]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster", "stand_in")
+def test_arrays_run_each_cell_once_and_what_failed_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """Three arrays: two chunks of what others learn from, then the others."""
+    given = {"seeds": "2-3", "runs_root": tmp_path, "slurm": sweeps.Slurm(chunk=1)}
+    (tmp_path / "hold").touch()
+    found = sweeps.sweep(["rankencoder"], **given)
+    assert "4 cells put into Slurm's queue as jobs 1, 2, 3, 4" in capsys.readouterr().out
+    sweeps.sweep(["rankencoder"], **given)
+    assert "0 cells put" in capsys.readouterr().out, "they stand in the queue already"
+    (tmp_path / "hold").unlink()
+    until(lambda: not sweeps.queued(found))
+    assert dict(zip((cell.title for cell in found.cells), states(found), strict=True)) == {
+        "simcse seed 2": "finished",
+        "simcse seed 3": "failed",
+        "rankencoder seed 2": "finished",
+        "rankencoder seed 3": "waiting",
+    }
+    assert ran(tmp_path) == sorted(cell.path for cell in found.cells[:3])
+    assert "no luck with 3" in found.table()["failure"].str.cat()
+    monkeypatch.setattr(sys, "argv", ["workbench", "sweep", "status", found.name, "--runs", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        main()
+    assert "failed: simcse seed 3" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stand_in")
+def test_a_node_that_dies_ends_nothing_and_a_sweep_can_be_taken_back(cluster: Slurm, tmp_path: Path):
+    (tmp_path / "hold").touch()
+    found = sweeps.sweep("simcse", seeds="0-1", runs_root=tmp_path, slurm=sweeps.Slurm())
+    until(lambda: states(found) == ["running"] * 2)
+    cluster.kill_node("n0")
+    assert states(found) == ["waiting"] * 2
+    cluster.start_node("n0")
+    until(lambda: len(ran(tmp_path)) == 4)
+    assert sweeps.cancel(found) == 2
+    until(lambda: not sweeps.queued(found))
+    assert states(found) == ["waiting"] * 2
+    (tmp_path / "hold").unlink()
+    sweeps.sweep("simcse", seeds="0-1", runs_root=tmp_path)
+    assert states(found) == ["finished"] * 2, "on this machine, as well as there"
+
+
+@pytest.mark.slow
+def test_a_cell_that_is_queued_again_in_mid_training_ends_with_the_weights_of_one_that_was_not(
+    cluster: Slurm, tmp_path: Path
+):
+    from workbench import Run, SimCSE, fit
+    from workbench.data import load_dev, load_training
+
+    settings = {"max_steps": 150, "eval_steps": 150, "save_steps": 4, "train_limit": 300, "batch_size": 8}
+    settings |= {"precision": "fp32", "suites": "world-dev"}
+    found = sweeps.sweep("simcse", grid=settings, runs_root=tmp_path, slurm=sweeps.Slurm(notice=10))
+    (cell,) = found.cells
+    path = found.path(cell)
+    until((path / "checkpoint" / "state.safetensors").exists)
+    (job,) = sweeps.queued(found)
+    cluster.ask("scancel", "--signal=USR2", job)  # as Slurm does before the time is over
+    until(lambda: found.state(cell) == "unfinished")
+    until(lambda: found.state(cell) == "finished")
+    straight = Run.create(cell.config, tmp_path / "straight")
+    fit(SimCSE(cell.config), load_training(cell.config), load_dev(cell.config), run=straight, quiet=True)
+    weights = [load_file(run / "encoder" / "model.safetensors") for run in (path, straight.path)]
+    assert weights[0].keys() == weights[1].keys()
+    for name, value in weights[0].items():
+        assert_close(value, weights[1][name], rtol=0, atol=0)
+
+
+def job_of(tmp_path: Path, **parts: object) -> _slurm.CellJob:
+    made = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
+    job = _slurm.CellJob(made.folder, made.cells[0].path, STAND_IN)
+    job.sweep, job.cell, job.process, job.started = made, made.cells[0], None, time.time()
+    for name, value in parts.items():
+        setattr(job, name, value)
+    return job
+
+
+def test_a_cell_whose_time_never_suffices_is_given_up_and_says_why(tmp_path: Path):
+    pytest.importorskip("submitit")
+    job = job_of(tmp_path, fruitless=1)
+    state = job.sweep.path(job.cell) / "checkpoint" / "state.safetensors"
+    assert job.checkpoint().function.fruitless == 2
+    job.fruitless = 2
+    assert job.checkpoint() is None
+    assert "3 times before a state was saved; give it more minutes" in job.sweep.table()["failure"][0]
+    state.parent.mkdir()
+    state.touch()
+    job.started -= 10
+    assert job.checkpoint().function.fruitless == 0
+
+
+def test_what_no_cluster_is_there_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    many = {"grid": {"processes": 4}, "runs_root": tmp_path, "slurm": sweeps.Slurm(gpus=2)}
+    with pytest.raises(SettingError, match="processes=4 and is given 2 GPUs"):
+        sweeps.sweep("simcse", **many)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RunError, match="took no jobs"):
+        sweeps.sweep("simcse", runs_root=tmp_path, slurm=sweeps.Slurm())
+    monkeypatch.setattr(sys, "argv", ["workbench", "sweep", "simcse", "--gpus", "1", "--runs", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        main()

@@ -1,0 +1,65 @@
+"""A cell as a process of its own: how it is started, told to end, and how it ended."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from workbench.errors import RunError
+from workbench.files import explained
+from workbench.runs import failure_of, note_failure
+from workbench.sweeps._logs import tail
+from workbench.sweeps._plan import Cell
+from workbench.sweeps._sweep import Sweep
+
+GRACE = 20.0  # seconds for a cell to end
+CELL = [sys.executable, "-m", "workbench.sweeps._cell"]
+
+
+def begin(
+    sweep: Sweep, cell: Cell, environment: Mapping[str, str], command: Sequence[str] | None = None
+) -> subprocess.Popen:
+    """Starts a cell; it ends with the process that started it. Raises RunError where its log cannot be written."""
+    parameters = {"method": cell.method, "profile": cell.profile, "seed": cell.seed, "overrides": cell.overrides}
+    with explained(sweep.folder), sweep.log(cell).open("a", encoding="utf-8") as log:
+        return subprocess.Popen(
+            [*(command or CELL), json.dumps({**parameters, "runs_root": str(sweep.root)})],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            start_new_session=True,  # Ctrl-C reaches the sweep, which ends its cells
+        )
+
+
+def close(process: subprocess.Popen) -> None:
+    """Tells a cell to end."""
+    with contextlib.suppress(OSError):
+        process.stdin.close()  # type: ignore[union-attr]
+
+
+def end(process: subprocess.Popen, seconds: float = GRACE) -> None:
+    """Returns when a cell has ended; it may take so long for it."""
+    close(process)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def outcome(sweep: Sweep, cell: Cell, process: subprocess.Popen) -> str | None:
+    """How a process of a cell ended, "finished" or "failed"; None: another process was quicker to take the cell."""
+    path = sweep.path(cell)
+    close(process)
+    state = sweep.state(cell)
+    if state in ("finished", "running"):
+        return "finished" if state == "finished" else None
+    if process.returncode < 0 or failure_of(path) is None:
+        code = process.returncode
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        with contextlib.suppress(RunError):  # a full disk is said already
+            note_failure(path, f"the cell {how}; its last lines:\n{tail(sweep.log(cell), 5)}")
+    return "failed"
