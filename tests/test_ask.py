@@ -1,6 +1,8 @@
 """Asking without a browser: what is ranked, what is encoded again, what is said of what cannot be shown."""
 
+import asyncio
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,46 @@ def test_after_an_edit_only_what_is_new_is_encoded():
     does(view, "targets", "far\n\nnear\nanother")
     assert encoder.asked == ["another"]
     assert set(view.selected["target"]) == {"far", "near", "another"}
+
+
+def test_what_is_typed_ends_the_reading_for_what_was_typed_before():
+    encoder, said = Encoder(), []
+    view = ask({"one": encoder})
+    view.observe(lambda change: said.append(change["new"]["status"]), "parts")
+    old, new = ([f"{name} {number}" for number in range(1000)] for name in ("old", "new"))
+
+    async def typed() -> None:
+        view._told(None, {"targets": "\n".join(old)}, None)
+        while not any("of 1,000 sentences" in status for status in said):
+            await asyncio.sleep(0.001)
+        view._told(None, {"targets": "\n".join(new)}, None)
+        await view._task
+
+    asyncio.run(typed())
+    assert set(new) <= set(encoder.asked)
+    assert not set(old) <= set(encoder.asked), "the rest of the old lines is of no more use"
+    assert "one reads: 64 of 1,000 sentences" in "".join(said)
+    assert view.selected["target"].tolist() == new
+
+
+def test_another_corpus_is_read_by_its_name_or_file_and_a_wrong_one_is_refused_beside_the_answer(tmp_path: Path):
+    view = ask()
+    (tmp_path / "mine.txt").write_text("near\nfar\nmiddle\n", encoding="utf-8")
+    does(view, "corpus", str(tmp_path / "mine.txt"))
+    assert "3 sentences" in view.parts["controls"]
+    assert "the nearest of 3" in view.parts["answer"]
+    does(view, "corpus", "no-such-set")
+    assert "no-such-set" in view.parts["status"]
+    assert "the nearest of 3" in view.parts["answer"]
+
+
+def test_the_query_and_its_targets_have_a_map_and_similarities_under_each_encoder():
+    view = ask()
+    does(view, "chart", "similarities")
+    assert view.parts["answer"].count("<figure") == 2
+    assert re.findall(r">(-?\d\.\d\d)</text>", view.parts["answer"])[:4] == ["1.00", "0.99", "0.71", "0.00"]
+    view.select(chart="map", gold=[5, 0, 3])
+    assert re.findall(r'<g data-row="([?A-Z])"', view.parts["answer"]) == [*"?ABC"] * 2
 
 
 def test_of_a_corpus_the_nearest_stand_side_by_side_and_shared_ones_are_marked():

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from stage import put_on, violations
 
-from workbench.look import RankingExplorer, closed_against_exact, ranking_tables
+from workbench.data import Pairs
+from workbench.look import Ask, PairExplorer, RankingExplorer, closed_against_exact, ranking_tables
+from workbench.look._live import Live
 from workbench.rankings import COLUMNS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
@@ -73,7 +76,7 @@ def test_every_model_is_on_the_screen_with_its_name_as_it_is(count: int, page: A
     page.goto(RankingExplorer(tables(labels)).to_html(tmp_path / "page.html").as_uri())
     page.screenshot(path=tmp_path / "page.png")
     names = page.locator("svg text[font-weight=bold]")
-    assert names.all_text_contents()[:2] == ["gold", LABEL[:9] + "…" + LABEL[-8:]]
+    assert names.all_text_contents()[:2] == ["gold", LABEL[:6] + "…" + LABEL[-6:]]
     right = names.evaluate_all("all => all.map(name => name.getBoundingClientRect().right)")
     assert len(right) == count + 1
     assert max(right) <= OUTPUT
@@ -95,3 +98,60 @@ def test_a_list_of_thousands_opens_and_stays_on_a_few_screens(page: Any, tmp_pat
     assert page.locator("tbody tr").count() == 52, "50 targets, KCC and NDCG"
     assert page.locator("svg").bounding_box()["height"] < 900
     page.screenshot(path=tmp_path / "page.png")
+
+
+HOSTILE = [
+    "<script>window.met = 1</script>",
+    '<img src="http://example.invalid/x.png" onerror="window.met = 1">',
+    '"quotes" it\'s &amp; $1 to $2 %{y}',
+    "\u202eright to left\u202c \u05d0\u05d1",
+    "one line\n\nanother",
+    "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301",
+    "long " + "abcdefgh" * 620,
+    "a plain one",
+]
+LABELS = ["</td><u>one</u> $x$", "two " + "label" * 20]
+
+
+def encode(sentences: list[str]) -> np.ndarray:
+    return np.array([[len(text), 1 + text.count("a"), text.count("e")] for text in sentences], dtype=float)
+
+
+def hostile_views() -> dict[str, Live]:
+    """Every view, with text that would break a page, each with each of its charts."""
+    first, names = HOSTILE[0], [f"<i>{number}</i>" for number in range(7)]
+    data = Pairs("<s>", [first] * 7, HOSTILE[1:], np.arange(7.0), ["<p>"] * 3 + ["q"] * 4, names, (0, 6), "here", "0")
+    scores = dict(zip(LABELS, [np.arange(7.0), np.arange(7.0)[::-1]], strict=True))
+    rows = [("<s>", "q", str(row), first, text, 7.0 - row, -row, row + 1.0) for row, text in enumerate(HOSTILE)]
+    tables = dict.fromkeys(LABELS, pd.DataFrame(rows, columns=list(COLUMNS)))
+    both = dict.fromkeys(LABELS, encode)
+    views: dict[str, Live] = {"corpus": Ask(both, first, corpus=HOSTILE)}
+    for chart in ("ranks", "gold", "map", "similarities"):
+        views[f"pairs_{chart}"] = pairs = PairExplorer(scores, data, encoders=both)
+        views[f"queries_{chart}"] = queries = RankingExplorer(tables, encoders=both)
+        made: list[Any] = [pairs, queries]
+        if chart != "gold":
+            views[f"ask_{chart}"] = ask = Ask(both, first, HOSTILE[1:6], corpus=HOSTILE)
+            made.append(ask)
+        for view in made:
+            view.select(chart=chart)
+    return views
+
+
+def test_hostile_text_is_text_in_every_view_which_stays_whole_and_accessible(browser: Any, tmp_path: Path):
+    page, asked = browser.new_page(viewport={"width": OUTPUT, "height": 900}), []
+    page.on("request", lambda request: asked.append(request.url))
+    views = hostile_views()
+    put_on(page, tmp_path, **views)
+    for name in views:
+        shown = page.locator(f"[data-name={name}]").inner_text()
+        assert all(text.split("\n")[0][:100] in shown for text in HOSTILE[:6]), name
+    assert page.evaluate("window.met") is None
+    assert page.locator(":is(img, u, i, s, main script)").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= OUTPUT
+    assert [url for url in asked if not url.startswith("file:")] == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.screenshot(path=tmp_path / f"{scheme}.png", full_page=True)
+        assert violations(page) == []
+    page.close()

@@ -139,7 +139,7 @@ def test_of_many_labels_two_can_be_shown_alone(tmp_path: Path):
 
 def test_the_second_label_of_one_model_is_not_offered():
     one = RankingExplorer({"one": table(1)})
-    assert set(re.findall(r'<select name="(\w+)">', one.parts["controls"])) == {"order", "a"}
+    assert set(re.findall(r'<select name="(\w+)">', one.parts["controls"])) == {"order", "a", "chart"}
     assert list(one.orders) == ["data", "worst"]
     assert "target 0" in one.parts["view"]
 

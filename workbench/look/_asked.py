@@ -1,7 +1,8 @@
 """Encoders that are asked: found by what names them, loaded when they are needed, each sentence encoded once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,35 @@ import numpy as np
 from workbench.errors import EncoderError
 from workbench.runs import Run
 
-_BATCH = 256  # sentences between two words of how far it is
+_BATCH = 64  # sentences between two words of how far it is, and between two looks at what is typed meanwhile
 
 
-class Rows:
-    """Unit rows of sentences under one encoder, each encoded once."""
+class Vectors:
+    """Unit rows of sentences under one encoder, loaded when it is first asked; each sentence is encoded once."""
 
-    def __init__(self, label: str, encode: Callable[[list[str]], Any]) -> None:
-        self._label, self._encode = label, encode
+    def __init__(self, label: str, given: Any) -> None:
+        self.label, self._given = label, given
         self._known: dict[str, np.ndarray] = {}
 
-    def __call__(self, sentences: Sequence[str], say: Callable[[str], None]) -> np.ndarray:
-        """[n, d], float64; `say` hears how far it is where there is much to encode."""
+    @cached_property
+    def encode(self) -> Callable[[list[str]], Any]:
+        """Sentences -> vectors. Raises EncoderError where the encoder cannot be read."""
+        return encode_of(self.label, self._given)
+
+    def reading(self, sentences: Sequence[str]) -> Iterator[str]:
+        """Encodes a batch at each step, before which it says how far it is."""
         from workbench.methods.protocol import unit_rows  # torch, which only who asks needs
 
-        lacking = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._known]
-        for start in range(0, len(lacking), _BATCH):
-            if len(lacking) > _BATCH:
-                say(f"{self._label} reads: {start:,} of {len(lacking):,} sentences")
-            part = lacking[start : start + _BATCH]
-            self._known.update(zip(part, unit_rows(self._encode, part, [])[0], strict=True))
+        rest = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._known]
+        for start in range(0, len(rest), _BATCH):
+            yield f"{self.label} reads: {start:,} of {len(rest):,} sentences"
+            part = rest[start : start + _BATCH]
+            self._known.update(zip(part, unit_rows(self.encode, part, [])[0], strict=True))
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        """[n, d], float64."""
+        for _ in self.reading(sentences):
+            pass
         return np.stack([self._known[sentence] for sentence in sentences])
 
 

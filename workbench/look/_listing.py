@@ -15,6 +15,7 @@ class Listing(Live):
     """What is chosen stands in attributes of the names of `choices`; `chosen` is the number of a row of the data."""
 
     choices: ClassVar[tuple[str, ...]] = ("order", "a", "b", "show", "search")
+    looks: ClassVar[tuple[str, ...]] = ()  # what can be chosen besides and leaves the list as it is
     orders: Mapping[str, tuple[str, str]]  # name -> (in a few words, what it orders by)
 
     def __init__(self, kind: str, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
@@ -52,16 +53,20 @@ class Listing(Live):
         """The rows of the data that answer to what is chosen, in its order."""
         raise NotImplementedError
 
+    def known(self) -> dict[str, Sequence[str]]:
+        """Control -> what can be chosen there, of those that are lists."""
+        return {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
+
     def select(self, **chosen: Any) -> None:
-        """Sets from code what the controls set, by the names in `choices`, and `chosen`: a row's number, or its id.
+        """Sets from code what the controls set, by their names, and `chosen`: a row's number, or its id.
 
         Raises:
             TypeError, ValueError: No such control, order or label.
         """
-        known = {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
+        known, names = self.known(), (*self.choices, *self.looks)
         for name, value in chosen.items():
-            if name not in (*self.choices, "chosen"):
-                raise TypeError(f"select has no {name!r}; it takes {', '.join(self.choices)} and chosen")
+            if name not in (*names, "chosen"):
+                raise TypeError(f"select has no {name!r}; it takes {', '.join(names)} and chosen")
             if name in known and value not in known[name]:
                 raise ValueError(f"{name} is {value!r}; choose one of {', '.join(known[name])}")
         for name, value in sorted(chosen.items(), key=lambda one: one[0] == "chosen"):  # a new list begins at its top

@@ -63,11 +63,19 @@ class Live(anywidget.AnyWidget):
             said |= {"problem": f'<p class="problem" role="alert">{escape(str(problem))}</p>'}
         self.parts = {"controls": self._controls, **said}
 
+    def say(self, words: str) -> None:
+        """Puts these words in the place of the status, at once: something takes time."""
+        self.parts = self.parts | {"status": f'<span role="status">{escape(words)}</span>'}
+
+    def answer(self) -> None:
+        """Draws after something was told."""
+        self.redraw()
+
     def _told(self, _: Any, content: dict[str, Any], __: Any) -> None:
         try:
             for name, value in content.items():
                 self.told(name, value)
-            self.redraw()
+            self.answer()
         finally:
             self.send({"done": True})  # or nothing more would come
 

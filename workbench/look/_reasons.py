@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import EncoderError
-from workbench.look._asked import Rows, Untrained, encode_of
+from workbench.look._asked import Untrained, Vectors
 from workbench.runs import Run
 
 _PIECES = 40  # of a longer sentence, runs of words are left out together: each costs an encoding
@@ -104,29 +103,18 @@ def encoders_of_runs(runs: pd.DataFrame, *, labels: Sequence[str] = (), before: 
     return {"before": Untrained(next(iter(found.values()))), **found} if before and found else found
 
 
-class Reader:
-    """One encoder, loaded when it is first asked; each sentence is encoded once."""
-
-    def __init__(self, label: str, given: Any) -> None:
-        self.label, self._given = label, given
-
-    @cached_property
-    def _encode(self) -> Callable[[list[str]], Any]:
-        return encode_of(self.label, self._given)
-
-    @cached_property
-    def _rows(self) -> Rows:
-        return Rows(self.label, self._encode)
+class Reader(Vectors):
+    """One encoder, and what it can say of a similarity."""
 
     def left_out(self, sentences: Sequence[str]) -> tuple[float, list[np.ndarray]]:
         """As the function of this name."""
-        return left_out(lambda texts: self._rows(texts, lambda _: None), sentences)
+        return left_out(self, sentences)
 
     def split(self, first: str, second: str) -> Split:
         """As `token_split`; EncoderError where this encoder has no such split."""
         from workbench.encoder import Encoder
 
-        owner = getattr(self._encode, "__self__", None)
+        owner = getattr(self.encode, "__self__", None)
         if not isinstance(owner, Encoder):
             raise EncoderError("only an Encoder says what its tokens are")
         return token_split(owner, first, second)

@@ -1,6 +1,7 @@
 """Asking: a query and targets of one's own, ranked at once by several encoders side by side."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,16 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import kind_of, load_pairs, load_sentences
-from workbench.errors import DataError, EncoderError
-from workbench.look._asked import Rows, encode_of
+from workbench.errors import DataError, EncoderError, WorkbenchError
+from workbench.look._asked import Vectors
+from workbench.look._linked import CHARTS, MAP, RANKS, SIMILAR, centred, family_map, similarities
 from workbench.look._live import Live, choice
 from workbench.look._style import shortened
-from workbench.look.page import slope_image, slope_svg, view_html
+from workbench.look.page import DRAWN, slope_image, slope_svg, view_html
 from workbench.look.queries import QueryView
 
 ENCODER, CORPUS = "english-encoder", "ladders-all"  # what is asked, and among what, where nothing else is given
+_ALLOWED = ("query", "targets", "gold", "among", "ranks", "nearest", "corpus", "chart")
 _LINES = "the lines below"
 
 
@@ -51,8 +54,12 @@ class Ask(Live):
         given = {ENCODER: ENCODER} if encoders is None else encoders
         if not given:
             raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
-        self._rows = {str(label): Rows(str(label), encode_of(str(label), one)) for label, one in given.items()}
-        self._corpus_name, self._corpus = _sentences(corpus, limit)
+        self._rows = {str(label): Vectors(str(label), one) for label, one in given.items()}
+        for vectors in self._rows.values():
+            vectors.encode  # noqa: B018  # read now: what cannot be is refused at once
+        self._limit, (self._corpus_name, self._corpus) = limit, _sentences(corpus, limit)
+        self._task: asyncio.Task[None] | None = None
+        self._unread, self.chart = "", RANKS
         self.query, self.targets, self.gold = query, list(targets), None if gold is None else list(gold)
         self.among, self.ranks, self.nearest = self._corpus_name if query and not self.targets else _LINES, False, 10
         super().__init__("ask")
@@ -70,42 +77,105 @@ class Ask(Live):
         return table.assign(**ranks, **scores)
 
     def select(self, **chosen: Any) -> None:
-        """Sets what is asked from code: query, targets, gold, among, ranks, nearest."""
-        unknown = chosen.keys() - {"query", "targets", "gold", "among", "ranks", "nearest"}
+        """Sets what is asked from code: query, targets, gold, among, ranks, nearest, corpus, chart.
+
+        corpus: as at first; it is then what is asked among. chart: "ranks", "map" or "similarities".
+
+        Raises:
+            TypeError: No such thing to set.
+            DataError: A corpus that cannot be read.
+        """
+        unknown = chosen.keys() - set(_ALLOWED)
         if unknown:
-            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes query, targets, gold, among, ranks")
+            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(_ALLOWED)}")
         for name, value in chosen.items():
-            setattr(self, name, value)
+            if name == "corpus":
+                self._take(value)
+            else:
+                setattr(self, name, value)
         self.renew()
         self.redraw()
+
+    def _take(self, corpus: str | Path | Sequence[str]) -> None:
+        self._corpus_name, self._corpus = _sentences(corpus, self._limit)
+        self.among = self._corpus_name
 
     def controls(self) -> str:
         lines = escape("\n".join(self.targets))
         gold = "" if self.gold is None else escape(" ".join(map(str, self.gold)))
         among = {_LINES: _LINES, self._corpus_name: f"{self._corpus_name}, {len(self._corpus):,} sentences"}
+        charts = {name: CHARTS[name] for name in (RANKS, MAP, SIMILAR)}
         return (
             f'<label class="wide">query <input name="query" value="{escape(self.query)}"></label>'
             f"{choice('among', among, self.among, title='rank')}"
             f'<label class="wide">targets, one a line <textarea name="targets" rows="8">\n{lines}</textarea></label>'
             f'<label class="wide">gold of each, in order (need not be) <input name="gold" value="{gold}"></label>'
+            f"{choice('chart', charts, self.chart)}"
             f'<label>nearest <input name="nearest" type="number" min="1" value="{self.nearest}"></label>'
             f'<label title="the correlation of how two sentences rank the corpus"><input name="ranks" type="checkbox"'
             f"{' checked' if self.ranks else ''}>rank vectors too</label>"
+            '<label class="wide">corpus: the name of a set, or a file; then Enter '
+            f'<input name="corpus" data-late value="{escape(self._corpus_name)}"></label>'
         )
 
     def told(self, name: str, value: Any) -> None:
+        self._unread = ""
         if name == "targets":
             self.targets = [line for line in value.splitlines() if line.strip()]
         elif name == "gold":
             self.gold = value.replace(",", " ").split() or None
         elif name == "nearest":
             self.nearest = max(int(value), 1) if value.isdigit() else self.nearest
-        elif name in ("query", "among", "ranks"):
+        elif name == "corpus":
+            self._look_for(value)
+        elif name in ("query", "among", "ranks", "chart"):
             setattr(self, name, value)
 
+    def _look_for(self, corpus: str) -> None:
+        try:
+            self._take(corpus)
+            self.renew()
+        except WorkbenchError as problem:
+            self._unread = str(problem)
+
+    def answer(self) -> None:
+        """Draws, after reading what is new a few sentences at a time; what is typed meanwhile begins it anew."""
+        if self._task is not None:
+            self._task.cancel()
+        try:
+            self._task = asyncio.get_running_loop().create_task(self._read_on())
+        except RuntimeError:  # no loop, as in a script: nobody types meanwhile
+            self.redraw()
+
+    async def _read_on(self) -> None:
+        try:
+            for words in self._reading():
+                self.say(words)
+                await asyncio.sleep(0.01)  # what was typed comes in here, and ends this task
+        except WorkbenchError:
+            pass  # which `redraw` meets again, and says
+        self.redraw()
+
+    def _reading(self) -> Iterator[str]:
+        """Encodes what has not been, a batch at each step."""
+        targets = self.targets if self.among == _LINES else self._corpus
+        corpus = self._corpus if self.ranks else []
+        if self.query.strip():
+            for vectors in self._rows.values():
+                yield from vectors.reading([self.query, *targets, *corpus])
+
     def drawn(self) -> dict[str, str]:
-        said = self._gold()[1] if self.among == _LINES else ""
-        return {"answer": self._answer(slope_svg), "status": f'<span role="status">{escape(said)}</span>'}
+        said = self._unread or (self._gold()[1] if self.among == _LINES else "")
+        return {"answer": self._answer(self._drawing), "status": f'<span role="status">{escape(said)}</span>'}
+
+    def _drawing(self, view: QueryView) -> str:
+        shown = view.nearest(DRAWN)
+        if self.chart == RANKS:
+            return slope_svg(shown)
+        if self.chart == SIMILAR:
+            return similarities(shown, self._rows)
+        said = "▲ gold above the middle of its range, ▼ below" if view.gold is not None else "no gold"
+        return family_map(shown, self._rows, "PCA", centred(shown.gold), said)
 
     def static(self) -> str:
         try:
@@ -141,14 +211,11 @@ class Ask(Live):
         """Label -> cosine of the query with each target, and with `ranks` their rank similarity."""
         found = {}
         for label, rows in self._rows.items():
-            first, others = rows([self.query], self._say), rows(targets, self._say)
+            first, others = rows([self.query]), rows(targets)
             found[label] = others @ first[0]
             if self.ranks:
-                found[f"{label}, rank vectors"] = _by_ranks(first, others, rows(self._corpus, self._say))
+                found[f"{label}, rank vectors"] = _by_ranks(first, others, rows(self._corpus))
         return found
-
-    def _say(self, words: str) -> None:
-        self.parts = self.parts | {"status": f'<span role="status">{escape(words)}</span>'}
 
 
 def _sentences(corpus: str | Path | Sequence[str], limit: int) -> tuple[str, list[str]]:
@@ -193,7 +260,7 @@ def _neighbours(view: QueryView, count: int) -> str:
     return (
         f'<div class="mathjax_ignore"><div class="view"><p class="head"><b>{escape(view.query)}</b> '
         f"<small>(the nearest of {view.total:,})</small></p>"
-        f'<table class="ranks"><thead><tr><th class="number"></th>{names}</tr></thead><tbody>{rows}</tbody></table>'
+        f'<table class="ranks"><thead><tr><td class="number"></td>{names}</tr></thead><tbody>{rows}</tbody></table>'
         f'<p class="head"><small>Behind each sentence: its score.{said}</small></p></div></div>'
     )
 

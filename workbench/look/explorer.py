@@ -1,19 +1,24 @@
 """Looking through the queries of rankings: a list to order and search, the chosen query as table and slope chart."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from workbench.files import explained, replacing
+from workbench.look._charts import scores_by_gold
+from workbench.look._linked import GOLD, RANKS, Linked
 from workbench.look._listing import Listing, button, with_words
 from workbench.look._live import STYLE_SHEET, choice
 from workbench.look.page import marked, slope_image, slope_svg, view_html
 from workbench.look.queries import (
     ORDERS,
     QueryView,
+    aligned,
     of_suite,
     ordered_queries,
     query_view,
@@ -47,7 +52,7 @@ document.querySelector("input").addEventListener("input", ({{ target }}) => {{
 """
 
 
-class RankingExplorer(Listing):
+class RankingExplorer(Linked):
     """Chooses a query and shows its targets with gold and the rank under each label: table, slope chart, KCC, NDCG.
 
     Queries can be searched by words of their text and of their targets' and ordered by `ORDERS`; of many labels, two
@@ -63,22 +68,25 @@ class RankingExplorer(Listing):
     ) -> None:
         """The rankings of `tables`: label -> ranking table, `Run` or `Report`; `suite`: the one to show first.
 
-        encoders: Who can say why a target stands where it does, as `Why` takes them; a click on its row asks.
+        encoders: label -> what encodes, as `Why` takes them: for the map, for the similarities, and to say why a target
+            stands where it does, which a click on its row asks. None is read before it is needed.
 
         Raises:
             TypeError, ValueError: No tables, tables of different data (says which), or no such suite.
+            EncoderError: Something that is no encoder.
         """
         self._all = ranking_tables(tables)
         self.suites = suites_of(self._all)
         self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
         self._words: dict[str, str] | None
         self._reasons = Reasons(encoders)
+        self._aligned: tuple[np.ndarray, dict[str, np.ndarray]] | None
         self._take(self.suites[0] if suite is None else suite)
-        super().__init__("queries", list(self._tables), *self._orders())
+        super().__init__("queries", list(self._tables), *self._orders(), self._reasons.readers)
 
     def _take(self, suite: str) -> None:
         self._tables = of_suite(self._all, suite)
-        self.suite, self._words = suite, None
+        self.suite, self._words, self._aligned = suite, None, None
         self._rows = {label: table.groupby("query_id", sort=False).indices for label, table in self._tables.items()}
         self._ids = [str(name) for name in next(iter(self._tables.values()))["query_id"].unique()]
         self._numbers = {query_id: place for place, query_id in enumerate(self._ids)}
@@ -136,7 +144,8 @@ class RankingExplorer(Listing):
         without = f"; not ranked here: {', '.join(absent)}" if absent else ""
         before = "" if self.order == "data" else f"; before each: {self.orders[self.order][1].split(',')[0]}"
         query_id = self.query_id
-        view = "" if query_id is None else self._view(query_id, slope_svg, self.words, asks=bool(self._reasons.readers))
+        chart, asks = self._chart, bool(self._reasons.readers)
+        view = "" if query_id is None else self._view(query_id, chart, self.words, asks=asks)
         status = self.counted(len(self._ids), "queries", f"{before}{without}")
         return {"status": status, "list": self._list() + self.more(), "view": view, "why": self._why(query_id)}
 
@@ -160,6 +169,22 @@ class RankingExplorer(Listing):
     ) -> str:
         view = query_view(self._of(query_id), query_id)
         return view_html(view, chart=chart, targets=_TARGETS, words=words, asks=asks)
+
+    def _chart(self, view: QueryView) -> str:
+        if self.chart == RANKS:
+            return slope_svg(view)
+        chart = partial(self._by_gold, view.query_id) if self.chart == GOLD else partial(self.family_chart, view)
+        return self.explained(chart)
+
+    def _by_gold(self, query_id: str) -> str:
+        """Scores by gold of every listed target; the chosen query's are marked."""
+        if self._aligned is None:
+            self._aligned = aligned(self._tables)
+        gold, scores = self._aligned
+        first = next(iter(self._rows.values()))
+        rows = np.concatenate([first[name] for name in self._listed_ids()])
+        shown = {label: scores[label][rows] for label in self.shown_labels}
+        return scores_by_gold(gold[rows], shown, np.isin(rows, first[query_id]), gold, pressed=False)
 
     def _of(self, query_id: str) -> dict[str, pd.DataFrame]:
         """The rows of one query, of the labels that are shown."""

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.look._style import coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
+from workbench.look.queries import gold_bands
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history, beside its loss terms
 
@@ -117,10 +118,9 @@ def cosine_by_gold(
             known = ", ".join(scores[label]["suite"].unique())
             raise ValueError(f"no scores of {suite!r} under {label!r}; there are: {known}")
     gold = pd.concat(rows.values())["gold"]
-    edges = np.linspace(np.floor(gold.min()), np.ceil(gold.max()), bands + 1)
-    names = [f"{edges[i]:.3g} to {edges[i + 1]:.3g}" for i in range(bands)]
+    names, _, _ = gold_bands(gold, gold, bands)
     for colour, (label, part) in coloured(rows.items()):
-        place = np.clip(np.digitize(part["gold"], edges[1:-1]), 0, bands - 1)
+        _, _, place = gold_bands(part["gold"], gold, bands)
         figure.add_violin(
             x=[names[i] for i in place],
             y=part["predicted"],

@@ -20,6 +20,13 @@ function render({ model, el }) {
     if (!busy) flush();
   };
 
+  // What stands now where `held` stood.
+  const again = (part, held) => {
+    const { tell, value } = held.dataset;
+    if (tell) return part.querySelector(`[data-tell="${tell}"][data-value="${value}"]`);
+    const same = [...part.querySelectorAll(`[name="${CSS.escape(held.name ?? "")}"]`)];
+    return same.find((one) => one.value === held.value) ?? same[0];
+  };
   const drawn = new Map();
   const draw = () => {
     for (const [name, html] of Object.entries(model.get("parts"))) {
@@ -34,23 +41,32 @@ function render({ model, el }) {
       const held = part.contains(document.activeElement) ? document.activeElement : null;
       part.innerHTML = html;
       if (asked) part.scrollIntoView({ block: "nearest" });
-      if (held?.name) {
-        const same = [...part.querySelectorAll(`[name="${CSS.escape(held.name)}"]`)];
-        (same.find((one) => one.value === held.value) ?? same[0])?.focus({ preventScroll: true });
-      }
+      if (held) again(part, held)?.focus({ preventScroll: true });
     }
   };
 
-  el.addEventListener("input", ({ target }) => {
-    if (target.name) tell(target.name, target.type === "checkbox" ? target.checked : target.value);
-  });
+  for (const kind of ["input", "change"]) {
+    el.addEventListener(kind, ({ target }) => {
+      if (!target.name || (kind === "change") !== ("late" in target.dataset)) return; // late: once it is left or Enter
+      tell(target.name, target.type === "checkbox" ? target.checked : target.value);
+    });
+  }
   el.addEventListener("click", ({ target }) => {
     if (target.closest("input, select, textarea, summary, a")) return;
     const button = target.closest("button[name]") ?? target.closest("tr")?.querySelector("button[name]");
     if (button) tell(button.name, button.value);
+    else press(target);
   });
+  const press = (target) => {
+    const pressed = target.closest("[data-tell]"); // part of a drawing, which has no buttons
+    if (pressed) tell(pressed.dataset.tell, pressed.dataset.value);
+  };
   el.addEventListener("keydown", (event) => {
     event.stopPropagation(); // JupyterLab's notebook would take Enter
+    if (["Enter", " "].includes(event.key) && event.target.matches("[data-tell]")) {
+      event.preventDefault();
+      press(event.target);
+    }
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     const list = step && event.target.closest("[data-walk]");
     if (!list) return;

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.look._charts import svg
 from workbench.look._style import shortened
 from workbench.look.queries import (
     QueryView,
@@ -32,14 +33,16 @@ DRAWN = 20  # targets that a slope chart has room for
 # hue too. The text on them is always dark, whatever the theme around the table.
 SHADES = [(0.0, "#d9efe2"), (1 / 6, "#fdf1c7"), (1 / 3, "#fbd38d"), (1 / 2, "#f5a86b"), (1.0, "#e57a4d")]
 INK = "#1a1a1a"
-_LINE = "border:1px solid rgba(128,128,128,0.4);padding:4px 8px;vertical-align:top"
+_LINE = "border:1px solid rgba(128,128,128,0.4);padding:2px 8px;vertical-align:top"
 _CENTRED = f"{_LINE};text-align:center"
 _WRAPPED = "white-space:normal;overflow-wrap:anywhere"
 # class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as rules.
 STYLES = {
     "view": "overflow-x:auto",
+    "both": "display:flex;flex-wrap:wrap;gap:0 16px;align-items:flex-start",
+    "drawn": "flex:0 0 auto;max-width:100%",
     "head": "margin:0.5em 0;overflow-wrap:anywhere",
-    "ranks": "border-collapse:collapse;font-size:13px;line-height:1.35;margin:0.5em 0",
+    "ranks": "border-collapse:collapse;font-size:13px;line-height:1.25;margin:0.3em 0",
     "number": f"{_CENTRED};white-space:nowrap",
     "narrow": f"{_CENTRED};white-space:normal",
     "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:12em;max-width:60ch",
@@ -147,14 +150,19 @@ def view_html(
     where = f"{view.suite}, {view.query_id}" if view.query_id else ""
     aside = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
     head = f'<p class="head"><b>{marked(view.query, words)}</b>{f" <small>({aside})</small>" if aside else ""}</p>'
-    drawn = f"<p>{chart(view)}</p>" if chart else ""
-    return (
-        f'<div class="mathjax_ignore"><div class="view">{head}{_table(view, targets, words, asks)}{drawn}</div></div>'
-    )
+    drawn = f'<div class="drawn">{chart(view)}</div>' if chart else ""
+    both = beside(_table(view, targets, words, asks), drawn, len(view.ranks))
+    return f'<div class="mathjax_ignore"><div class="view">{head}{both}{_legend(view)}</div></div>'
+
+
+def beside(table: str, drawn: str, labels: int) -> str:
+    """A table of so many labels, which may scroll, and a drawing beside it where there is room, else below."""
+    style = f"flex:1 1 {20 + 6 * labels}em;min-width:0;overflow-x:auto"
+    return f'<div class="both"><div style="{style}">{table}</div>{drawn}</div>'
 
 
 def _table(view: QueryView, targets: int, words: Sequence[str], asks: bool) -> str:
-    """letter | target | gold | gold rank | a column a label; KCC and NDCG below, the legend last. Gold where it is."""
+    """letter | target | gold | gold rank | a column a label; KCC and NDCG below. Gold where it is."""
     short = shortened(view.ranks, _LABEL)
     names = "".join(f'<th class="name" title="{escape(label)}">{escape(short[label])}</th>' for label in view.ranks)
     cells = [_rank_cells(ranks, view.reference, view.scores[label]) for label, ranks in view.ranks.items()]
@@ -172,13 +180,17 @@ def _table(view: QueryView, targets: int, words: Sequence[str], asks: bool) -> s
     for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if view.gold is not None else ():
         numbers = "".join(f'<td class="number">{_hundred(value)}</td>' for value in view.measured(measure).values())
         rows.append(f'<tr><th class="measure" colspan="4">{name}</th>{numbers}</tr>')
+    return (
+        f'<table class="ranks"><thead><tr><td class="number"></td><th class="text">target</th>{names}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _legend(view: QueryView) -> str:
     held = {"reference": "gold", "measures": " KCC and NDCG &times; 100."}
     if view.gold is None:
-        held = {"reference": escape(next(iter(short.values()))), "measures": ""}
-    return (
-        f'<table class="ranks"><thead><tr><th class="number"></th><th class="text">target</th>{names}</tr></thead>'
-        f'<tbody>{"".join(rows)}</tbody></table><p class="head"><small>{_LEGEND.format(**held)}</small></p>'
-    )
+        held = {"reference": escape(next(iter(shortened(view.ranks, _LABEL).values()))), "measures": ""}
+    return f'<p class="head"><small>{_LEGEND.format(**held)}</small></p>'
 
 
 def slope_svg(view: QueryView) -> str:
@@ -188,9 +200,9 @@ def slope_svg(view: QueryView) -> str:
     on a log scale: the first places, where it matters, have the most room.
     """
     shown = view.nearest(DRAWN)
-    columns, short = shown.columns, shortened(shown.columns, 18)
+    columns, short = shown.columns, shortened(shown.columns, 13)
     deepest = max(float(ranks.max()) for ranks in columns.values())
-    step, top, left, depth = 130, 44, 70, 24 * min(deepest, DRAWN)  # left: half of the longest name
+    step, top, left, depth = 96, 44, 48, 24 * min(deepest, DRAWN)  # left: half of the longest name
     width, height = left * 2 + step * (len(columns) - 1), top + depth + 8
 
     def down(rank: float) -> float:
@@ -198,7 +210,7 @@ def slope_svg(view: QueryView) -> str:
         return top + (24 * (rank - 0.5) if deepest <= DRAWN else 12 + (depth - 12) * np.log(rank) / np.log(deepest))
 
     x = {name: left + step * place for place, name in enumerate(columns)}
-    drawn = [f'<rect class="paper" width="{width}" height="{height:g}" fill="#ffffff"/>']
+    drawn = []
     for place, colour in enumerate(line_colours(len(shown.targets))):
         points = " ".join(f"{x[name]},{down(ranks[place]):g}" for name, ranks in columns.items())
         line = f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
@@ -208,15 +220,12 @@ def slope_svg(view: QueryView) -> str:
         )
     drawn.append('<g class="letters" text-anchor="middle" pointer-events="none" stroke="#ffffff" paint-order="stroke">')
     for name, ranks in columns.items():
-        drawn.append(f'<text x="{x[name]}" y="24" font-weight="bold">{escape(short[name])}</text>')
+        head = f'<text x="{x[name]}" y="24" font-weight="bold">{escape(short[name])}</text>'
+        drawn.append(f'<g pointer-events="all"><title>{escape(name)}</title>{head}</g>')
         for rank, letters in shown.letters_by_rank(ranks).items():
             drawn.append(f'<text x="{x[name]}" y="{down(rank) + 4:g}" stroke-width="9">{" ".join(letters)}</text>')
     drawn.append("</g>")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:g}" viewBox="0 0 {width} {height:g}" '
-        f'font-family="sans-serif" font-size="12" fill="#222222" role="img" aria-label="{escape(_in_words(shown))}">'
-        f"{''.join(drawn)}</svg>"
-    )
+    return svg(width, height, _in_words(shown), drawn)
 
 
 def slope_image(view: QueryView) -> str:

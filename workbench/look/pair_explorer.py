@@ -8,17 +8,25 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import Pairs, load_pairs
-from workbench.look._listing import Listing, button, with_words
+from workbench.look import _charts
+from workbench.look._asked import Vectors
+from workbench.look._linked import GOLD, MAP, RANKS, Linked, centred, fitted
+from workbench.look._listing import button, with_words
 from workbench.look._live import choice
 from workbench.look._style import shortened
-from workbench.look.page import arrow, marked, shade, slope_image, slope_svg, view_html
-from workbench.look.pairs import pair_table
+from workbench.look.page import arrow, beside, marked, shade, slope_image, slope_svg, view_html
+from workbench.look.pairs import best_threshold, pair_table
 from workbench.look.queries import QueryView
 from workbench.look.why import Reasons
 
 _SHORT = 120  # characters of a sentence that a row of the list shows
 _STATIC = 20  # rows where no kernel runs
 _TARGETS = 20  # of a sentence with many partners
+_MAPPED = 300  # listed pairs whose sentences a map has
+_FITTED = 1000  # sentences of the suite that its plane is fitted to
+# What a limit is of: (in a few words, column, what its value is multiplied with).
+_LIMITS = {"": ("gold", "gold", 1), "overlap_": ("% in common", "overlap", 100), "words_": ("words", "words", 1)}
+_FIELDS = [f"{of}{end}" for of in _LIMITS for end in ("low", "high")]
 
 # How pairs can be ordered: name -> (in a few words, what it orders by). a and b are labels.
 PAIR_ORDERS = {
@@ -34,13 +42,15 @@ PAIR_ORDERS = {
 }
 
 
-class PairExplorer(Listing):
+class PairExplorer(Linked):
     """Every pair of a suite in a table that is ordered, filtered and searched; the chosen one with all its partners.
 
-    By keyboard: Tab to the table, then the arrow keys. Where no kernel runs the first pairs stand as plain HTML.
+    Beside it a chart of the list, of which a part that is pressed limits the list or chooses from it. By keyboard: Tab
+    to the table, then the arrow keys. Where no kernel runs the first pairs stand as plain HTML.
     """
 
-    choices: ClassVar = (*Listing.choices, "low", "high", "subset")
+    choices: ClassVar = (*Linked.choices, *_FIELDS, "subset")
+    looks: ClassVar = (*Linked.looks, "same")
 
     def __init__(
         self,
@@ -50,22 +60,35 @@ class PairExplorer(Listing):
         suite: str | None = None,
         encoders: Mapping[str, Any] | None = None,
     ) -> None:
-        """Arguments and errors as those of `pair_table`, whose table is `self.table`.
+        """Arguments and errors as those of `pair_table`, whose table is `self.table`; encoders as of `RankingExplorer`.
 
-        encoders: Who can say what the score of the chosen pair hangs on, as `Why` takes them.
+        Limits are inclusive: low and high of gold, overlap_low and overlap_high in per cent, words_low and words_high.
+        `same`: from which gold on a pair counts as one that means the same; at first the middle of its range.
         """
         self._reasons = Reasons(encoders)
         data = load_pairs(pairs) if isinstance(pairs, str) else pairs
         self.table, self.name = pair_table(found, data, suite=suite), suite or data.name
-        self.low = self.high = self.subset = ""
+        self.subset = ""
+        for name in _FIELDS:
+            setattr(self, name, "")
+        self.same = f"{(self.table['gold'].min() + self.table['gold'].max()) / 2:g}"
         self._text = (self.table["sentence1"] + "\n" + self.table["sentence2"]).str.casefold().tolist()
-        sides = self.table[["sentence1", "sentence2"]].melt(ignore_index=False)["value"]
-        self._partners = {sentence: list(dict.fromkeys(rows)) for sentence, rows in sides.groupby(sides).groups.items()}
+        self._rows = self.table.to_dict("list")
+        self._partners = self._sides()
         self._sorted: dict[tuple[str, ...], np.ndarray] = {}
+        self._planes: dict[tuple[str, str], Callable[[np.ndarray], np.ndarray]] = {}
         labels = [str(label) for label in found]
         between = ("gain", "loss", "disagreement")
         orders = {name: words for name, words in PAIR_ORDERS.items() if len(labels) > 1 or name not in between}
-        super().__init__("pairs", labels, orders, "error" if len(labels) == 1 else "gain")
+        super().__init__("pairs", labels, orders, "error" if len(labels) == 1 else "gain", self._reasons.readers)
+
+    def _sides(self) -> dict[str, list[int]]:
+        """Sentence -> the rows in which it stands on either side."""
+        found: dict[str, list[int]] = {}
+        for number, both in enumerate(zip(self._rows["sentence1"], self._rows["sentence2"], strict=True)):
+            for sentence in dict.fromkeys(both):
+                found.setdefault(sentence, []).append(number)
+        return found
 
     @property
     def selected(self) -> pd.DataFrame:
@@ -76,10 +99,16 @@ class PairExplorer(Listing):
         chosen = self.order, self.a, self.b
         if chosen not in self._sorted:
             self._sorted[chosen] = np.argsort(-self._value(*chosen), kind="stable")
-        kept = np.array([with_words(text, self.words) for text in self._text], dtype=bool)
-        gold = self.table["gold"].to_numpy()
-        kept &= (gold >= float(self.low or -np.inf)) & (gold <= float(self.high or np.inf))
-        kept &= (self.table["subset"] == self.subset).to_numpy() | (self.subset == "")
+        kept = np.ones(len(self.table), dtype=bool)
+        if self.words:
+            kept = np.array([with_words(text, self.words) for text in self._text], dtype=bool)
+        for of, (_, column, times) in _LIMITS.items():
+            low, high = (_number(getattr(self, f"{of}{end}")) for end in ("low", "high"))
+            values = times * self.table[column].to_numpy()
+            kept &= True if low is None else values >= low
+            kept &= True if high is None else values <= high
+        if self.subset:
+            kept &= (self.table["subset"] == self.subset).to_numpy()
         rows = self._sorted[chosen]
         return rows[kept[rows]]
 
@@ -99,19 +128,82 @@ class PairExplorer(Listing):
 
     def controls(self) -> str:
         limits = "".join(
-            f'<label>{words} <input name="{name}" type="number" step="any" value="{escape(str(getattr(self, name)))}">'
-            "</label>"
-            for name, words in (("low", "gold from"), ("high", "to"))
+            f"<label>{words} from {self._limit(f'{of}low', f'{words} from')}</label>"
+            f"<label>to {self._limit(f'{of}high', f'{words} to')}</label>"
+            for of, (words, *_) in _LIMITS.items()
         )
+        same = f"<label>the same from gold {self._limit('same', 'the same from gold')}</label>"
         subsets = {"": "all", **{name: name for name in self.table["subset"].unique() if name}}
-        return super().controls() + limits + (choice("subset", subsets, self.subset) if len(subsets) > 2 else "")
+        return super().controls() + (choice("subset", subsets, self.subset) if len(subsets) > 2 else "") + limits + same
+
+    def _limit(self, name: str, words: str) -> str:
+        value = escape(str(getattr(self, name)))
+        return f'<input name="{name}" type="number" step="any" aria-label="{words}" value="{value}">'
 
     def drawn(self) -> dict[str, str]:
         chosen = self.current()
         status = self.counted(len(self.table), "pairs", f"; first: most {self.orders[self.order][1]}")
-        view = "" if chosen is None else self._pair(chosen, slope_svg)
-        why = "" if chosen is None else self._why(chosen)
-        return {"status": status, "list": self._list(self.room, chosen) + self.more(), "why": why, "view": view}
+        shown = {"status": status, "list": self._list(self.room, chosen) + self.more(), "why": "", "view": ""}
+        if chosen is not None:
+            shown["why"] = self._why(chosen)
+        if chosen is not None and self.chart == RANKS:
+            shown["view"] = self._pair(chosen, slope_svg)
+        elif chosen is not None:
+            chart = f'<div style="flex:1 1 340px">{self.explained(lambda: self._chart(chosen))}</div>'
+            shown["view"] = beside(self._pair(chosen, None), chart, 1)
+        return shown
+
+    def _chart(self, chosen: int) -> str:
+        rows = np.asarray(self.listed())
+        if self.chart == MAP:
+            return self._map(rows[:_MAPPED], chosen)
+        if self.chart == GOLD:
+            gold, every = self.table["gold"].to_numpy()[rows], self.table["gold"].to_numpy()
+            scores = {label: self.table[f"score: {label}"].to_numpy()[rows] for label in self.shown_labels}
+            return _charts.scores_by_gold(gold, scores, rows == chosen, every)
+        pair = self.table.iloc[chosen]
+        views = [view for side in ("sentence1", "sentence2") if (view := self._view(pair[side])) is not None]
+        scores = {label: pair[[f"score: {label}"]].to_numpy() for label in self.shown_labels}
+        alone = QueryView.made(pair["sentence1"], [pair["sentence2"]], pair[["gold"]].to_numpy(), scores)
+        return "".join(map(self.family_chart, views or [alone]))
+
+    def _map(self, rows: np.ndarray, chosen: int) -> str:
+        """The sentences of these pairs, of the chosen one and of its partners, which lines join."""
+        pair = [self._rows[side][chosen] for side in ("sentence1", "sentence2")]
+        near = {row: None for sentence in pair for row in self._partners[sentence]}
+        of: dict[str, int] = {}
+        for row in [*near, *rows.tolist()]:
+            for side in ("sentence1", "sentence2"):
+                of.setdefault(self._rows[side][row], row)
+        texts, places = list(of), {text: place for place, text in enumerate(of)}
+        lines = [(places[self._rows["sentence1"][row]], places[self._rows["sentence2"][row]]) for row in near]
+        points = {label: self._plane(vectors)(self.read(vectors, texts)) for label, vectors in self.encoders().items()}
+        drawn = list(of.values())
+        return _charts.sentences_map(
+            points,
+            texts,
+            self._values()[drawn],
+            named={places[sentence]: str(number + 1) for number, sentence in enumerate(pair)},
+            lines=lines,
+            rows=drawn,
+            said=f"{self.plane} of the vectors of the first {len(rows)} listed pairs; 1 and 2: the chosen one, lines: "
+            f"pairs of its sentences. {self.said()}.",
+        )
+
+    def _plane(self, vectors: Vectors) -> Callable[[np.ndarray], np.ndarray]:
+        """Fitted to sentences of the whole suite, so that it stays while the list changes."""
+        if (vectors.label, self.plane) not in self._planes:
+            every = list(self._partners)
+            rows = self.read(vectors, every[:: -(-len(every) // _FITTED)])
+            self._planes[vectors.label, self.plane] = fitted(self.plane, rows)
+        return self._planes[vectors.label, self.plane]
+
+    def _values(self) -> np.ndarray:
+        """[pairs] in [-1, 1]: what the signs of the map say."""
+        a, b = (self.table[f"error: {label}"].to_numpy() for label in (self.a, self.b))
+        return {"gold": centred(self.table["gold"].to_numpy()), "error": a, "movement": np.abs(a) - np.abs(b)}[
+            self.colour
+        ]
 
     def told(self, name: str, value: Any) -> None:
         self._reasons.told(name, value)
@@ -131,9 +223,7 @@ class PairExplorer(Listing):
 
     def _list(self, room: int, chosen: int | None) -> str:
         short = shortened(self.shown_labels, 24)
-        names = "".join(
-            f'<th class="name" title="{escape(label)}">{escape(name)}</th>' for label, name in short.items()
-        )
+        names = "".join(_name(label, name) for label, name in short.items())
         rows = "".join(self._row(int(number), chosen) for number in self.listed()[:room])
         return (
             '<div class="mathjax_ignore"><table class="ranks"><thead><tr><th class="text">sentence 1</th>'
@@ -142,7 +232,7 @@ class PairExplorer(Listing):
         )
 
     def _row(self, number: int, chosen: int | None) -> str:
-        pair = self.table.iloc[number].to_dict()
+        pair = {name: values[number] for name, values in self._rows.items()}
         first, second = (marked(_cut(pair[side]), self.words) for side in ("sentence1", "sentence2"))
         first = button(number, first, chosen)
         ranks = "".join(_rank(pair, label) for label in self.shown_labels)
@@ -152,16 +242,36 @@ class PairExplorer(Listing):
             f'<td class="number">{pair["gold"]:.4g}</td><td class="number">{pair["overlap"]:.0%}</td>{ranks}</tr>'
         )
 
-    def _pair(self, number: int, chart: Callable[[QueryView], str]) -> str:
-        """One pair whole, and each of its sentences as a query where it has other partners."""
-        pair = self.table.iloc[number].to_dict()
+    def _pair(self, number: int, chart: Callable[[QueryView], str] | None) -> str:
+        """One pair whole, what each label decides of it, and each of its sentences with its other partners."""
+        pair = {name: values[number] for name, values in self._rows.items()}
         both = f"{escape(pair['sentence1'])}<br>{escape(pair['sentence2'])}"
         named = ", ".join(escape(str(pair[name])) for name in ("subset", "pair_id") if pair[name])
         views = [view for side in ("sentence1", "sentence2") if (view := self._view(pair[side])) is not None]
         alone = "" if views else " Neither sentence stands in another pair."
         where = f"<small>({named}: gold {pair['gold']:.4g}.{alone})</small>"
         drawn = "".join(view_html(view, chart=chart, targets=_TARGETS) for view in views)
-        return f'<div class="mathjax_ignore"><p class="head"><b>{both}</b> {where}</p></div>{drawn}'
+        head = f'<p class="head"><b>{both}</b> {where}</p>'
+        return f'<div class="mathjax_ignore">{head}{self._decided(pair)}</div>{drawn}'
+
+    def _decided(self, pair: dict[str, Any]) -> str:
+        """Whether each label takes the pair to mean the same, at its threshold (as CoSENT table X)."""
+        same, least = self.table["gold"].to_numpy(), _number(self.same)
+        if least is None or (same >= least).all() or not (same >= least).any():
+            return '<p class="head"><small>No decision: gold has no pairs on both sides of "the same from".</small></p>'
+        cells = [f'<td class="number">{"the same" if pair["gold"] >= least else "not the same"}</td>']
+        for label in self.shown_labels:
+            threshold, share = best_threshold(same >= least, self.table[f"score: {label}"].to_numpy())
+            score = pair[f"score: {label}"]
+            right = (score >= threshold) == (pair["gold"] >= least)
+            words = f"{'✓' if right else '✗'} {'the same' if score >= threshold else 'not the same'}"
+            held = f"{score:.3f} against {threshold:.3f}; {share:.0%} of all are right"
+            cells.append(f'<td class="narrow shade{0 if right else 4}">{words}<br><small>{held}</small></td>')
+        names = "".join(_name(label, short) for label, short in shortened(self.shown_labels, 24).items())
+        return (
+            f'<table class="ranks"><thead><tr><th class="number">gold {least:g} or more</th>{names}</tr></thead>'
+            f"<tbody><tr>{''.join(cells)}</tr></tbody></table>"
+        )
 
     def _view(self, sentence: str) -> QueryView | None:
         rows = self._partners[sentence]
@@ -179,6 +289,18 @@ def _rank(pair: dict[str, Any], label: str) -> str:
     off = arrow(round(100 * error, 1 if abs(error) < 0.095 else 0), "%")
     rank = f"<b>{pair[f'rank: {label}']:g}</b>{off}"
     return f'<td class="number {shade(abs(error))}">{rank}<br><small>{pair[f"score: {label}"]:.3f}</small></td>'
+
+
+def _name(label: str, short: str) -> str:
+    return f'<th class="name" title="{escape(label)}">{escape(short)}</th>'
+
+
+def _number(typed: Any) -> float | None:
+    """What stands in a field, None where that is no number: nothing yet, or a sign alone."""
+    try:
+        return float(typed)
+    except ValueError:
+        return None
 
 
 def _cut(text: str) -> str:

@@ -21,7 +21,8 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
 
     Returns:
         A row a pair that every label has scored, in the order of the data: pair_id, subset ("" where there is none),
-        sentence1, sentence2, gold, overlap in [0, 1] (words in both of all their words), and for each label L
+        sentence1, sentence2, gold, overlap in [0, 1] (words in both of all their words), words (of both sentences, each
+        time that they stand there), and for each label L
         "score: L", "rank: L" (1: the largest score of all pairs; equal ones share their average) and "error: L" in
         [-1, 1]: the share of the list that L has the pair nearer (above 0) or further than gold has it, 0 anywhere
         among the places that gold ties.
@@ -32,7 +33,7 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
     data = load_pairs(pairs) if isinstance(pairs, str) else pairs
     if not found:
         raise ValueError("no scores to look at; give at least one, as {label: run, report or scores}")
-    words = [[set(text.casefold().split()) for text in side] for side in (data.sentence1, data.sentence2)]
+    words = [[text.casefold().split() for text in side] for side in (data.sentence1, data.sentence2)]
     table = pd.DataFrame(
         {
             "pair_id": data.pair_id,
@@ -40,7 +41,8 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
             "sentence1": data.sentence1,
             "sentence2": data.sentence2,
             "gold": data.gold,
-            "overlap": [len(one & two) / max(len(one | two), 1) for one, two in zip(*words, strict=True)],
+            "overlap": [_in_common(set(one), set(two)) for one, two in zip(*words, strict=True)],
+            "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
         }
     )
     scores = {str(label): _scores(str(label), given, data, suite or data.name) for label, given in found.items()}
@@ -53,6 +55,24 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
         errors = places_off(ranks, reference) / max(len(ranks) - 1, 1)
         columns |= {f"score: {label}": values[scored], f"rank: {label}": ranks, f"error: {label}": errors}
     return pd.concat([table, pd.DataFrame(columns)], axis=1)
+
+
+def best_threshold(same: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """The score from which on pairs are taken to mean the same so that most are decided rightly, and their share.
+
+    same [n] bool, scores [n]. It lies half-way between two scores; of several as good it is the largest, and -inf or
+    inf where it is best to decide all alike.
+    """
+    order = np.argsort(-scores, kind="stable")
+    right = np.concatenate([[0], np.cumsum(np.where(same[order], 1, -1))]) + (~same).sum()
+    ends = np.concatenate([[np.inf], scores[order], [-np.inf]])
+    right[ends[:-1] == ends[1:]] = -1  # equal scores are decided alike
+    best = int(right.argmax())
+    return float((ends[best] + ends[best + 1]) / 2), float(right[best] / len(same))
+
+
+def _in_common(one: set[str], two: set[str]) -> float:
+    return len(one & two) / max(len(one | two), 1)
 
 
 def _scores(label: str, given: Any, pairs: Pairs, suite: str) -> np.ndarray:

@@ -221,6 +221,16 @@ def searched(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     return (joined["query"] + "\n" + joined["target"]).str.casefold().to_dict()
 
 
+def aligned(tables: Mapping[str, pd.DataFrame]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Gold [n] and label -> scores [n] of one suite, in the order of the first table."""
+    first, found = next(iter(tables.values())), {}
+    for label, table in tables.items():
+        same = all(np.array_equal(first[name], table[name]) for name in _KEY)
+        rows = table if same else table.set_index(_KEY).loc[pd.MultiIndex.from_frame(first[_KEY])]
+        found[label] = rows["score"].to_numpy()
+    return first["gold"].to_numpy(), found
+
+
 def places_off(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """[n] places by which `ranks` have each item nearer (above 0) or further (below 0) than `reference` has it.
 
@@ -229,6 +239,13 @@ def places_off(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
     _, place, size = np.unique(reference, return_inverse=True, return_counts=True)
     reach = (size[place] - 1) / 2
     return np.clip(ranks, reference - reach, reference + reach) - ranks
+
+
+def gold_bands(gold: np.ndarray, every: np.ndarray, bands: int = 5) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Names and edges of equal bands of `every`, from whole number to whole number; the band of each of `gold`."""
+    edges = np.linspace(np.floor(every.min()), max(np.ceil(every.max()), np.floor(every.min()) + 1), bands + 1)
+    names = [f"{edges[band]:.3g} to {edges[band + 1]:.3g}" for band in range(bands)]
+    return names, edges, np.clip(np.digitize(gold, edges[1:-1]), 0, bands - 1)
 
 
 def line_colours(count: int) -> list[str]:

@@ -1,0 +1,186 @@
+"""Charts beside a list: what they show, what a press does, which encoders they ask, and what they do not say by hue."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from test_pairs import GOLD, RIGHT, WRONG, does, pairs
+from test_ranking_html import table
+
+from workbench.look import INK, PairExplorer, RankingExplorer
+from workbench.look._charts import _HEAT, _WHITE_FROM, sentences_map, similarities
+from workbench.look._linked import fitted
+from workbench.look.pairs import best_threshold
+
+HOSTILE = '<script>alert(1)</script> & "quotes" $1 to $2'
+
+
+class Encoder:
+    """Vectors by the letters of a sentence, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def encode(self, sentences: list[str]) -> np.ndarray:
+        self.asked += sentences
+        return np.array([[len(text), text.count("a"), 1 + text.count("e")] for text in sentences], dtype=float)
+
+
+def explorer(**encoders: Any) -> PairExplorer:
+    return PairExplorer({"before": WRONG, "after": RIGHT}, pairs(), encoders=encoders)
+
+
+def drawn_numbers(html: str) -> list[str]:
+    return re.findall(r">(-?\d\.\d\d)</text>", html)
+
+
+def test_a_box_is_drawn_in_each_band_of_gold_that_has_pairs_and_the_chosen_pair_is_marked():
+    view = explorer()
+    view.select(chart="gold", chosen=2)
+    bands = re.findall(r'aria-label="gold (.+?): (\d) pairs"', view.parts["view"])
+    assert bands == [
+        ("1 to 1.8", "1"),
+        ("1.8 to 2.6", "0"),
+        ("2.6 to 3.4", "2"),
+        ("3.4 to 4.2", "1"),
+        ("4.2 to 5", "1"),
+    ]
+    assert view.parts["view"].count("6 6 -6 6 -6 -6z") == 2, "a diamond a label"
+    assert "gold 2.6 to 3.4, before: median 0.550" in view.parts["view"]
+
+
+def test_a_press_on_a_band_limits_the_list_to_it_and_another_takes_the_limit_away():
+    view = explorer()
+    does(view, chart="gold", order="data")
+    band = next(value for value in re.findall(r'data-value="([^"]+)"', view.parts["view"]) if value.endswith(" 5"))
+    kept = does(view, band=band)
+    low, high = map(float, band.split())
+    assert kept == [f"p{place}" for place, gold in enumerate(GOLD) if low <= gold <= high]
+    assert (
+        f'name="low" type="number" step="any" aria-label="gold from" value="{band.split()[0]}"'
+        in view.parts["controls"]
+    )
+    assert len(does(view, band=band)) == 5
+
+
+def test_no_encoder_is_asked_before_a_chart_needs_it():
+    encoder = Encoder()
+    view = explorer(before=encoder)
+    assert encoder.asked == []
+    does(view, chart="map")
+    assert sorted(encoder.asked) == sorted(set(view.table["sentence1"]) | set(view.table["sentence2"]))
+    encoder.asked.clear()
+    does(view, colour="error", chosen="1")
+    assert encoder.asked == [], "each sentence is encoded once"
+
+
+def test_the_map_marks_the_chosen_pair_and_its_signs_say_how_far_and_which_way():
+    view = explorer(after=Encoder())
+    view.select(chart="map", colour="movement", chosen=4)
+    html = view.parts["view"]
+    assert re.findall(r'<g data-row="(\d)" data-tell="chosen"', html) == ["1", "2"]
+    assert html.count("<line") == 3, "of 'a cat' to its three partners"
+    assert len(re.findall(r'<path d="M[^"]+" fill="#0072b2"', html)) == 2, "the sentences of the two that gained all"
+    does(view, colour="gold", chosen="0")
+    assert "gold above the middle" in view.parts["view"]
+
+
+def test_a_press_on_a_sign_chooses_its_pair():
+    view = explorer(after=Encoder())
+    does(view, chart="map")
+    tell = re.search(r'data-tell="chosen" data-value="(\d)"><title>x\n', view.parts["view"])
+    does(view, chosen=tell[1])
+    assert view.parts["view"].index(">x<br>y<") >= 0
+
+
+def test_similarities_are_the_cosines_of_the_query_and_its_targets_written_in_their_cells():
+    rows = fitted("PCA", np.eye(3))(np.eye(3))
+    assert rows.shape == (3, 2)
+    found = np.array([[1.0, 0.5], [0.5, 1.0]])
+    html = similarities({HOSTILE: found}, ["one", HOSTILE], ["?", "A"])
+    assert drawn_numbers(html) == ["1.00", "0.50", "0.50", "1.00"]
+    assert "<script" not in html
+
+
+def test_a_query_and_its_targets_have_a_map_and_similarities_under_a_and_b():
+    tables = {"a": table(RIGHT, WRONG), "b": table(WRONG, RIGHT), "c": table(RIGHT, RIGHT)}
+    view = RankingExplorer(tables, encoders={"a": Encoder(), "b": Encoder()})
+    view.select(chart="similarities", a="a", b="b")
+    assert view.parts["view"].count("<figure") == 2
+    view.select(chart="map", a="c", b="c", colour="error")
+    assert view.parts["view"].count("<figure") == 1, "where neither has an encoder, the first that there is"
+    assert re.findall(r'<g data-row="([?A-Z])"', view.parts["view"]) == ["?", *"ABCDE"]
+    assert '<tr data-row="E">' in view.parts["view"], "hovering marks both"
+    view.select(chart="gold")
+    assert view.parts["view"].count("6 6 -6 6 -6 -6z") == 5 * 3
+    assert "data-tell" not in view.parts["view"]
+
+
+def test_charts_that_need_an_encoder_are_offered_where_there_is_one():
+    without, one = explorer(), explorer(after=Encoder())
+    assert 'value="map"' not in without.parts["controls"]
+    assert 'value="map"' in one.parts["controls"]
+    with pytest.raises(ValueError, match="chart is 'map'; choose one of ranks, gold"):
+        without.select(chart="map")
+
+
+def test_an_encoder_that_cannot_be_read_takes_the_chart_alone():
+    for wrong, said in (("no-such-encoder", "no-such-encoder"), (3, "&#x27;after&#x27; is a int")):
+        view = explorer(after=wrong)
+        does(view, chart="similarities")
+        assert 'role="alert"' in view.parts["view"]
+        assert said in view.parts["view"]
+    assert "<tr" in view.parts["list"]
+
+
+def test_text_is_shown_as_text_in_the_map():
+    html = sentences_map({HOSTILE: np.eye(2)}, [HOSTILE, "b"], np.array([1.0, -1.0]), named={0: "?"}, said=HOSTILE)
+    assert "<script" not in html
+    assert "alert(1)" in html
+
+
+def _luminance(colour: str) -> float:
+    values = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    return float(
+        np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+    )
+
+
+def test_numbers_are_readable_on_every_shade_of_a_heat_map():
+    shades = [_luminance(colour) for colour in _HEAT]
+    assert shades == sorted(shades, reverse=True)
+    # 4.5 is the contrast that WCAG 2 asks of text at level AA.
+    assert all((shade + 0.05) / (_luminance(INK) + 0.05) >= 4.5 for shade in shades[:_WHITE_FROM])
+    assert all(1.05 / (shade + 0.05) >= 4.5 for shade in shades[_WHITE_FROM:])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_threshold_decides_as_many_pairs_rightly_as_any(seed: int):
+    draw = np.random.default_rng(seed)
+    same, scores = draw.random(12) < 0.4, draw.integers(0, 6, 12) / 5
+    cuts = [-np.inf, *(scores - 0.01), np.inf]
+    best = max(np.mean((scores >= cut) == same) for cut in cuts)
+    threshold, share = best_threshold(same, scores)
+    assert share == pytest.approx(best)
+    assert np.mean((scores >= threshold) == same) == pytest.approx(share)
+
+
+def test_a_pair_says_what_each_label_decides_and_whether_that_is_right():
+    view = explorer()
+    view.select(chosen=1)
+    assert ">gold 3 or more<" in view.parts["view"]
+    assert ">✗ the same<" in view.parts["view"], "before has it nearest"
+    assert ">✓ not the same<" in view.parts["view"]
+    assert "100% of all are right" in view.parts["view"]
+    view.select(same=9)
+    assert "No decision" in view.parts["view"]
+
+
+def test_pairs_are_limited_by_length_and_words_in_common():
+    view = explorer()
+    counts, shares = view.table["words"].tolist(), view.table["overlap"].tolist()
+    assert counts[0] == 5
+    assert does(view, order="data", words_high="4") == [f"p{n}" for n, count in enumerate(counts) if count <= 4]
+    assert does(view, words_high="", overlap_low="30") == [f"p{n}" for n, share in enumerate(shares) if share >= 0.3]
+    assert does(view, overlap_low="-") == [f"p{n}" for n in range(5)], "half a number is none yet"

@@ -1,0 +1,190 @@
+"""Charts beside a list, as SVG that the kernel draws: scores by band of gold, a map of sentences, similarities.
+
+What a colour says, a shape, a size or a number says too; what hovering says stands in a <title>.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import product
+
+import numpy as np
+
+from workbench.look._style import shortened
+from workbench.look.queries import gold_bands, line_colours
+
+_HIGH, _SIDE = 260, 340  # pixels: a plot's height, and the side of a map
+_RAMP = line_colours(9)  # blue, grey, vermilion
+_WHITE_FROM = 4  # the shade of `_HEAT` from which on what is written is white
+_HEAT = ["#f7fbff", "#d6e6f4", "#abd0e6", "#6aaed6", "#2a6fad", "#105ba4", "#08306b"]  # light to dark with closeness
+
+
+def svg(width: float, height: float, said: str, inside: Sequence[str], *, role: str = "img") -> str:
+    """A drawing of this size that shrinks with its place; `said`: what it shows, for who does not see it."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" font-family="sans-serif" '
+        f'viewBox="0 0 {width:g} {height:g}" font-size="12" fill="#222222" role="{role}" aria-label="{escape(said)}">'
+        f'<rect class="paper" width="{width:g}" height="{height:g}" fill="#ffffff"/>{"".join(inside)}</svg>'
+    )
+
+
+def scores_by_gold(
+    gold: np.ndarray, scores: Mapping[str, np.ndarray], here: np.ndarray, every: np.ndarray, *, pressed: bool = True
+) -> str:
+    """A box a label in each band of gold: middle half, median, and lines to the tenths; ◆ the chosen ones.
+
+    gold [n] and scores [n] of what is listed, here [n] bool; every: gold of all, whose bands these are. With `pressed`
+    a band is a button, `band`, of the value "low high".
+    """
+    names, edges, place = gold_bands(gold, every)
+    known = np.concatenate([*scores.values()]) if len(gold) else np.zeros(1)
+    low, high = float(known.min()), max(float(known.max()), float(known.min()) + 1e-9)
+    wide, left = 18 * len(scores) + 10, 44
+
+    def down(value: float) -> float:
+        return 14 + (_HIGH - 14) * (high - value) / (high - low)
+
+    inside = [
+        f'<text x="{left - 6}" y="{down(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>'
+        f'<line x1="{left}" x2="{left + wide * len(names)}" y1="{down(value):.1f}" y2="{down(value):.1f}" '
+        'stroke="#888888" stroke-opacity="0.4"/>'
+        for value in np.linspace(low, high, 5)
+    ]
+    for band, name in enumerate(names):
+        within, x = place == band, left + wide * band
+        area = f'<rect x="{x}" y="0" width="{wide}" height="{_HIGH + 44}" fill="transparent"/>'
+        drawn = [area, f'<text x="{x + wide / 2}" y="{_HIGH + 36}" text-anchor="middle">{name}</text>']
+        for number, (label, values) in enumerate(scores.items()):
+            said = f"gold {name}, {label}"
+            drawn.append(f'<g transform="translate({x + 14 + 18 * number})">{_named(number, label)}')
+            if within.any():
+                signs, box = map(down, values[within & here]), [down(value) for value in _box_of(values[within])]
+                drawn.append(_box(box, f"{said}: median {np.median(values[within]):.3f}", number) + _diamonds(signs))
+            drawn.append("</g>")
+        ends = f"{edges[band]:g} {edges[band + 1]:g}"
+        press = f' role="button" tabindex="0" data-tell="band" data-value="{ends}"' if pressed else ""
+        told = escape(f"gold {name}: {int(within.sum()):,} pairs")
+        inside.append(f'<g class="band"{press} aria-label="{told}">{"".join(drawn)}</g>')
+    legend = ", ".join(f"{place + 1} {escape(label)}" for place, label in enumerate(scores))
+    picture = svg(left + wide * len(names) + 4, _HIGH + 44, "Scores by band of gold", inside, role="group")
+    return f"{picture}<p><small>Score by gold: {legend}; ◆ what is chosen. Box: middle half and median.</small></p>"
+
+
+def _box_of(values: np.ndarray) -> np.ndarray:
+    return np.quantile(values, [0.1, 0.25, 0.5, 0.75, 0.9])
+
+
+def _named(number: int, label: str) -> str:
+    text = f"<title>{escape(label)}</title>{number + 1}"
+    return f'<text x="0" y="{_HIGH + 18}" text-anchor="middle">{text}</text>'
+
+
+def _box(ends: Sequence[float], said: str, number: int) -> str:
+    tenth, first, median, third, last = ends
+    colour = ("#0072b2", "#d55e00")[number % 2]
+    return (
+        f'<g><title>{escape(said)}</title><path d="M0 {tenth:.1f}V{last:.1f}" stroke="{colour}"/>'
+        f'<rect x="-6" width="12" y="{third:.1f}" height="{max(first - third, 1):.1f}" fill="{colour}" '
+        f'fill-opacity="0.35" stroke="{colour}"/><path d="M-6 {median:.1f}h12" stroke="{colour}" stroke-width="3"/></g>'
+    )
+
+
+def _diamonds(heights: Iterable[float]) -> str:
+    return "".join(f'<path d="M0 {at - 6:.1f}l6 6 -6 6 -6 -6z" fill="currentColor"/>' for at in heights)
+
+
+def similarities(found: Mapping[str, np.ndarray], texts: Sequence[str], names: Sequence[str]) -> str:
+    """Cosines of n texts with each other, a map a label, on one scale: darker is closer, and the number says it.
+
+    found: label -> [n, n]; names: what stands before rows and above columns, such as letters, the query's first.
+    """
+    low = min(0.0, *(float(values.min()) for values in found.values()))
+    side = 34 if len(texts) <= 12 else 22
+    maps = []
+    for label, values in found.items():
+        cells = [
+            f'<text x="{side * (place + 1.5)}" y="16" text-anchor="middle">{name}</text>'
+            f'<text x="{side / 2}" y="{side * (place + 1.5) + 4}" text-anchor="middle">{name}</text>'
+            for place, name in enumerate(names)
+        ]
+        for row, column in product(range(len(texts)), repeat=2):
+            value = float(values[row, column])
+            said = f"{names[row]} and {names[column]}: {value:.3f}\n{_cut(texts[row])}\n{_cut(texts[column])}"
+            depth = int(np.clip(round((len(_HEAT) - 1) * (value - low) / (1 - low)), 0, len(_HEAT) - 1))
+            cell = _cell(side, row, column, depth, f"{value:.2f}" if side > 30 else f"{100 * value:.0f}")
+            cells.append(f'<g data-row="{names[row]}"><title>{escape(said)}</title>{cell}</g>')
+        size = side * (len(texts) + 1)
+        maps.append(_under(label, svg(size, size, f"Cosines under {label}", cells)))
+    return _beside(maps, "Cosine of each with each, ? the query; darker: closer.")
+
+
+def _cell(side: int, row: int, column: int, depth: int, text: str) -> str:
+    ink = "#ffffff" if depth >= _WHITE_FROM else "#1a1a1a"
+    return (
+        f'<rect x="{side * (column + 1)}" y="{side * (row + 1)}" width="{side}" height="{side}" fill="{_HEAT[depth]}"/>'
+        f'<text x="{side * (column + 1.5)}" y="{side * (row + 1.5) + 4}" text-anchor="middle" font-size="11" '
+        f'style="fill:{ink}">{text}</text>'
+    )
+
+
+def sentences_map(
+    planes: Mapping[str, np.ndarray],
+    texts: Sequence[str],
+    values: np.ndarray,
+    *,
+    named: Mapping[int, str],
+    lines: Sequence[tuple[int, int]] = (),
+    rows: Sequence[int] | None = None,
+    said: str,
+) -> str:
+    """A sign a sentence where `planes` (label -> [n, 2]) has it, the larger the further its value is from 0.
+
+    values [n] in [-1, 1]: ▲ blue above 0, ▼ vermilion below, ● where it is 0 or nearly so. named: place -> the letter
+    that stands there in place of a sign. lines: between places. rows: what a press on a sign chooses.
+    """
+    maps = []
+    for label, points in planes.items():
+        low, high = points.min(axis=0), points.max(axis=0)
+        at = 16 + (points - low) / np.maximum(high - low, 1e-12) * (_SIDE - 32)
+        drawn = [
+            f'<line x1="{at[a, 0]:.0f}" y1="{at[a, 1]:.0f}" x2="{at[b, 0]:.0f}" y2="{at[b, 1]:.0f}" stroke="#888888"/>'
+            for a, b in lines
+        ]
+        last = [place for place in range(len(texts)) if place not in named] + list(named)
+        for place in last:
+            press = "" if rows is None else f' data-tell="chosen" data-value="{rows[place]}"'
+            drawn.append(_sign(at[place], values[place], texts[place], named.get(place), press))
+        maps.append(_under(label, svg(_SIDE, _SIDE, f"Map of {len(texts)} sentences under {label}", drawn)))
+    return _beside(maps, said)
+
+
+def _sign(at: np.ndarray, value: float, text: str, name: str | None, press: str) -> str:
+    x, y = at.round(1)
+    colour, size = _RAMP[round(4 - 4 * float(np.clip(value, -1, 1)))], 3 + 5 * min(abs(value), 1)
+    title = f"<title>{escape(f'{name}: ' if name else '')}{escape(_cut(text))}\n{value:+.2f}</title>"
+    sign = "" if abs(value) < 0.02 else "▲" if value > 0 else "▼"
+    if name:
+        shape = (
+            f'<circle class="paper" cx="{x}" cy="{y}" r="9" fill="#ffffff" stroke="{colour}" stroke-width="2.5"/>'
+            f'<text x="{x}" y="{y + 4}" text-anchor="middle" font-weight="bold">{name}</text>'
+            f'<text x="{x + 10}" y="{y + 4}" font-size="9">{sign}</text>'
+        )
+        return f'<g data-row="{name}"{press}>{title}{shape}</g>'
+    shape = f'<circle cx="{x}" cy="{y}" r="3" fill="#777777"/>'
+    if sign:
+        down = 1 if value > 0 else -1
+        corners = f"M{x} {y - down * size:.1f}l{size:.1f} {down * 1.7 * size:.1f}h{-2 * size:.1f}z"
+        shape = f'<path d="{corners}" fill="{colour}" fill-opacity="0.7"/>'
+    return f"<g{press}>{title}{shape}</g>"
+
+
+def _under(label: str, drawing: str) -> str:
+    name = f'<figcaption title="{escape(label)}">{escape(shortened([label], 40)[label])}</figcaption>'
+    return f"<figure>{name}{drawing}</figure>"
+
+
+def _beside(figures: Sequence[str], said: str) -> str:
+    return f'<div class="figures">{"".join(figures)}</div><p><small>{escape(said)}</small></p>'
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:199]}…"
