@@ -15,6 +15,7 @@ import torch
 
 from workbench import METHODS, evaluate, fit, load_dev, load_suites, load_training
 from workbench.config import CONFIGS, TrainingConfig
+from workbench.methods import Method
 from workbench.metrics import seed_spread
 from workbench.runs import Run
 
@@ -84,11 +85,11 @@ def filled(value: Any, simcse: str) -> Any:
     return simcse if value == "<SimCSE>" else value
 
 
-def finished(config: TrainingConfig, root: Path) -> Run:
-    """The run of `config`, trained and evaluated unless it is there."""
+def finished(config: TrainingConfig, root: Path, kind: type[Method] | None = None) -> Run:
+    """The run of `config`, trained and evaluated unless it is there; `kind`: a variant of its method."""
     run = Run.create(config, root)
     if not run.finished:
-        method = METHODS[config.method](config)
+        method = (kind or METHODS[config.method])(config)
         fit(method, load_training(config), dev=load_dev(config), run=run, quiet=True)
         evaluate(method, load_suites(config), run=run)
     return run

@@ -19,10 +19,13 @@ from workbench.train import fit
 
 ROWS = list(range(8))
 # The forms of a method that differ in what is read, in the terms or in the layers; a method not named here has one.
+EVERY_TERM = {"train": "world-train", "compose": "none", "cosent": 1.0, "beta": 1.0, "rank_weight": 1.0}
+EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
 FORMS: dict[str, list[dict[str, Any]]] = {
     "cosent": [{}, {"model": "interaction"}, {"objective": "softmax"}, {"objective": "triplet"}],
     "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"lists_after_mlp": False}],
     "rankencoder": [{}, {"similarity": "gaussian"}],
+    "mixed": [{}, EVERY_TERM],
 }
 CASES = [(name, form) for name in METHODS for form in FORMS.get(name, [{}])]
 # Training as such is asked of each method once, and of CoSENT's other model.
@@ -43,6 +46,7 @@ class Bench:
             "rankcse": {"teachers": [str(encoder), str(other_teacher)], "cache": cache},
             "rankencoder": {"base": str(encoder), "corpus_size": 40, "lower": "none", "upper": "none", "cache": cache},
         }
+        self.needs["mixed"] = self.needs["rankcse"] | self.needs["rankencoder"]
 
     def settings(self, name: str, form: dict[str, Any], **overrides: Any) -> dict[str, Any]:
         small = {"encoder": str(self.encoder), "device": "cpu", "precision": "fp32", "dropout": 0.0, "batch_size": 8}
@@ -52,13 +56,13 @@ class Bench:
     def method(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
         return METHODS[name](CONFIGS[name].from_parameters("demo", 0, self.settings(name, form, **overrides)))
 
-    def data(self, name: str) -> Any:
+    def data(self, name: str, form: dict[str, Any]) -> Any:
         """The tiny set of the kind that the method's demo trains on."""
-        return self.sets[type(load_training(CONFIGS[name].from_parameters("demo")))]
+        return self.sets[type(load_training(CONFIGS[name].from_parameters("demo", 0, form)))]
 
     def prepared(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
         method = self.method(name, form, **overrides)
-        method.prepare(self.data(name))
+        method.prepare(self.data(name, form))
         return method.train()
 
 
@@ -151,7 +155,7 @@ def test_embeddings_are_unit_rows_in_order_whose_dot_product_is_the_score(
 
 @pytest.mark.parametrize(("name", "form"), **named(TRAINED))
 def test_what_a_method_is_not_trained_on_is_refused_by_its_name(bench: Bench, name: str, form: dict[str, Any]):
-    method, own = bench.method(name, form), bench.data(name)
+    method, own = bench.method(name, form), bench.data(name, form)
     for data in bench.sets.values():
         if data is not own:
             with pytest.raises((ValueError, TypeError), match=data.name):
@@ -184,16 +188,16 @@ def test_a_run_that_was_cut_off_goes_on_to_the_bit(
     bench: Bench, name: str, form: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     whole = bench.method(name, form, dropout=0.1)
-    wanted = fit(whole, bench.data(name), run=Run.create(whole.config, tmp_path / "whole"))
+    wanted = fit(whole, bench.data(name, form), run=Run.create(whole.config, tmp_path / "whole"))
     cut = bench.method(name, form, dropout=0.1)
     run = Run.create(cut.config, tmp_path / "cut")
     monkeypatch.setattr(type(cut), "forward", cut_off(type(cut).forward, after=5))  # state saved at 4, step 5 is lost
     with pytest.raises(KeyboardInterrupt):
-        fit(cut, bench.data(name), run=run)
+        fit(cut, bench.data(name, form), run=run)
     monkeypatch.undo()
     run.release()
     resumed = bench.method(name, form, dropout=0.1)
-    found = fit(resumed, bench.data(name), run=Run.create(resumed.config, tmp_path / "cut"))
+    found = fit(resumed, bench.data(name, form), run=Run.create(resumed.config, tmp_path / "cut"))
     assert same(resumed.state_dict(), whole.state_dict())
     assert found["loss"].tolist() == wanted["loss"].tolist()
     assert not same(whole.state_dict(), bench.prepared(name, form).state_dict())
@@ -224,7 +228,7 @@ def test_training_in_bf16_stays_near_fp32(bench: Bench, name: str, form: dict[st
     start, found = flat(bench.prepared(name, form)), {}
     for precision in ("fp32", "bf16"):
         method = bench.method(name, form, precision=precision)
-        history = fit(method, bench.data(name))
+        history = fit(method, bench.data(name, form))
         assert np.isfinite(history["loss"]).all()
         assert {weight.dtype for weight in method.parameters()} == {torch.float32}
         found[precision] = flat(method)
@@ -260,7 +264,7 @@ os._exit(0)  # gloo's threads abort an orderly exit now and then
 def test_two_processes_give_the_gradient_of_one(bench: Bench, in_two_processes: Callable[..., Any]):
     """Also where each reads the texts of its share in chunks of 3."""
     cases = [(name, form, chunk) for name, form in CASES for chunk in (None, 3)]
-    jobs = [(name, bench.settings(name, form, chunk_size=chunk), bench.data(name)) for name, form, chunk in cases]
+    jobs = [(name, bench.settings(name, form, chunk_size=chunk), bench.data(name, form)) for name, form, chunk in cases]
     for (name, form, _), together in zip(cases, in_two_processes(GRADIENTS, jobs), strict=True):
         alone = gradients(bench.prepared(name, form).double(), ROWS)
         largest = max(float(gradient.abs().max()) for gradient in alone.values() if gradient is not None)

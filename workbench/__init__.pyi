@@ -3,6 +3,7 @@ from .config import CONFIGS as CONFIGS
 from .config import BaseConfig as BaseConfig
 from .config import CompCSEConfig as CompCSEConfig
 from .config import CoSENTConfig as CoSENTConfig
+from .config import MixedConfig as MixedConfig
 from .config import RankCSEConfig as RankCSEConfig
 from .config import RankEncoderConfig as RankEncoderConfig
 from .config import SimCSEConfig as SimCSEConfig
@@ -25,6 +26,7 @@ from .headless import runs_folder as runs_folder
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT
+from .methods.mixed import Mixed as Mixed
 from .methods.rankcse import RankCSE as RankCSE
 from .methods.rankencoder import RankEncoder as RankEncoder
 from .methods.rankencoder import RankMixture as RankMixture

@@ -4,6 +4,7 @@ from workbench.config._bases import BaseConfig
 from workbench.config._compcse import CompCSEConfig
 from workbench.config._cosent import CoSENTConfig
 from workbench.config._machinery import Settings
+from workbench.config._mixed import MixedConfig
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
 from workbench.config._simcse import SimCSEConfig
@@ -11,7 +12,8 @@ from workbench.config._training import BUNDLED_MODELS, SEVEN_STS, Pooling, Train
 from workbench.errors import SettingError
 
 CONFIGS: dict[str, type[TrainingConfig]] = {
-    config.method: config for config in (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig)
+    config.method: config
+    for config in (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig, MixedConfig)
 }
 
 # Whatever a run on disk can be of: a method that trains, or an encoder that is evaluated as it is.
@@ -25,6 +27,7 @@ __all__ = [
     "BaseConfig",
     "CoSENTConfig",
     "CompCSEConfig",
+    "MixedConfig",
     "Pooling",
     "RankCSEConfig",
     "RankEncoderConfig",

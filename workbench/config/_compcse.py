@@ -8,6 +8,8 @@ from annotated_types import Ge, Le
 from workbench.config._machinery import Count, Positive, Source, Unit
 from workbench.config._training import DEMO, SetName, TrainingConfig
 
+Compose = Literal["positive", "anchor", "both", "none"]
+
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
 
@@ -34,9 +36,7 @@ class CompCSEConfig(TrainingConfig):
 
     temperature: Annotated[Positive, Source("CompCSE eq. 1; value: SimCSE's")] = 0.05
     """tau of the infoNCE softmax; divides the cosines"""
-    compose: Annotated[
-        Literal["positive", "anchor", "both", "none"], Source("CompCSE table 4; none: table 2, SimCSE")
-    ] = "positive"
+    compose: Annotated[Compose, Source("CompCSE table 4; none: table 2, SimCSE")] = "positive"
     """what is composed of the parts; none: two dropout views, as SimCSE"""
     aggregation: Annotated[
         Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"], Source("CompCSE table 3")

@@ -124,6 +124,11 @@ class RankCSEConfig(ContrastiveConfig):
         """Whether the sentence itself is left out of its list in the ranking loss."""
         return self.positive == "dropped" or (self.positive == "paper" and self.ranking != "listmle")
 
+    @property
+    def has_loss(self) -> bool:
+        """Whether a term is left."""
+        return bool(self.info_nce or self.beta or self.gamma)
+
     @pydantic.field_validator("teachers")
     @classmethod
     def _distinct_teachers(cls, teachers: list[str]) -> list[str]:
@@ -145,6 +150,8 @@ class RankCSEConfig(ContrastiveConfig):
             unknown = sorted(set(getattr(self, name)) - set(self.teachers))
             if unknown:
                 raise ValueError(f"{name}: {unknown[0]!r} is no teacher; teachers are {', '.join(self.teachers)}")
-        if not (self.info_nce or self.beta or self.gamma):
-            raise ValueError("info_nce is false, beta and gamma are 0: no loss is left; keep at least one")
+        if not self.has_loss:
+            raise ValueError(
+                "info_nce is false and every weight (beta, gamma, ...) 0: no loss is left; keep at least one"
+            )
         return self

@@ -140,7 +140,7 @@ class RankEncoderConfig(ContrastiveConfig):
         return base if _names_method(base) else whole_encoder(base)
 
     @pydantic.model_validator(mode="after")
-    def _consistent(self) -> "RankEncoderConfig":
+    def _bounds_and_templates(self) -> "RankEncoderConfig":
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ValueError(f"lower {self.lower} is above upper {self.upper}; no pair lies between: swap them")
         if (self.pooling == "mask") != (self.template is not None):

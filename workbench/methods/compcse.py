@@ -18,14 +18,14 @@ from workbench.encoder import TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
-from workbench.methods.protocol import Batch, Method, MLPHead, training_sentences
+from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
 from workbench.processes import gather_rows
 
 _LOG = logging.getLogger("workbench")
 
 
-class CompCSE(Method):
+class CompCSE(ContrastiveMethod):
     """l_i = -log softmax_j(cos(z_i, z_j+) / tau)[i] with z+ = aggregate(z', z'') of sentence i's parts (CompCSE eq. 1).
 
     Order: pool each text, aggregate, tanh layer, first d0 coordinates, cosine. That is figure 1 and the published code;
@@ -43,7 +43,6 @@ class CompCSE(Method):
                 f"subvector: got {config.subvector}, but vectors of {config.encoder} have {width} coordinates; give "
                 f"1 to {width}, or none for all"
             )
-        self.head = MLPHead(width) if config.mlp != "none" else None
         projects = config.compose != "none" and config.aggregation not in COMPOSITIONS
         self.projection = _Projection(width, config) if projects else None
         # Which of a row's texts (0: the anchor, then its parts) make each side of the loss.
@@ -57,6 +56,10 @@ class CompCSE(Method):
 
     def prepare(self, data: Any) -> None:
         """Cuts the sentences, adds what is subsampled, tokenises all. Raises DataError with fewer than two texts."""
+        self.read_texts(data)
+
+    def read_texts(self, data: Any) -> list[str]:
+        """What `prepare` does; returns each row's whole text."""
         config, given = self.config, training_sentences(self, data)
         subsampled = self._subsampled(data)
         sentences = given if config.keep_sentences else []
@@ -66,6 +69,7 @@ class CompCSE(Method):
             raise DataError(f"{data.name}: {self.counts}; CompCSE needs at least 2 texts, for there to be negatives")
         _LOG.info("CompCSE trains on %s", ", ".join(f"{count} {name}" for name, count in self.counts.items()))
         self.rows = self._tokenized(sentences, subsampled)
+        return [*sentences, *(spans.anchor for spans in subsampled)]
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         spans = self.config.spans
@@ -79,24 +83,32 @@ class CompCSE(Method):
         texts = np.concatenate([first + slot for side in self.sides for slot in side])
         return {"tokens": self.rows.batch(texts)}
 
-    def views(self, batch: Batch) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
-        """z and z+, from one forward pass over all texts, of all processes' sentences, cut to d0 coordinates."""
-        vectors = self.embed(batch["tokens"]).chunk(sum(map(len, self.sides)))
-        anchor = len(self.sides[0])
-        return self._side(vectors[:anchor]), self._side(vectors[anchor:])
+    def views(self, batch: Batch) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
+        """z and z+ of all processes' sentences, from one forward pass over all texts, cut to d0 coordinates."""
+        return self.both_sides(self.embed(batch["tokens"]), self.head)
+
+    def both_sides(
+        self, vectors: Float[Tensor, "texts d"], head: nn.Module | None
+    ) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
+        """z and z+ under `head`, out of the vectors of all texts."""
+        texts, anchor = vectors.chunk(sum(map(len, self.sides))), len(self.sides[0])
+        if self.config.compose == "none":
+            sides = gathered_views(vectors, head)
+        else:
+            sides = [self._side(texts[:anchor], head), self._side(texts[anchor:], head)]
+        return sides[0][:, : self.config.subvector], sides[1][:, : self.config.subvector]
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         anchor, positive = self.views(batch)
         return {"info_nce": info_nce(cosine_matrix(anchor, positive), temperature=self.config.temperature)}
 
-    def _side(self, vectors: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "all d0"]:
+    def _side(self, vectors: Sequence[Float[Tensor, "n d"]], head: nn.Module | None) -> Float[Tensor, "all d"]:
         """One side of the loss: the vectors of its texts, through layer and aggregation in the order asked for."""
-        if self.head is not None and self.config.mlp == "before":
-            vectors = [self.head(vector) for vector in vectors]
+        before = self.config.mlp == "before"
+        if head is not None and before:
+            vectors = [head(vector) for vector in vectors]
         one = vectors[0] if len(vectors) == 1 else self._aggregate(vectors)
-        if self.head is not None and self.config.mlp == "after":
-            one = self.head(one)
-        return gather_rows(one[:, : self.config.subvector])
+        return gather_rows(one if head is None or before else head(one))
 
     def _aggregate(self, parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d"]:
         if self.projection is not None:

@@ -117,6 +117,18 @@ class Method(nn.Module):
         self.encoder.restore(folder)
 
 
+class ContrastiveMethod(Method):
+    """A method whose loss may read sentence vectors through a layer that training alone has."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        super().__init__(config)
+        self.head = MLPHead(self.encoder.width) if self.reads_head() else None
+
+    def reads_head(self) -> bool:
+        """Whether a term of the loss reads the layer: one without gradient is not allowed in several processes."""
+        return getattr(self.config, "mlp", "none") not in (False, "none")
+
+
 def unit_rows(
     encode: Callable[[list[str]], Any], sentence1: Sequence[str], sentence2: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:

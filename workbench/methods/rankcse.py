@@ -21,8 +21,7 @@ from workbench.losses import (
 )
 from workbench.methods.protocol import (
     Batch,
-    Method,
-    MLPHead,
+    ContrastiveMethod,
     gathered_views,
     training_sentences,
     weights_checksum,
@@ -31,7 +30,7 @@ from workbench.processes import gather_rows
 from workbench.teachers import cached_embeddings, load_teacher
 
 
-class RankCSE(Method):
+class RankCSE(ContrastiveMethod):
     """L = infoNCE(tau_1) + beta consistency(tau_1) + gamma rank(S, S^T) (RankCSE eq. 6), means over the batch.
 
     S(i)_j = cos(f(x_i), f(x_j)') are the student's lists, of two dropout views; S^T = sum_k alpha_k S_k are the
@@ -43,11 +42,11 @@ class RankCSE(Method):
 
     def __init__(self, config: RankCSEConfig) -> None:
         super().__init__(config)
-        # A layer that no loss term reads would have no gradient, which several processes do not allow.
-        read = config.info_nce or config.lists_after_mlp
-        self.head = MLPHead(self.encoder.width) if config.mlp and read else None
         self.teachers: list[np.ndarray] = []
         self._read: dict[str, tuple[str, str]] = {}
+
+    def reads_head(self) -> bool:
+        return super().reads_head() and (self.config.info_nce or self.config.lists_after_mlp)
 
     def prepare(self, data: Any) -> None:
         """Tokenises the sentences and embeds them with every teacher, each once, from the cache where it can.
@@ -55,13 +54,17 @@ class RankCSE(Method):
         Raises DataError with fewer than two sentences, EncoderError for a teacher that is missing or broken.
         """
         sentences = training_sentences(self, data)
+        self.read_teachers(sentences)
+        self.tokens = self.encoder.token_rows(sentences)
+
+    def read_teachers(self, sentences: list[str]) -> None:
+        """The embeddings of the sentences under every teacher whose lists count."""
         self.teachers, self._read = [], {}
         for name in self.config.teachers if self.config.gamma else []:
             # A teacher is let go once the sentences are embedded: that is all that training needs of it.
             teacher = self.load_teacher(name)
             self._read[f"teacher {name}"] = (teacher.source, weights_checksum(teacher))
             self.teachers.append(cached_embeddings(teacher, sentences, folder=self.config.cache))
-        self.tokens = self.encoder.token_rows(sentences)
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self._read
@@ -81,11 +84,11 @@ class RankCSE(Method):
 
     def collate(self, rows: Sequence[int]) -> Batch:
         """Two copies of the tokens and, a teacher each, the rows of its embeddings."""
-        index = np.asarray(rows)
-        return {
-            "tokens": self.tokens.batch([*rows, *rows]),
-            "teachers": [torch.from_numpy(np.array(found[index])) for found in self.teachers],
-        }
+        return {"tokens": self.tokens.batch([*rows, *rows]), "teachers": self.teacher_rows(np.asarray(rows))}
+
+    def teacher_rows(self, index: np.ndarray) -> list[Tensor]:
+        """What a batch carries of its sentences: their rows of each teacher's embeddings."""
+        return [torch.from_numpy(np.array(found[index])) for found in self.teachers]
 
     def teacher_lists(self, batch: Batch) -> Float[Tensor, "n n"]:
         """S^T = sum_k alpha_k S_k in float32, of all processes' sentences; symmetric, its diagonal 1."""
@@ -94,10 +97,14 @@ class RankCSE(Method):
         return torch.stack([w * cosine_matrix(v, v) for w, v in zip(weights, vectors, strict=True)]).sum(dim=0)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        config = self.config
         vectors = self.embed(batch["tokens"])
         scores = cosine_matrix(*gathered_views(vectors, self.head))
-        lists = scores if config.lists_after_mlp else cosine_matrix(*gathered_views(vectors))
+        lists = scores if self.config.lists_after_mlp else cosine_matrix(*gathered_views(vectors))
+        return self.list_terms(scores, lists, batch)
+
+    def list_terms(self, scores: Float[Tensor, "n n"], lists: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
+        """The three terms: of the scores that infoNCE sees and of the student's lists."""
+        config = self.config
         terms: dict[str, Tensor] = {}
         if config.info_nce:
             terms["info_nce"] = info_nce(scores, temperature=config.temperature)

@@ -7,18 +7,14 @@ from torch import Tensor
 
 from workbench.config import SimCSEConfig, TrainingConfig
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.protocol import Batch, Method, MLPHead, gathered_views, training_sentences
+from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
 
 
-class SimCSE(Method):
+class SimCSE(ContrastiveMethod):
     """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i (SimCSE eq. 4)."""
 
     config_class: ClassVar[type[TrainingConfig]] = SimCSEConfig
     config: SimCSEConfig
-
-    def __init__(self, config: SimCSEConfig) -> None:
-        super().__init__(config)
-        self.head = MLPHead(self.encoder.width) if config.mlp else None
 
     def prepare(self, data: Any) -> None:
         """Tokenises the sentences. DataError for anything else, or fewer than two: there would be no negatives."""

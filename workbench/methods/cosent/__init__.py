@@ -19,11 +19,11 @@ from workbench.data import Pairs, Triples
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.cosent._labels import class_numbers, require_order, shares, sides, triple_rows
+from workbench.methods.cosent._labels import class_numbers, places, require_order, shares, sides, triple_rows
 from workbench.methods.protocol import Batch, Method, gathered_views, set_name
 from workbench.processes import gather_rows
 
-__all__ = ["CoSENT", "PairClassifier"]
+__all__ = ["CoSENT", "PairClassifier", "places", "require_order"]
 
 _LOG = logging.getLogger("workbench")
 
@@ -94,8 +94,7 @@ class CoSENT(Method):
             head = PairClassifier(self.encoder.width, classes, bias=self.config.softmax_bias)
             self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
             return numbers
-        # Ranks instead of values: float32, in which they travel, must not make two labels equal.
-        return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
+        return places(pairs)
 
     def examples(self, data: Any) -> int:
         """Rows of the set; for triplet as many triples as it makes."""

@@ -26,6 +26,11 @@ def require_order(pairs: Pairs) -> None:
         )
 
 
+def places(pairs: Pairs) -> np.ndarray:
+    """The place of each label in their order: float32, in which they travel, must not make two labels equal."""
+    return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
+
+
 def shares(pairs: Pairs) -> np.ndarray:
     """Gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2, as published code has it."""
     low, high = pairs.scale

@@ -17,8 +17,7 @@ from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import (
     Batch,
-    Method,
-    MLPHead,
+    ContrastiveMethod,
     gathered_views,
     training_sentences,
     weights_checksum,
@@ -33,7 +32,7 @@ from workbench.teachers import cached_embeddings, find_teacher, load_teacher
 __all__ = ["RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_e1", "shared_neighbours"]
 
 
-class RankEncoder(Method):
+class RankEncoder(ContrastiveMethod):
     """l = max(lambda_train l_r, l_cl), l_r = mean of (u_i . u_j - cos(E2(x_i), E2(x_j)))^2 over kept pairs (eqs. 5, 6).
 
     u_i is the rank vector of x_i under the frozen E1, without dropout; cos is of two dropout views of E2, as in l_cl,
@@ -47,7 +46,6 @@ class RankEncoder(Method):
 
     def __init__(self, config: RankEncoderConfig) -> None:
         super().__init__(config)
-        self.head = MLPHead(self.encoder.width) if config.mlp else None
         self.corpus: list[str] = []
         self._inputs: dict[str, tuple[str, str]] = {}
         self._observed: dict[str, Tensor] = {}
@@ -74,7 +72,13 @@ class RankEncoder(Method):
         Raises DataError for anything but plain sentences, or fewer than two for training or corpus, EncoderError for
         an E1 that is missing.
         """
-        config, sentences = self.config, training_sentences(self, data, templates=True)
+        sentences = training_sentences(self, data, templates=True)
+        self.read_ranks(data, sentences)
+        self.tokens = self._tokenized(sentences)
+
+    def read_ranks(self, data: Any, sentences: list[str]) -> None:
+        """The corpus, and how similarly E1 makes the sentences rank it."""
+        config = self.config
         of_data = {name: at for name, at in config.revisions.items() if name not in (config.encoder, config.base)}
         drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=of_data)
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
@@ -87,7 +91,6 @@ class RankEncoder(Method):
         trained_on = cached_embeddings(base, sentences, folder=config.cache)
         stored = config.ranks == "stored"
         self.targets = RankTargets(trained_on, seen, similarity=config.similarity, stored=stored)
-        self.tokens = self._tokenized(sentences)
         self._mixture = None
 
     def inputs(self) -> dict[str, tuple[str, str]]:
@@ -107,11 +110,16 @@ class RankEncoder(Method):
         return {"tokens": self.tokens.batch(np.concatenate([rows, second])), "base": self.targets.of(rows)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        scores = cosine_matrix(*gathered_views(self.embed(batch["tokens"]), self.head))
+        contrastive = info_nce(scores, temperature=self.config.temperature)
+        return self.rank_terms(contrastive, scores, self.targets.similarities(batch["base"]).to(scores.device))
+
+    def rank_terms(
+        self, contrastive: Float[Tensor, ""], scores: Float[Tensor, "n n"], target: Float[Tensor, "n n"]
+    ) -> dict[str, Tensor]:
+        """The contrastive loss with the rank loss of the scores, combined as the settings say (eq. 5)."""
         self._weights_changed()  # they will have, when this step is taken
         config = self.config
-        scores = cosine_matrix(*gathered_views(self.embed(batch["tokens"]), self.head))
-        contrastive = info_nce(scores, temperature=config.temperature)
-        target = self.targets.similarities(batch["base"]).to(scores.device)
         distilled = config.rank_weight * rank_mse(scores, target, lower=config.lower, upper=config.upper)
         kept = kept_pairs(target, lower=config.lower, upper=config.upper).float().mean()
         larger = (distilled > contrastive).float()
@@ -169,9 +177,10 @@ class RankEncoder(Method):
     def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
         """E2 as any encoder, whose cosine is eq. 7 without the rank part; the corpus lies beside it for `restore`."""
         share = self.config.inference_weight
+        name = type(self).__name__
         note = (
-            f"RankEncoder's own similarity is {1 - share:g} x the cosine and {share:g} x the rank similarity over the "
-            f"{len(self.corpus)} sentences of corpus.json.gz; `workbench.RankEncoder` restores both."
+            f"{name}'s own similarity is {1 - share:g} x the cosine and {share:g} x the rank similarity over the "
+            f"{len(self.corpus)} sentences of corpus.json.gz; `workbench.{name}` restores both."
         )
         card = dict(card or {})
         card["description"] = f"{card.get('description', '')} {note}".strip()

@@ -1,0 +1,185 @@
+"""Controls of what the bundled world seems to say: each table sets a finding beside the runs that could refute it.
+
+    python benchmarks/controls.py [--runs runs] [--only gold halves ...] [--seeds 3]
+
+The demo settings, with what a row changes; dev chooses the checkpoint. Spearman x 100 on test, and the difference to
+the table's first row, paired by seed: its mean and the standard error of that mean. Runs are kept under --runs and
+used again when they are finished.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from methods import filled, finished
+
+from workbench.config import CONFIGS
+from workbench.data import Pairs, load_pairs, load_sentences
+from workbench.methods import METHODS
+from workbench.methods.rankcse import RankCSE
+from workbench.metrics import seed_spread
+from workbench.runs import Run
+
+OWN = {"teachers": ["<SimCSE>"]}
+LISTMLE = OWN | {"ranking": "listmle", "student_temperature": 0.05}
+LISTS = {"ranking": "cosent"}
+LONG = {"max_steps": 600}
+SPANS = {"subsampling": "spans", "keep_sentences": False}
+SHUFFLED = "shuffled teacher"  # in a label: the teacher's sentences are permuted
+Row = tuple[str, str, dict[str, Any]]
+TABLES: dict[str, list[Row]] = {
+    "seeds": [
+        ("SimCSE", "simcse", {}),
+        ("RankCSE, ListNet, taught by its SimCSE", "rankcse", OWN),
+        ("RankCSE, ListMLE, taught by its SimCSE", "rankcse", LISTMLE),
+    ],
+    "tau_3": [
+        (
+            f"tau_3 {tau:g}, tau_2 {2 * tau:g}",
+            "rankcse",
+            OWN | {"teacher_temperature": tau, "student_temperature": 2 * tau},
+        )
+        for tau in (0.0125, 0.05, 0.1)
+    ],
+    "shuffled": [
+        ("RankCSE taught by world-teacher", "rankcse", {}),
+        (f"world-teacher as {SHUFFLED}", "rankcse", {}),
+        ("RankCSE taught by its SimCSE", "rankcse", OWN),
+        (f"its SimCSE as {SHUFFLED}", "rankcse", OWN),
+    ],
+    "listmle": [
+        ("SimCSE", "simcse", {}),
+        ("ListMLE with the positive", "rankcse", LISTMLE),
+        ("ListMLE without it", "rankcse", LISTMLE | {"positive": "dropped"}),
+        ("ListMLE without it, gamma 1/63", "rankcse", LISTMLE | {"positive": "dropped", "gamma": 1 / 63}),
+    ],
+    "gold": [
+        ("CoSENT", "cosent", {}),
+        ("CoSENT, gold cubed", "cosent", {"train": "<cubed>"}),
+        ("CoSENT, gold as ranks", "cosent", {"train": "<ranked>"}),
+        ("MSE", "cosent", {"objective": "mse"}),
+        ("MSE, gold cubed", "cosent", {"objective": "mse", "train": "<cubed>"}),
+        ("MSE, gold as ranks", "cosent", {"objective": "mse", "train": "<ranked>"}),
+    ],
+    "lists": [
+        ("ListNet, 200 steps", "rankcse", {}),
+        ("CoSENT on lists, scale 5, 200 steps", "rankcse", LISTS | {"cosent_scale": 5.0}),
+        ("CoSENT on lists, scale 20, 200 steps", "rankcse", LISTS),
+        ("CoSENT on lists, scale 80, 200 steps", "rankcse", LISTS | {"cosent_scale": 80.0}),
+        ("ListNet, 600 steps", "rankcse", LONG),
+        ("CoSENT on lists, scale 5, 600 steps", "rankcse", LISTS | LONG | {"cosent_scale": 5.0}),
+        ("CoSENT on lists, scale 20, 600 steps", "rankcse", LISTS | LONG),
+    ],
+    "halves": [
+        ("CompCSE, halves", "compcse", {}),
+        ("CompCSE, two random subsets of the words", "compcse", SPANS | {"spans": "<subsets>"}),
+        ("SimCSE", "simcse", {}),
+    ],
+    "mixed": [
+        ("RankCSE taught by world-teacher", "rankcse", {}),
+        ("CompCSE", "compcse", {}),
+        ("mixed: composed positives, taught by world-teacher", "mixed", {}),
+        ("mixed: the same with rank lists of its SimCSE", "mixed", {"rank_lists": 1.0, "base": "<SimCSE>"}),
+        (
+            "mixed: composed positives, rank similarities of its SimCSE summed with weight 100",
+            "mixed",
+            {"gamma": 0.0, "rank_weight": 100.0, "base": "<SimCSE>", "corpus_size": 10_000},
+        ),
+    ],
+}
+SEEDS = {"seeds": 8}
+
+
+class ShuffledTeacher(RankCSE):
+    """RankCSE whose teacher answers for another sentence, the same one all through: its lists without their meaning."""
+
+    def read_teachers(self, sentences: list[str]) -> None:
+        super().read_teachers(sentences)
+        order = np.random.default_rng(self.config.seed).permutation(len(sentences))
+        self.teachers = [found[order] for found in self.teachers]
+
+
+def main() -> None:
+    """Prints a Markdown table a control."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--seeds", type=int, help="instead of 3, and 8 of the first table")
+    parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    made = made_files(options.runs / "made")
+    for table in options.only:
+        print(f"\n| {table} | seeds | test | against the first row |\n|---|---|---|---|")
+        first: np.ndarray | None = None
+        for label, scores in rows(TABLES[table], options.runs, made, options.seeds or SEEDS.get(table, 3)):
+            difference = "" if first is None else paired(scores - first)
+            first = scores if first is None else first
+            print(f"| {label} | {len(scores)} | {seed_spread(list(scores))} | {difference} |", flush=True)
+
+
+def rows(table: list[Row], root: Path, made: dict[str, str], seeds: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Each row's test Spearman x 100, one a seed."""
+    for label, method, settings in table:
+        scores = []
+        for seed in range(seeds):
+            own = {key: made.get(str(value), value) for key, value in settings.items()}
+            if "<SimCSE>" in str(own):
+                simcse = finished(CONFIGS["simcse"].from_parameters("demo", seed), root)
+                own = {key: filled(value, str(simcse.path)) for key, value in own.items()}
+            scores.append(100 * run_of(label, method, own, root, seed).metrics()["world-test"]["spearman"])
+        yield label, np.array(scores)
+
+
+def run_of(label: str, method: str, settings: dict[str, Any], root: Path, seed: int) -> Run:
+    """The finished run; those of a shuffled teacher have a root of their own, as their settings are the teacher's."""
+    config = CONFIGS[method].from_parameters("demo", seed, settings)
+    if SHUFFLED in label:
+        return finished(config, root / "shuffled", ShuffledTeacher)
+    return finished(config, root, METHODS[method])
+
+
+def paired(differences: np.ndarray) -> str:
+    """Mean and its standard error."""
+    if len(differences) < 2:
+        return f"{differences.mean():+.1f}"
+    return f"{differences.mean():+.1f} ± {differences.std(ddof=1) / len(differences) ** 0.5:.1f}"
+
+
+def made_files(folder: Path) -> dict[str, str]:
+    """The training pairs with their gold bent but in its order, and every sentence with two random subsets of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = load_pairs("world-train")
+    top = pairs.scale[1]
+    ranks = np.unique(pairs.gold, return_inverse=True)[1]
+    written = {
+        "<cubed>": with_gold(pairs, pairs.gold**3 / top**2, folder / "cubed.tsv"),
+        "<ranked>": with_gold(pairs, top * ranks / ranks.max(), folder / "ranked.tsv"),
+        "<subsets>": folder / "subsets.tsv",
+    }
+    pd.DataFrame(word_subsets(load_sentences("world").sentences)).to_csv(written["<subsets>"], sep="\t", index=False)
+    return {name: str(path.resolve()) for name, path in written.items()}
+
+
+def with_gold(pairs: Pairs, gold: np.ndarray, path: Path) -> Path:
+    """Written as a file of one's own."""
+    columns = {"score": gold, "sentence1": pairs.sentence1, "sentence2": pairs.sentence2}
+    pd.DataFrame(columns).to_csv(path, sep="\t", index=False)
+    return path
+
+
+def word_subsets(sentences: list[str]) -> Iterator[dict[str, str]]:
+    """Each sentence and its words dealt out at random to two parts as long as its halves, in their order there."""
+    draw = np.random.default_rng(0)
+    for sentence in sentences:
+        words = np.array(sentence.split())
+        left = np.isin(np.arange(len(words)), draw.permutation(len(words))[: len(words) // 2])
+        parts = [" ".join(words[side]) or sentence for side in (left, ~left)]
+        yield {"anchor": sentence, "left": parts[0], "right": parts[1]}
+
+
+if __name__ == "__main__":
+    main()

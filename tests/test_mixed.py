@@ -1,0 +1,110 @@
+"""The methods' terms in one loss: each method to the bit with its terms alone, and sums where there are more."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from workbench.config import CONFIGS, MixedConfig
+from workbench.data import Pairs, Sentences
+from workbench.errors import SettingError
+from workbench.losses import cosine_matrix, listnet
+from workbench.methods import METHODS
+from workbench.methods.mixed import Mixed
+from workbench.train import fit
+
+# Method -> what it is asked for, and the settings of `mixed` that leave its terms alone.
+ALONE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "simcse": ("simcse", {}, {}),
+    "compcse": ("compcse", {}, {"compose": "positive"}),
+    "compcse, anchor, projected": (
+        "compcse",
+        {"compose": "anchor", "aggregation": "concat_project", "subvector": 6, "mlp": "before"},
+        {},
+    ),
+    "rankcse": ("rankcse", {}, {"beta": 1.0, "gamma": 1.0}),
+    "rankcse, lists under the layer": (
+        "rankcse",
+        {"ranking": "listmle", "lists_after_mlp": False, "info_nce": False},
+        {"beta": 1.0, "gamma": 1.0},
+    ),
+    "rankencoder": ("rankencoder", {}, {"rank_weight": 100.0, "inference_weight": 0.1}),
+    "rankencoder, max": ("rankencoder", {"combination": "max", "similarity": "gaussian"}, {"rank_weight": 100.0}),
+    "cosent": ("cosent", {"train": "world-train"}, {"cosent": 1.0, "info_nce": False}),
+}
+
+
+@pytest.fixture
+def settings(spread_encoder: Path, wide_teacher: Path, tmp_path: Path) -> dict[str, Any]:
+    ranks = {"base": str(wide_teacher), "corpus_size": 40, "lower": "none", "upper": "none"}
+    small = {"max_steps": 3, "eval_steps": 3, "log_steps": 1, "batch_size": 8, "dropout": 0.1, "learning_rate": 1e-3}
+    lists = {"teachers": [str(spread_encoder), str(wide_teacher)], "cache": str(tmp_path)}
+    shared = {"encoder": str(spread_encoder), "device": "cpu", "pooling": "mean", "inference_weight": 0.0}
+    return small | shared | ranks | lists | {"subvector": "none", "epochs": 1.0, "warmup": 0.0, "weight_decay": 0.0}
+
+
+def method_of(name: str, settings: dict[str, Any]) -> Any:
+    """With those of the settings that it knows."""
+    known = {key: value for key, value in settings.items() if key in CONFIGS[name].model_fields}
+    return METHODS[name](CONFIGS[name].from_parameters("demo", 0, known))
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_with_the_terms_of_one_method_alone_it_is_that_method(
+    case: str, settings: dict[str, Any], sentences: Sentences, graded: Pairs
+):
+    name, asked, mixing = ALONE[case]
+    asked = settings | asked | {key: value for key, value in mixing.items() if key == "inference_weight"}
+    off = {"compose": "none", "gamma": 0.0} | {key: asked[key] for key in asked.keys() - {"rank_weight"}}
+    own, mixed = method_of(name, asked), method_of("mixed", off | mixing)
+    data = graded if name == "cosent" else sentences
+    losses = [fit(method, data)["loss"].tolist() for method in (own, mixed)]
+    assert losses[0] == losses[1]
+    ours, theirs = mixed.state_dict(), own.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[weight], theirs[weight]) for weight in ours)
+    some = sentences.sentences[:6]
+    assert (mixed.score(some, some[::-1]) == own.score(some, some[::-1])).all()
+
+
+def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pairs):
+    weights = {"compose": "positive", "beta": 1.0, "gamma": 1.0, "rank_lists": 2.0, "rank_weight": 3.0, "cosent": 0.5}
+    method = method_of("mixed", settings | weights | {"train": "world-train", "dropout": 0.0})
+    method.prepare(graded)
+    batch = method.collate(range(5))
+    terms = method(batch)
+    assert set(terms) == {"info_nce", "consistency", "listnet", "rank_lists", "rank_mse", "cosent_gold"}
+    scores = cosine_matrix(*method.views(batch))
+    seen = method.targets.similarities(batch["base"])
+    assert scores.shape == seen.shape == (10, 10)  # both sentences of each pair
+    assert_close(terms["rank_lists"], 2 * listnet(scores, seen, student_temperature=0.025, teacher_temperature=0.0125))
+    alone = method_of("mixed", settings | {"train": "world-train", "dropout": 0.0, "cosent": 0.5, "info_nce": False})
+    alone.prepare(graded)
+    alone.encoder.load_state_dict(method.encoder.state_dict())
+    assert_close(terms["cosent_gold"], alone(alone.collate(range(5)))["cosent_gold"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"info_nce": False}, "no loss is left"),
+        ({"combination": "max"}, "set both, or combination=sum"),
+        ({"cosent": 1.0, "compose": "both"}, "compose is 'both'"),
+        ({"cosent": 1.0, "subsampling": "adjacent"}, "subsampling 'adjacent'"),
+        ({"gamma": 1.0, "teachers": ["a", "a"]}, "a named more than once"),
+        ({"rank_weight": 1.0, "lower": 0.9, "upper": 0.1}, "no pair lies between"),
+    ],
+)
+def test_terms_that_do_not_fit_are_refused(wrong: dict[str, Any], words: str):
+    with pytest.raises(SettingError, match=words):
+        MixedConfig.from_parameters("paper", 0, wrong)
+
+
+def test_only_what_terms_read_is_needed():
+    config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "teachers": ["english-encoder"]})
+    assert (config.checkpoints, config.runs_needed) == ([config.encoder], [])
+    config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "rank_lists": 1.0, "gamma": 1.0})
+    assert (len(config.checkpoints), config.runs_needed) == (3, [("simcse", "demo")])
+    assert Mixed.config_class is MixedConfig
