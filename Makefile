@@ -9,7 +9,7 @@ export GOMP_SPINCOUNT ?= 5000
 .PHONY: lab demo test rehearsal bench lint site clean
 
 lab: $(VENV)/ready      ## JupyterLab on the notebooks
-	$(BIN)/jupyter lab --notebook-dir=.
+	$(BIN)/python -m workbench lab
 
 demo: $(VENV)/ready     ## SimCSE on the bundled world: before | after
 	$(BIN)/python -m workbench demo
@@ -26,8 +26,9 @@ bench: $(VENV)/ready    ## every benchmark; each prints what it compares
 lint: $(VENV)/ready     ## ruff and pyright
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/pyright
 
-site: $(VENV)/ready     ## the documentation as a site, in site/
-	$(BIN)/python -m mkdocs build --strict --quiet
+site: $(VENV)/ready     ## the documentation as a site, in site/, with every method's notebook executed (once)
+	for method in $$($(BIN)/python -c "from workbench.config import CONFIGS; print(*CONFIGS)"); do $(BIN)/python -m workbench run $$method --html || exit 1; done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:                  ## removes the environment, never a run
 	rm -rf $(VENV)

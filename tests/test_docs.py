@@ -157,15 +157,31 @@ def test_every_function_that_the_documents_name_exists(name: str):
             found = importlib.import_module(f"{found.__name__}.{part}")  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(PROJECT).as_posix())
+def test_every_link_of_a_document_leads_to_a_file_and_a_heading(document: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        path, _, heading = target.partition("#")
+        if "://" in target:
+            continue
+        found = document.parent / path if path else document
+        assert found.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], target
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_network_and_every_link_in_it_leads_somewhere(tmp_path: Path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = sorted((tmp_path / "site").glob("*.html"))
-    assert {path.stem for path in PROJECT.glob("docs/*.md")} <= {page.stem for page in pages}
-    for page in pages:
-        fetched = re.findall(
-            r"<(?:script|img|link)[^>]*(?:src|href)=\"(https?:[^\"]+)", page.read_text(encoding="utf-8")
-        )
-        assert not fetched, f"{page.name} fetches {fetched}"
+    pages = {path.relative_to(tmp_path / "site").as_posix(): path for path in (tmp_path / "site").rglob("*.html")}
+    made = {*(f"{path.stem}.html" for path in PROJECT.glob("docs/*.md")), *(f"methods/{name}.html" for name in CONFIGS)}
+    assert made <= set(pages)
+    assert 'id="workbench.losses.info_nce"' in pages["api/losses.html"].read_text(encoding="utf-8")
+    ours = {name: path.read_text(encoding="utf-8") for name, path in pages.items() if not name.startswith("notebooks/")}
+    for name, text in ours.items():
+        fetched = re.findall(r"<(?:script|img|link)[^>]*(?:src|href)=\"(https?:[^\"]+)", text)
+        assert not fetched, f"{name} fetches {fetched}"
+        for target in re.findall(r"<(?:a|img|script|link)[^>]* (?:src|href)=\"(?!\w+:|#|/)([^\"#?]+)", text):
+            assert (pages[name].parent / target).exists(), f"{name}: {target}"

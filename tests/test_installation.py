@@ -14,6 +14,7 @@ from hub_stand_in import hub
 from huggingface_hub import ModelCard
 
 from workbench import installation
+from workbench.cli import lab
 from workbench.files import PACKAGE
 from workbench.installation import copy_notebooks, missing_extra, namesake
 
@@ -80,6 +81,17 @@ def test_notebooks_are_copied_and_those_that_are_there_stay(tmp_path: Path):
     assert sorted([*copied, mine.name]) == sorted(path.name for path in PROJECT.glob("notebooks/*.ipynb"))
 
 
+def test_lab_opens_jupyterlab_on_a_copy_of_the_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    monkeypatch.setenv("PYTHONSTARTUP", "")
+    monkeypatch.delenv("PYTHONSTARTUP")
+    lab(tmp_path / "mine")
+    assert (tmp_path / "mine" / "00_tour.ipynb").is_file()
+    assert f"--ServerApp.root_dir={tmp_path}" in started[0]
+    assert Path(os.environ["PYTHONSTARTUP"]).is_file()  # kernels say what to run first: tests/test_order.py
+
+
 def documented(page: str) -> list[list[str]]:
     """The words of every command in the blocks of a page."""
     lines = (PROJECT / "docs" / page).read_text(encoding="utf-8").splitlines()
@@ -135,7 +147,8 @@ def test_the_wheel_in_a_fresh_environment_takes_a_csv_to_a_published_encoder(tmp
     command = tmp_path / "env" / "bin" / "workbench"
     assert (site / "workbench" / "py.typed").is_file()
     assert str(site / "workbench") in call(command, "--version")
-    assert "10 notebooks copied" in call(command, "notebooks", "mine")
+    notebooks = len([*PROJECT.glob("notebooks/*.ipynb")])
+    assert f"{notebooks} notebooks copied" in call(command, "notebooks", "mine")
     (tmp_path / "tickets.csv").write_bytes(TICKETS.encode())
     shown = []
     for _, *words in documented("own-data.md"):

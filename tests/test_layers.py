@@ -11,6 +11,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 LAYERS = [
     {"errors"},
     {"files"},
+    {"order"},
+    {"_startup"},
     {"installation", "publishing"},
     {"config"},
     {"metrics"},
@@ -31,6 +33,8 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
     "errors",
     "files",
+    "order",
+    "_startup",
     "installation",
     "publishing",
     "config",

@@ -181,6 +181,7 @@ def lab(
     """JupyterLab on the notebooks; runs lie beside their folder, in runs/."""
     require_modules("jupyterlab")
     copy_notebooks(folder)
+    os.environ.setdefault("PYTHONSTARTUP", str(PACKAGE / "_startup.py"))
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve().parent}"]
     os.execv(sys.executable, [*command, f"--LabApp.default_url=/lab/tree/{folder.resolve().name}"])
 

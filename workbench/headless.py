@@ -16,6 +16,7 @@ from workbench.data import check, data_revisions, kinds_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import deaf, explained, lock_run, project_path
 from workbench.installation import require_modules
+from workbench.order import explain_order
 from workbench.runs import (
     Run,
     failure_of,
@@ -224,8 +225,10 @@ def check_parameters(namespace: dict[str, Any]) -> None:
 
     papermill, called directly, only warns of a name that the notebook's cell of parameters does not assign, and
     `-p sead 3` would train seed 0. It puts what it was given into a cell of its own behind that one, under a comment.
-    So this stands in a notebook's first cell of code after the parameters. Without papermill it does nothing.
+    So this stands in a notebook's first cell of code after the parameters. Without papermill nothing is refused.
+    From here on a cell that is run before the one that makes its names says so.
     """
+    explain_order()
     cells = list(namespace.get("In", []))
     places = [place for place, source in enumerate(cells) if source.startswith("# Parameters\n")]
     if places:

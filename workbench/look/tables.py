@@ -7,13 +7,18 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.order import explain_order
 from workbench.runs import Run, metrics_table
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
 
 
 def show_tables() -> None:
-    """From here on tables of this notebook have whole texts, at the left: a dollar as a dollar, markup as text."""
+    """From here on tables of this notebook have whole texts, at the left: a dollar as a dollar, markup as text.
+
+    And a cell that is run before the one that makes its names says so.
+    """
+    explain_order()
     pd.set_option("display.max_colwidth", None)
     ipython = sys.modules.get("IPython")  # loaded where there is a notebook, and only there
     shell = ipython.get_ipython() if ipython else None

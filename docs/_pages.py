@@ -1,0 +1,80 @@
+"""Pages that mkdocs makes when it builds: the API from the docstrings, and one a method with its executed notebook.
+
+Executed are the demo runs of seed 0 in runs/, which `make site` makes first; without one a page says so.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+from workbench.config import CONFIGS
+from workbench.headless import notebook_of
+from workbench.runs import run_path
+
+RUNS = Path(__file__).parent.parent / "runs"
+API = [
+    *("config", "data", "encoder", "methods", "losses", "train", "evaluation", "metrics", "rankings", "ranks"),
+    *("runs", "sweeps", "look", "teachers", "baselines", "errors"),
+]
+METHOD = """{opening}
+
+[The notebook, executed]({shown}) · [its equations, functions and tests](../methods.md#{anchor}) ·
+[the paper's numbers](../reproducing.md)
+
+## Run it
+
+```
+workbench run {method}                      # the demo: bundled data, a minute or two on a laptop
+workbench run {method} --profile paper      # the authors' setting
+workbench settings {method}                 # the table below, for any profile
+```
+
+In JupyterLab: `workbench lab`, then `{notebook}`.
+
+## Settings of the demo
+
+{settings}
+
+## In Python
+
+::: workbench.methods.{name}
+"""
+NOT_EXECUTED = "# {name}: not executed\n\nThis copy of the site has no executed notebook: `make site` executes it.\n"
+
+
+def on_config(config: Any) -> Any:
+    """Puts the made pages into the navigation."""
+    methods = [f"methods/{method}.md" for method in CONFIGS]
+    at = next(place for place, entry in enumerate(config.nav) if "Methods" in entry)
+    config.nav[at] = {"Methods": [config.nav[at]["Methods"], *methods]}
+    config.nav.append({"API": [{f"workbench.{name}": f"api/{name}.md"} for name in API]})
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Makes the pages."""
+    for name in API:
+        files.append(File.generated(config, f"api/{name}.md", content=f"# workbench.{name}\n\n::: workbench.{name}\n"))
+    for method in CONFIGS:
+        for file in _of_method(method, config):
+            files.append(file)
+    return files
+
+
+def _of_method(method: str, config: Any) -> list[File]:
+    """The page of a method, and its executed notebook."""
+    notebook, settings = notebook_of(method), CONFIGS[method].from_parameters("demo")
+    opening = "".join(json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"])
+    name = opening.removeprefix("# ").partition(":")[0]
+    page, executed = run_path(settings, RUNS) / "notebook.html", f"notebooks/{notebook.stem}"
+    shown = f"{executed}.html" if page.is_file() else f"{executed}.md"
+    facts = {"method": method, "name": name, "anchor": name.lower(), "notebook": notebook.name}
+    text = METHOD.format(opening=opening, shown=f"../{shown}", settings=settings._repr_html_(), **facts)
+    return [
+        File.generated(config, f"methods/{method}.md", content=text),
+        File.generated(config, shown, abs_src_path=str(page))
+        if page.is_file()
+        else File.generated(config, shown, content=NOT_EXECUTED.format(name=name)),
+    ]
