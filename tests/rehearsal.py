@@ -17,6 +17,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -26,16 +27,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.config._machinery import OWN_FILES
+from workbench.config import BaseConfig
+from workbench.files import OWN_FILES
 
 PROJECT = Path(__file__).resolve().parent.parent
 # The settings that decide which cells and branches of a notebook run, and how its encoders are made.
 DECIDES: dict[str, tuple[str, ...]] = {
-    "simcse": ("encoder",),
+    "simcse": ("encoder", "mlm_weight"),
     "rankcse": ("encoder", "ranking", "beta", "gamma", "info_nce", "consistency", "teachers"),
     "compcse": ("encoder", "compose", "aggregation", "subsampling", "parts", "subvector"),
     "cosent": ("encoder", "train", "model", "objective", "pooling", "interaction_scale"),
-    "rankencoder": ("encoder", "base", "combination", "start", "similarity", "inference_weight", "lower", "suites"),
+    "rankencoder": (
+        "encoder",
+        "base",
+        "combination",
+        "start",
+        "similarity",
+        "inference_weight",
+        "lower",
+        "suites",
+        "mlm_weight",
+    ),
 }
 SHORT: dict[str, Any] = {"max_steps": 2, "eval_steps": 1, "batch_size": 8, "device": "cpu", "precision": "fp32"}
 
@@ -115,13 +127,11 @@ def _run_cell(source: str, space: dict[str, Any]) -> None:
 
 
 def rehearse(commands: Sequence[tuple[str, Any]], folder: Path, notebooks: Path) -> Iterator[dict[str, Any]]:
-    """Runs the commands, then the notebooks that look at finished runs over what they left, then those of README that
-    run no method; a row each.
+    """Runs the commands, then the notebooks that look at finished runs over what they left, then the documents'
+    commands that train nothing; a row each.
     """
-    from stand_ins import data_root, encoders_of, hub_cache, sets_of
-
-    hub_cache(folder / "home", sorted(set().union(*(encoders_of(config) for _, config in commands))))
-    data_root(folder / "data", sorted(set().union(*(sets_of(config) for _, config in commands))))
+    standing = [command for name in ("README.md", "docs/reproducing.md") for command in looking(_text(name))]
+    _stand_ins(commands, standing, folder)
     runs = folder / "runs"
     for command, config in commands:
         (path,) = notebooks.glob(f"[0-9][0-9]_{config.method}.ipynb")
@@ -131,21 +141,52 @@ def rehearse(commands: Sequence[tuple[str, Any]], folder: Path, notebooks: Path)
         for suite in ("sts-average", "stsb-test") if path.stem == "20_compare" else ("stsb-test",):
             values = {"runs_root": str(runs), "suite": suite, "samples": 20}
             yield _row(f"{path.stem} on {suite}", lambda path=path, values=values: run_cells(path, values))
-    # README's file of one's own: eight queries of three pairs.
+    made = next((path.parent for path in sorted(runs.glob("*/*/metrics.json"))), "world-encoder")
+    for command in standing:
+        yield _row(command, lambda command=command: run_command(_filled(command, str(made)), folder))
+
+
+def _stand_ins(commands: Sequence[tuple[str, Any]], standing: Sequence[str], folder: Path) -> None:
+    """Checkpoints and data under the names that the commands say, and README's file of one's own."""
+    from stand_ins import data_root, encoders_of, hub_cache, sets_of
+
+    bases = [_base(command) for command in standing if command.startswith("workbench evaluate")]
+    configs = [config for _, config in commands]
+    hub_cache(folder / "home", sorted({base.encoder for base in bases}.union(*map(encoders_of, configs))))
+    data_root(folder / "data", sorted(set().union(*map(sets_of, [*configs, *bases]))))
+    # Eight queries of three pairs.
     lines = [f"query {n // 3} of mine,target {n} of mine,{n % 3}" for n in range(24)]
     (folder / "mine.csv").write_text("\n".join(["sentence1,sentence2,score", *lines]) + "\n", encoding="utf-8")
-    for command in looking((PROJECT / "README.md").read_text(encoding="utf-8")):
-        yield _row(command, lambda command=command: run_command(command, folder))
+
+
+def _base(command: str) -> BaseConfig:
+    """The settings of a `workbench evaluate`."""
+    words = shlex.split(_filled(command, "world-encoder"))
+    suites = [{"suites": words[place + 1]} for place, word in enumerate(words) if word == "--suites"]
+    return BaseConfig.from_parameters("as-it-is", 0, {"encoder": words[2]} | (suites or [{}])[0])
+
+
+def _filled(command: str, run: str) -> str:
+    """A command with a name in place of what stands for one."""
+    names = {"FOLDER": "bert-base-uncased", "MODEL": "bert-base-uncased", "RUN": run, "runs/simcse/DIGEST-s0": run}
+    return " ".join(names.get(word, word) for word in command.split())
+
+
+def _text(name: str) -> str:
+    return (PROJECT / name).read_text(encoding="utf-8")
 
 
 def looking(text: str) -> list[str]:
-    """The commands in a text's blocks of code that train nothing: looking at runs, settings and data."""
-    block = "\n".join(re.findall(r"```\w*\n(.*?)```", text, flags=re.DOTALL))
+    """A text's commands that train nothing: looking at runs, settings and data, and evaluating what is there."""
+    block = "\n".join(
+        [*re.findall(r"```\w*\n(.*?)```", text, flags=re.DOTALL), *re.findall(r"`(workbench evaluate [^`]*)`", text)]
+    )
     found = [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("workbench ")]
     # What stands between bars are several commands; `fetch` is of the network.
     turns = [f"{line.split(' | ')[0].rsplit(' ', 1)[0]} {last}" for line in found for last in line.split(" | ")[1:]]
     turns += [line.split(" | ")[0] for line in found]
-    return [turn for turn in turns if re.match(r"workbench (runs|settings|data)\b", turn) and "fetch" not in turn]
+    known = re.compile(r"workbench (runs|settings|data|evaluate|push)\b")
+    return [turn for turn in turns if known.match(turn) and "fetch" not in turn]
 
 
 def run_command(command: str, folder: Path) -> str:

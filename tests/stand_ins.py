@@ -11,15 +11,16 @@ import torch
 from tiny_checkpoints import WORDS
 from transformers import BertConfig, BertModel, BertTokenizer, RobertaConfig, RobertaModel, RobertaTokenizer
 
-from workbench.config import BUNDLED_MODELS, CONFIGS, TrainingConfig
+from workbench.config import BUNDLED_MODELS, CONFIGS, BaseConfig, TrainingConfig
 from workbench.data import CATALOGUE
 from workbench.data._catalogue import DataSet
 from workbench.data._format import write_table
+from workbench.data._tasks import sets_of as sets_of_task
 from workbench.encoder._checkpoint import _CONVERTED
 
 CHINESE = "今天天气很好我们去公园看书他喜欢吃红色的水果不"
 _COMMIT = "0" * 40
-_ROWS = {"sentences": 48, "pairs": 24, "triples": 24}
+_ROWS = {"sentences": 48, "pairs": 24, "triples": 24, "labelled": 40}
 
 
 def hub_cache(home: Path, names: Iterable[str]) -> None:
@@ -74,7 +75,7 @@ def data_root(root: Path, names: Iterable[str]) -> None:
 
 def _columns(entry: DataSet) -> dict[str, list[str]]:
     draw = random.Random(entry.name)
-    count = _ROWS[entry.kind]
+    count = max(_ROWS[entry.kind], 10 * len(entry.classes) if entry.kind == "labelled" else 0)  # ten folds
     words = list(CHINESE) if entry.name.startswith("zh-") else WORDS[:-1]
     space = "" if entry.name.startswith("zh-") else " "
 
@@ -83,7 +84,7 @@ def _columns(entry: DataSet) -> dict[str, list[str]]:
 
     columns: dict[str, list[str]] = {}
     for role, column in entry.roles.items():
-        if role == "gold":
+        if role in ("gold", "label"):
             columns[column] = [_label(entry, row) for row in range(count)]
         elif role == "subset":
             columns[column] = [f"part{row % 2}" for row in range(count)]
@@ -114,9 +115,12 @@ def encoders_of(config: TrainingConfig) -> set[str]:
     return found.union(*(encoders_of(base) for base in _base_of(config)))
 
 
-def sets_of(config: TrainingConfig) -> set[str]:
+def sets_of(config: TrainingConfig | BaseConfig) -> set[str]:
     """The data sets that a run of `config` reads, and the run that is its E1."""
-    return {config.train, config.dev, *config.suites}.union(*(sets_of(base) for base in _base_of(config)))
+    named = [name for suite in config.suites for name in sets_of_task(suite)]
+    if isinstance(config, BaseConfig):
+        return set(named)
+    return {config.train, config.dev, *named}.union(*(sets_of(base) for base in _base_of(config)))
 
 
 def _base_of(config: TrainingConfig) -> list[TrainingConfig]:

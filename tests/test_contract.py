@@ -12,24 +12,27 @@ from torch import Tensor
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences, Triples, load_training
 from workbench.errors import EncoderError
-from workbench.methods import METHODS
+from workbench.methods import METHODS, masked_words
 from workbench.methods.protocol import Method
 from workbench.runs import Run
 from workbench.train import fit
 
 ROWS = list(range(8))
 # The forms of a method that differ in what is read, in the terms or in the layers; a method not named here has one.
+MLM = {"mlm_weight": 0.1}
 EVERY_TERM = {"train": "world-train", "compose": "none", "cosent": 1.0, "beta": 1.0, "rank_weight": 1.0}
 EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
 FORMS: dict[str, list[dict[str, Any]]] = {
+    "simcse": [{}, MLM],
+    "compcse": [{}, MLM],
     "cosent": [{}, {"model": "interaction"}, {"objective": "softmax"}, {"objective": "triplet"}],
-    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"lists_after_mlp": False}],
-    "rankencoder": [{}, {"similarity": "gaussian"}],
-    "mixed": [{}, EVERY_TERM],
+    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"lists_after_mlp": False}, MLM],
+    "rankencoder": [{}, {"similarity": "gaussian"}, MLM],
+    "mixed": [{}, EVERY_TERM | MLM],
 }
 CASES = [(name, form) for name in METHODS for form in FORMS.get(name, [{}])]
-# Training as such is asked of each method once, and of CoSENT's other model.
-TRAINED = [(name, form) for name, form in CASES if form in ({}, {"model": "interaction"})]
+# Training as such is asked of each method once, of CoSENT's other model, and once with masked words.
+TRAINED = [case for case in CASES if case[1] in ({}, {"model": "interaction"}) or case == ("simcse", MLM)]
 
 
 def named(cases: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
@@ -243,7 +246,8 @@ def flat(method: Method) -> Tensor:
 GRADIENTS = """
 import os, sys, torch, torch.distributed as dist
 from workbench.config import CONFIGS
-from workbench.methods import METHODS
+from workbench.methods import METHODS, masked_words
+masked_words.CHOSEN, masked_words.MASKED = 2.0, 2.0  # every word: which ones, each process draws for itself
 jobs = torch.load(sys.argv[1], weights_only=False)
 dist.init_process_group("gloo")
 rank, found = dist.get_rank(), []
@@ -261,8 +265,12 @@ os._exit(0)  # gloo's threads abort an orderly exit now and then
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_gradient_of_one(bench: Bench, in_two_processes: Callable[..., Any]):
+def test_two_processes_give_the_gradient_of_one(
+    bench: Bench, in_two_processes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+):
     """Also where each reads the texts of its share in chunks of 3."""
+    for share in ("CHOSEN", "MASKED"):
+        monkeypatch.setattr(masked_words, share, 2.0)
     cases = [(name, form, chunk) for name, form in CASES for chunk in (None, 3)]
     jobs = [(name, bench.settings(name, form, chunk_size=chunk), bench.data(name, form)) for name, form, chunk in cases]
     for (name, form, _), together in zip(cases, in_two_processes(GRADIENTS, jobs), strict=True):

@@ -12,7 +12,7 @@ import pytest
 
 from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, TrainingConfig
-from workbench.data import dataset_names
+from workbench.data import TRANSFER, dataset_names
 from workbench.files import OWN_FILES
 from workbench.look import TASKS
 
@@ -61,7 +61,7 @@ def resolved(command: str) -> TrainingConfig:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_documents_resolves(command: str):
     config = resolved(command)
-    known = set(dataset_names())
+    known = {*dataset_names(), *TRANSFER}
     for name in (config.train, config.dev, *config.suites):
         assert name in known or name.endswith(OWN_FILES), f"{command}: no data set {name!r}"
 

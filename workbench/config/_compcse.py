@@ -6,14 +6,14 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._machinery import Count, Positive, Source, Unit
-from workbench.config._training import DEMO, SetName, TrainingConfig
+from workbench.config._training import DEMO, SetName, WordsConfig
 
 Compose = Literal["positive", "anchor", "both", "none"]
 
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
 
-class CompCSEConfig(TrainingConfig):
+class CompCSEConfig(WordsConfig):
     """CompCSE; the defaults are the published settings of BERT-base."""
 
     method: ClassVar[str] = "compcse"

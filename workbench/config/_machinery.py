@@ -91,6 +91,8 @@ class Settings(pydantic.BaseModel):
     profiles: ClassVar[dict[str, dict[str, Any]]] = {}
     # What says where or how, not what is computed: two runs that differ in these alone share a digest.
     outside_digest: ClassVar[frozenset[str]] = frozenset({"profile", "seed", "device", "processes"})
+    # Settings that came after runs had been made: at their default they do not count, so that those keep their names.
+    added: ClassVar[frozenset[str]] = frozenset()
 
     profile: str = "demo"
     """which set of values the settings start from"""
@@ -156,7 +158,9 @@ class Settings(pydantic.BaseModel):
         return found
 
     def _computed(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude=set(self.outside_digest))
+        fields = type(self).model_fields
+        unchanged = {name for name in self.added if getattr(self, name) == fields[name].default}
+        return self.model_dump(mode="json", exclude=self.outside_digest | unchanged)
 
     def table(self) -> pd.DataFrame:
         """One row a setting; `changed` marks what differs from its profile."""

@@ -164,7 +164,16 @@ class TrainingConfig(Settings):
         return self
 
 
-class ContrastiveConfig(TrainingConfig):
+class WordsConfig(TrainingConfig):
+    """What every contrastive method may add to its loss: guessing masked words."""
+
+    added: ClassVar[frozenset[str]] = frozenset({"mlm_weight"})
+
+    mlm_weight: Annotated[NonNegative, Source("SimCSE's code: 0.1; RankEncoder table 3")] = 0.0
+    """weight of guessing masked words, of which transfer tasks gain; 0: none"""
+
+
+class ContrastiveConfig(WordsConfig):
     """What SimCSE shares with the methods that add a ranking loss to its own."""
 
     temperature: Annotated[Positive, Source("SimCSE eq. 4")] = 0.05

@@ -1,5 +1,6 @@
 """Model and tokenizer of a checkpoint that was found: loaded whole or refused."""
 
+import copy
 import inspect
 import os
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from transformers import (
     MODEL_MAPPING,
     AutoConfig,
     AutoModel,
+    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
@@ -57,6 +59,25 @@ def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> 
         )
     config.num_labels = 1
     return _load(AutoModelForSequenceClassification, checkpoint, config)
+
+
+def load_word_head(checkpoint: Checkpoint) -> nn.Module:
+    """What a masked language model of this kind puts on the states of its last layer: states -> a score a word.
+
+    Its weights are the checkpoint's, drawn anew where that was saved without them; the words' own vectors are a copy of
+    the embeddings. EncoderError for a kind that is no masked language model, or whose head is not one module.
+    """
+    config = _load_config(checkpoint, None)
+    heads: list[nn.Module] = []
+    if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
+        model = _load(AutoModelForMaskedLM, checkpoint, config)
+        heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
+    if len(heads) != 1:
+        raise EncoderError(
+            f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part that guesses masked "
+            "words, as BERT's and RoBERTa's kinds have; take one of these, or set mlm_weight=0"
+        )
+    return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
 
 
 def _load(kind: Any, checkpoint: Checkpoint, config: Any, **options: Any) -> nn.Module:

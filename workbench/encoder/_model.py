@@ -16,7 +16,14 @@ from torch.nn import functional
 from workbench.encoder._checkpoint import find_checkpoint
 from workbench.encoder._dropout import ATTENTION, fast_dropout
 from workbench.encoder._hardware import HALF, choose_device, choose_precision
-from workbench.encoder._loading import check_match, load_backbone, load_tokenizer, load_weights, position_range
+from workbench.encoder._loading import (
+    check_match,
+    load_backbone,
+    load_tokenizer,
+    load_weights,
+    load_word_head,
+    position_range,
+)
 from workbench.encoder._packing import PACKABLE, Packing
 from workbench.encoder._pooling import FIRST_LAYER, MEANS, averaged_states, pool
 from workbench.encoder._reading import Checkpoint, Pooling, Reading
@@ -186,15 +193,31 @@ class Encoder(nn.Module):
 
     def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:
         """The pooled embeddings of a batch from `tokenize`: with gradient, not normalised."""
-        ids = batch["input_ids"].to(self.device)
-        mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
+        ids, mask = self._placed(batch)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
-        if self._packs(mask):
-            states = self._packed_states(ids, mask)
-        else:
-            states = self._states(input_ids=ids, attention_mask=mask)
+        states = self._read_states(ids, mask)
         with torch.autocast(ids.device.type, enabled=False):  # which would round the mean of the tokens to bf16
             return pool(states, chosen, self.pooling)
+
+    def token_states(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n l d"]:
+        """The last layer's state of every token of a batch, with gradient: what a head for words reads."""
+        return self._read_states(*self._placed(batch))[-1]
+
+    def word_head(self) -> nn.Module:
+        """What guesses words from `token_states`, as the checkpoint has it; EncoderError where its kind has none."""
+        if self.checkpoint is None:
+            raise EncoderError("an encoder that was built in memory has no head for words: load it from a checkpoint")
+        return load_word_head(self.checkpoint)
+
+    def _placed(self, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Ids and mask of a batch on the encoder's device."""
+        ids = batch["input_ids"].to(self.device)
+        return ids, batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
+
+    def _read_states(self, ids: Tensor, mask: Tensor) -> Sequence[Tensor]:
+        if self._packs(mask):
+            return self._packed_states(ids, mask)
+        return self._states(input_ids=ids, attention_mask=mask)
 
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
         """The hidden states that the pooling reads, the last one last."""

@@ -99,8 +99,9 @@ class CompCSE(ContrastiveMethod):
         return sides[0][:, : self.config.subvector], sides[1][:, : self.config.subvector]
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        terms = self.guess_words(batch["tokens"])
         anchor, positive = self.views(batch)
-        return {"info_nce": info_nce(cosine_matrix(anchor, positive), temperature=self.config.temperature)}
+        return terms | {"info_nce": info_nce(cosine_matrix(anchor, positive), temperature=self.config.temperature)}
 
     def _side(self, vectors: Sequence[Float[Tensor, "n d"]], head: nn.Module | None) -> Float[Tensor, "all d"]:
         """One side of the loss: the vectors of its texts, through layer and aggregation in the order asked for."""

@@ -76,8 +76,9 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         self._weights_changed()  # they will have, when this step is taken
+        terms = self.guess_words(batch["tokens"])
         vectors = self.embed(batch["tokens"])
-        terms = self._over_lists(vectors, batch) if self.config.listed else {}
+        terms |= self._over_lists(vectors, batch) if self.config.listed else {}
         if self.config.cosent:
             gold = gather_rows(batch["gold"].to(vectors.device)[:, None]).squeeze(1)
             cosines = cosine_similarity(*self._pairs(vectors), dim=1)

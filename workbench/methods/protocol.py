@@ -16,6 +16,7 @@ from workbench.config import TrainingConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError
+from workbench.methods.masked_words import MaskedWords
 from workbench.processes import gather_rows
 
 Batch = dict[str, Any]
@@ -79,13 +80,17 @@ class Method(nn.Module):
         With the setting `chunk_size`, so many rows at a time, each chunk computed once more on the way back with the
         same dropout masks: loss and gradients are those of the whole batch in the activation memory of one chunk.
         """
+        return self._in_chunks(self.encoder, tokens)
+
+    def _in_chunks(self, read: Callable[[dict[str, Tensor]], Tensor], tokens: dict[str, Tensor]) -> Tensor:
+        """What `read` gives for `tokens`, one part behind the other."""
         size, rows = self.config.chunk_size, len(tokens["input_ids"])
         if size is None or size >= rows or not torch.is_grad_enabled():
-            return self.encoder(tokens)
+            return read(tokens)
         # On the encoder's device: checkpoint keeps the random state of the devices that it sees.
         tokens = {name: values.to(self.encoder.device) for name, values in tokens.items()}
         chunks = ({name: v[start : start + size] for name, v in tokens.items()} for start in range(0, rows, size))
-        return torch.cat([checkpoint(self.encoder, chunk, use_reentrant=False) for chunk in chunks])
+        return torch.cat([checkpoint(read, chunk, use_reentrant=False) for chunk in chunks])
 
     def observations(self) -> dict[str, float]:
         """What deserves a column of the history beside the losses: shares and counts since this was last asked."""
@@ -118,15 +123,29 @@ class Method(nn.Module):
 
 
 class ContrastiveMethod(Method):
-    """A method whose loss may read sentence vectors through a layer that training alone has."""
+    """A method whose loss may read sentence vectors through a layer that training alone has, and guess masked words."""
 
     def __init__(self, config: TrainingConfig) -> None:
         super().__init__(config)
         self.head = MLPHead(self.encoder.width) if self.reads_head() else None
+        self.words_weight = getattr(config, "mlm_weight", 0.0)
+        self.words = MaskedWords(self.encoder) if self.words_weight else None
 
     def reads_head(self) -> bool:
         """Whether a term of the loss reads the layer: one without gradient is not allowed in several processes."""
         return getattr(self.config, "mlp", "none") not in (False, "none")
+
+    def guess_words(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
+        """{"mlm": mlm_weight x the mean loss of the masked words of a batch's texts}; {} where that weight is 0.
+
+        A forward asks for it before anything else, so that which words are masked follows from the seed alone.
+        """
+        guess = self.words
+        if guess is None:
+            return {}
+        summed = self._in_chunks(lambda part: guess(self.encoder.token_states(part), part), guess.masked(tokens))
+        loss, count = gather_rows(summed.sum(dim=0, keepdim=True)).sum(dim=0)
+        return {"mlm": self.words_weight * loss / count.clamp_min(1)}
 
 
 def unit_rows(

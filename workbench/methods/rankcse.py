@@ -97,10 +97,11 @@ class RankCSE(ContrastiveMethod):
         return torch.stack([w * cosine_matrix(v, v) for w, v in zip(weights, vectors, strict=True)]).sum(dim=0)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        words = self.guess_words(batch["tokens"])
         vectors = self.embed(batch["tokens"])
         scores = cosine_matrix(*gathered_views(vectors, self.head))
         lists = scores if self.config.lists_after_mlp else cosine_matrix(*gathered_views(vectors))
-        return self.list_terms(scores, lists, batch)
+        return words | self.list_terms(scores, lists, batch)
 
     def list_terms(self, scores: Float[Tensor, "n n"], lists: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
         """The three terms: of the scores that infoNCE sees and of the student's lists."""

@@ -24,5 +24,6 @@ class SimCSE(ContrastiveMethod):
         return {"tokens": self.tokens.batch([*rows, *rows])}  # one forward pass draws each view its own dropout
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        terms = self.guess_words(batch["tokens"])
         first, second = gathered_views(self.embed(batch["tokens"]), self.head)
-        return {"info_nce": info_nce(cosine_matrix(first, second), temperature=self.config.temperature)}
+        return terms | {"info_nce": info_nce(cosine_matrix(first, second), temperature=self.config.temperature)}

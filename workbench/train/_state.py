@@ -22,7 +22,9 @@ class State:
         self.path, self.config = path, method.config
         self.optimizer = _adamw(method)
         self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=method.encoder.precision == "fp16")
-        self.tensors = {f"weights.{name}": value for name, value in method.state_dict().items()}
+        # A weight that goes by two names, as the bias of a head for words does, is kept by the first.
+        once, every = ({name for name, _ in method.named_parameters(remove_duplicate=r)} for r in (True, False))
+        self.tensors = {f"weights.{name}": v for name, v in method.state_dict().items() if name not in every - once}
         for name, parameter in method.named_parameters():
             moments = self.optimizer.state[parameter]
             # As AdamW itself begins, so that every state has the same tensors.

@@ -110,9 +110,11 @@ class RankEncoder(ContrastiveMethod):
         return {"tokens": self.tokens.batch(np.concatenate([rows, second])), "base": self.targets.of(rows)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
+        words = self.guess_words(batch["tokens"])
         scores = cosine_matrix(*gathered_views(self.embed(batch["tokens"]), self.head))
         contrastive = info_nce(scores, temperature=self.config.temperature)
-        return self.rank_terms(contrastive, scores, self.targets.similarities(batch["base"]).to(scores.device))
+        target = self.targets.similarities(batch["base"]).to(scores.device)
+        return words | self.rank_terms(contrastive, scores, target)
 
     def rank_terms(
         self, contrastive: Float[Tensor, ""], scores: Float[Tensor, "n n"], target: Float[Tensor, "n n"]

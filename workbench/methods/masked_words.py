@@ -1,0 +1,54 @@
+"""Guessing masked words, beside a contrastive loss: what the papers add where they report transfer tasks."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.encoder import Encoder
+from workbench.errors import EncoderError
+from workbench.losses import full_precision
+
+CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1  # of all words; of the chosen ones (BERT sec. 3.1)
+
+
+class MaskedWords(nn.Module):
+    """The cross-entropy of chosen words given the others, under the head of the checkpoint (BERT sec. 3.1).
+
+    Of the tokens that are not special, 15% are chosen, every text's anew; of these 80% become [MASK], 10% any word, and
+    10% stay. The head's vectors of the words are its own, no longer the embeddings: so is SimCSE's published code.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        tokenizer = encoder.tokenizer
+        if tokenizer.mask_token_id is None:
+            raise EncoderError(f"{encoder.source}: its tokenizer has no [MASK], so mlm_weight must be 0")
+        self.head = encoder.word_head()
+        self.mask, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
+        self.special = torch.tensor(tokenizer.all_special_ids)
+
+    def masked(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`tokens` with its chosen words replaced, "chosen" [n, l] and the "words" [n, l] that stood there.
+
+        Drawn on the CPU from torch's generator, whatever the device: the same seed masks the same words.
+        """
+        words = tokens["input_ids"].cpu()
+        chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
+        fate, drawn = torch.rand(words.shape), torch.randint(self.vocabulary, words.shape)
+        ids = torch.where(chosen & (fate < MASKED), self.mask, words)
+        ids = torch.where(chosen & (fate >= MASKED) & (fate < MASKED + RANDOM), drawn, ids)
+        found = {"input_ids": ids, "chosen": chosen, "words": words}
+        return tokens | {name: values.to(tokens["input_ids"].device) for name, values in found.items()}
+
+    def forward(self, states: Float[Tensor, "n l d"], batch: dict[str, Any]) -> Float[Tensor, "1 2"]:
+        """The sum of the chosen words' losses, and how many they are."""
+        return _summed(self.head(states[batch["chosen"]]), batch["words"][batch["chosen"]])
+
+
+@full_precision
+def _summed(logits: Float[Tensor, "m v"], words: Int[Tensor, " m"]) -> Float[Tensor, "1 2"]:
+    loss = functional.cross_entropy(logits, words, reduction="sum")
+    return torch.stack([loss, loss.new_tensor(len(words))])[None]
