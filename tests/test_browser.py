@@ -196,6 +196,17 @@ pairs = load_pairs("world-test")
 RankingExplorer({{"start": ranking_table(pairs, pairs.gold, "world")}}, encoders={{"start": "world-encoder"}})
 """
 
+CURVE = """
+import time
+from pathlib import Path
+from workbench.look import LiveCurve
+curve = LiveCurve(None, "live")
+for step in (0, 1, 2):
+    while step == 2 and not Path("go on").exists():
+        time.sleep(0.05)
+    curve({"step": step, "loss": 1.0, "dev_spearman": step / 10})
+"""
+
 
 def test_a_question_is_asked_and_answered_by_keyboard_alone(
     watched: Watched, address: str, folder: Path, tmp_path: Path
@@ -259,6 +270,19 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     explorer.locator("caption", has_text="second target").wait_for()
     page.screenshot(path=tmp_path / "why-explorer.png")
 
+    # The curve of a training grows in its one output while the kernel is busy.
+    change_cell(page, 1, CURVE)
+    page.keyboard.press("Shift+Enter")
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    points = page.locator(".js-plotly-plot .scatterlayer path.point")
+    expect(points).to_have_count(3)  # two measurements, and the ring of the checkpoint that is kept
+    (folder / "go on").touch()
+    expect(points).to_have_count(4)
+    expect(page.locator(".js-plotly-plot")).to_have_count(1)
+    page.screenshot(path=tmp_path / "curve.png")
+
 
 TINY = {"max_steps": 2, "eval_steps": 1, "train_limit": 64, "batch_size": 16}
 BASE = f"../runs/simcse/{SimCSEConfig.from_parameters('demo', 0, TINY).digest()}-s0"
@@ -275,6 +299,9 @@ TYPED: dict[str, dict[str, Any]] = {
 }
 
 
+CURVES = {"12_compcse": 3, "14_rankencoder": 2}  # that grew, and one of several trainings side by side
+
+
 def typed(source: str, values: dict[str, Any]) -> str:
     """The cell of parameters with these values in the place of those that stand there."""
     for name, value in values.items():
@@ -286,6 +313,7 @@ def typed(source: str, values: dict[str, Any]) -> str:
 def test_every_notebook_runs_live_without_an_error(watched: Watched, address: str, folder: Path, tmp_path: Path):
     assert [path.stem for path in NOTEBOOKS] == sorted(TYPED)
     page, failed = watched.page, {}
+    curve = page.locator(".js-plotly-plot", has_text="Dev Spearman and training loss")
     (folder / "tried").mkdir()
     for path in NOTEBOOKS:
         shutil.copy(path, folder / "tried" / path.name)
@@ -300,6 +328,7 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
         elif "overrides" in TYPED[path.stem]:
             bars = page.locator(".jp-OutputArea .jupyter-widgets .progress-bar-success")
             assert bars.count() > 0, f"{path.stem}: no bar showed how far training was"
+            assert curve.count() == CURVES.get(path.stem, 1)
         page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
     assert failed == {}
     assert len(list((folder / "runs").glob("*/*/metrics.json"))) == 6  # CompCSE's baseline is a run too

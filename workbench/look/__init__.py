@@ -50,11 +50,18 @@ from workbench.look.tables import beside, dev_table, show_tables, table_html
 if TYPE_CHECKING:
     from workbench.look.ask import Ask
     from workbench.look.explorer import RankingExplorer
+    from workbench.look.live_curve import LiveCurve
     from workbench.look.pair_explorer import PairExplorer
     from workbench.look.why import Why
 
 # Loaded when asked for: only a notebook has use for widgets.
-_WIDGETS = {"Ask": "ask", "PairExplorer": "pair_explorer", "RankingExplorer": "explorer", "Why": "why"}
+_WIDGETS = {
+    "Ask": "ask",
+    "LiveCurve": "live_curve",
+    "PairExplorer": "pair_explorer",
+    "RankingExplorer": "explorer",
+    "Why": "why",
+}
 
 __all__ = [
     "INK",
@@ -63,6 +70,7 @@ __all__ = [
     "Ask",
     "Cell",
     "Comparison",
+    "LiveCurve",
     "PairExplorer",
     "RankingExplorer",
     "Why",

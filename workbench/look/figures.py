@@ -20,9 +20,10 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     histories: label -> history.csv. `terms` draws each loss term instead of their sum.
     """
     figure = go.Figure()
-    for colour, (label, history) in coloured(histories.items()):
+    for colour, (label, found) in coloured(histories.items()):
         name, line = plain(label), {"color": colour}
-        dev = history.reindex(columns=[*history.columns.union(["dev_spearman"])]).dropna(subset=["dev_spearman"])
+        history = found.reindex(columns=[*dict.fromkeys([*found, "dev_spearman", "loss"])])
+        dev = history.dropna(subset=["dev_spearman"])
         curve = {"x": dev["step"], "y": 100 * dev["dev_spearman"], "name": f"{name}: dev", "line": line}
         figure.add_scatter(**curve, mode="lines+markers")
         trained = dev.loc[dev["step"] > 0]
@@ -33,7 +34,7 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
             figure.add_scatter(**at, mode="markers", marker=ring)
         named = [c for c in history.columns if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
         losses = history.dropna(subset=["loss"])
-        for dash, column in zip(["dot", "dash", "dashdot", "longdash"], named if terms else ["loss"], strict=False):
+        for dash, column in zip(["dot", "dash", "dashdot", "longdash"], (terms and named) or ["loss"], strict=False):
             loss = {"x": losses["step"], "y": losses[column], "name": f"{name}: {column}", "yaxis": "y2"}
             figure.add_scatter(**loss, mode="lines", line={**line, "dash": dash, "width": 1.5})
     return laid_out(
