@@ -96,6 +96,13 @@ READ = [
         scale=(1.0, 4.0),
     ),
     Given(
+        "glue.csv",
+        "text,text_pair,label\na,b,1\nc,d,0\n",
+        [("a", "b", 1.0), ("c", "d", 0.0)],
+        scale=(0.0, 1.0),
+        said="sentence1 = text, sentence2 = text_pair, score = label",
+    ),
+    Given(
         "tickets.csv",
         "id;question;answer;grade\r\n7;a;b;4\r\n8;c;d;1\r\n",
         [("a", "b", 4.0), ("c", "d", 1.0)],
@@ -136,6 +143,9 @@ REFUSED = [
     Given("swapped.csv", "sentence1,score,sentence2\na,b,1\nc,d,2\n", refused="sentence2 holds numbers in every row"),
     Given("classes.csv", "premise,hypothesis,label\na,b,0\nc,d,2\n", refused="0; write the words"),
     Given("two golds.csv", "sentence1,sentence2,rating,grade\na,b,1,2\n", refused="score could be 'rating' or 'grade'"),
+    Given(
+        "a table.txt", "a\tb\t1\nc\td\t2\n", refused="every line is split by tabs, as a table; let the name end in .tsv"
+    ),
     Given("open quote.csv", 'sentence1,sentence2,score\n"a,b,1\nc,d,2\n', refused="line 2: its quotes do not match"),
     Given("latin.csv", "sentence1,sentence2,score\na,é,1\n".encode("latin-1"), refused="line 2: byte 0xe9"),
     Given("sheet.csv", b"PK\x03\x04", refused="an office document"),
@@ -217,6 +227,7 @@ def test_every_kind_is_told_by_its_columns_and_a_run_takes_the_kind_that_it_trai
         path.write_text(content)
         assert kinds_of(path)[0] == kind
         assert load_own(path).kind == kind
+    assert "not read: category" in load_sentences(tmp_path / "labelled.csv").source  # no column is left out unsaid
     trained = load_training(SimpleNamespace(train=str(tmp_path / "labelled.csv")))
     assert trained == replace(
         Sentences.from_lists(["a", "b"], name="labelled"), source=trained.source, checksum=trained.checksum

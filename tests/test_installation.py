@@ -5,13 +5,19 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import venv
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 from hub_stand_in import hub
 from huggingface_hub import ModelCard
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from workbench import installation
 from workbench.cli import lab
@@ -79,6 +85,21 @@ def test_notebooks_are_copied_and_those_that_are_there_stay(tmp_path: Path):
     copied = [path.name for path in copy_notebooks(mine.parent)]
     assert mine.read_text() == "mine"
     assert sorted([*copied, mine.name]) == sorted(path.name for path in PROJECT.glob("notebooks/*.ipynb"))
+
+
+def test_the_conda_file_asks_for_what_the_project_needs():
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = yaml.safe_load((PROJECT / "environment.yml").read_text(encoding="utf-8"))["dependencies"]
+    python, _, pip = wanted
+    assert SpecifierSet(project["requires-python"]).contains(python.removeprefix("python="))
+    options = dict(line.split(maxsplit=1) for line in pip["pip"])
+    assert "/cpu" in options["--extra-index-url"]
+    folder, _, extras = options["--editable"].rstrip("]").partition("[")
+    assert (PROJECT / folder / "pyproject.toml").is_file()
+    pins = {Requirement(line).name for line in (PROJECT / options["--constraint"]).read_text().splitlines()}
+    needed = [*project["dependencies"], *chain(*(project["optional-dependencies"][one] for one in extras.split(",")))]
+    unpinned = {canonicalize_name(Requirement(one).name) for one in needed} - {*map(canonicalize_name, pins)}
+    assert not unpinned
 
 
 def test_lab_opens_jupyterlab_on_a_copy_of_the_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -178,3 +199,10 @@ def test_the_wheel_in_a_fresh_environment_takes_a_csv_to_a_published_encoder(tmp
     assert ("tickets-test", "spearman_cosine") in results
     assert (card.data.license, card.data.base_model, card.data.datasets) == ("mit", None, None)
     assert 'SentenceTransformer("OWNER/NAME")' in card.text
+    (site / "workbench" / "__init__.py").write_text("raise ImportError('of another project')")  # written over ours
+    done = subprocess.run(
+        [command.with_name("ranking-workbench"), "--version"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "pip uninstall workbench" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

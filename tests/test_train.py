@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import accelerate.tracking
 import numpy as np
@@ -32,6 +33,7 @@ from workbench.methods.simcse import SimCSE
 from workbench.processes import run_processes
 from workbench.runs import Run
 from workbench.train import Plan, State, fit
+from workbench.train._listeners import Progress
 
 
 @pytest.fixture
@@ -661,6 +663,23 @@ def test_a_row_is_told_whatever_another_process_wrote_before_it_on_its_line(monk
             run_processes("workbench.train", "", 2, on_row=rows.append, quiet=False)
         assert rows == [{"step": 1}, {"step": 2}]
         assert capfd.readouterr().out.split("\n")[-3:] == [" 50% of a bar", "said", ""]
+
+
+@pytest.mark.parametrize("where", ["JupyterLab", "VS Code", "Colab", "nowhere", "headless"])
+def test_progress_is_a_bar_wherever_a_notebook_is_live(where: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    if where in ("JupyterLab", "headless"):
+        monkeypatch.setenv("JPY_SESSION_NAME", "mine.ipynb")
+    if where == "headless":
+        monkeypatch.setenv("TQDM_DISABLE", "1")
+    if where == "VS Code":
+        monkeypatch.setattr(sys.modules["__main__"], "__vsc_ipynb_file__", "mine.ipynb", raising=False)
+    if where == "Colab":
+        monkeypatch.setitem(sys.modules, "google.colab", ModuleType("colab"))
+    progress = Progress(0, 3)
+    assert (progress.bar is None) == (where in ("nowhere", "headless"))
+    progress.close()
 
 
 @pytest.mark.slow

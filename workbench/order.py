@@ -1,4 +1,4 @@
-"""In a live notebook: a name that another cell makes, asked for before that cell ran, is one line and no traceback."""
+"""Live notebooks: whether this is one; and a name asked for before the cell that makes it ran is one line."""
 
 import json
 import os
@@ -8,6 +8,19 @@ from pathlib import Path
 from symtable import symtable
 from types import TracebackType
 from typing import Any
+
+
+def live_notebook() -> str | None:
+    """What the notebook is called that somebody looks at while this kernel runs it; None where nobody does.
+
+    JupyterLab and Jupyter Notebook say it in the environment, VS Code among the names; Colab's kernels have its module.
+    """
+    names = vars(sys.modules["__main__"])
+    return (
+        os.environ.get("JPY_SESSION_NAME")
+        or names.get("__vsc_ipynb_file__")
+        or ("Colab" if "google.colab" in sys.modules else None)
+    )
 
 
 def explain_order() -> None:
@@ -39,7 +52,7 @@ def _told(shell: Any, kind: type, error: NameError, trace: TracebackType, tb_off
 
 def _section_of(name: str, shell: Any) -> str | None:
     """The heading over the cell, other than the one that ran last, that makes `name`; None where no cell does."""
-    for path in _notebooks(shell):
+    for path in _notebooks():
         heading = path.stem
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             source = "".join(cell["source"])
@@ -51,12 +64,11 @@ def _section_of(name: str, shell: Any) -> str | None:
     return None
 
 
-def _notebooks(shell: Any) -> Iterator[Path]:
-    """The notebook of this kernel, as JupyterLab or VS Code says it was saved; where neither does, the bundled ones."""
+def _notebooks() -> Iterator[Path]:
+    """The notebook of this kernel as it was saved, where that is known, else the bundled ones."""
     from workbench.files import project_path
 
-    said = os.environ.get("JPY_SESSION_NAME") or shell.user_ns.get("__vsc_ipynb_file__") or ""
-    path = Path(said)
+    path = Path(live_notebook() or "")
     if path.suffix == ".ipynb" and path.is_file():
         yield path
     else:

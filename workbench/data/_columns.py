@@ -17,9 +17,10 @@ _SENTENCE = "sentence text sent content utterance review comment"
 # when it is among the first three, which are ours and SentEval's; else the user is asked.
 NAMES: Mapping[Kind, Mapping[str, str]] = {
     "pairs": {
-        "sentence1": "sentence1 sent0 sentencea text1 texta sent1 premise query anchor question1 question s1 source",
+        "sentence1": "sentence1 sent0 sentencea text1 texta sent1 premise query anchor question1 question s1 source "
+        "text sentence",
         "sentence2": "sentence2 sent2 sentenceb text2 textb sent1 hypothesis target passage document candidate "
-        "answer positive question2 s2",
+        "answer positive question2 s2 textpair",
         "score": "score label gold similarity similarityscore relatedness relatednessscore sim rating grade "
         "isduplicate goldlabel",
     },
@@ -105,6 +106,8 @@ def understood(
             entry, table, roles["score"], scale, sure=roles["score"] in (said or {}).values()
         )
         words += said_of_gold
+    elif unread := [column for column in table.columns if column not in roles.values()]:
+        words.append(f"not read: {', '.join(unread)}")
     return entry, table, ", ".join(filter(None, [*words, table.note]))
 
 

@@ -53,7 +53,7 @@ def read_own(path: Path, *, rows: Sequence[int] | None = None) -> Table:
     """
     kind = _kind_of_file(path)
     if kind == "txt":
-        return _lines_alone(read_table(path, rows=rows, crlf=True))
+        return _lines_alone(path, read_table(path, rows=rows, crlf=True))
     if kind in _DELIMITERS:
         return _delimited(path, None if rows is None else set(rows))
     table = _json_lines(path) if kind == "jsonl" else table_of(_parquet(path), str(path))
@@ -119,11 +119,14 @@ def _text(cell: Any) -> str:
     return "" if pd.isna(cell) else field(str(cell))
 
 
-def _lines_alone(table: Table) -> Table:
-    """A text whose lines are sentences; DataError where its first line is a header, which would be trained on."""
-    first = next(iter(table.columns["sentence"]), "")
+def _lines_alone(path: Path, table: Table) -> Table:
+    """A text whose lines are sentences; DataError where it is a table, or has a header, which would be trained on."""
+    _, lines = next(text_lines(path, crlf=True))
+    first, tabs = lines[0].decode(), {line.count(b"\t") for line in lines}
     if first.strip().lower() in ("sentence", "sentences", "text"):
-        raise DataError(f"{table.where}: {first!r} is a header; delete that line, or let the name end in .tsv")
+        raise DataError(f"{path}: {first!r} is a header; delete that line, or let the name end in .tsv")
+    if len(tabs) == 1 and tabs != {0}:
+        raise DataError(f"{path}: every line is split by tabs, as a table; let the name end in .tsv, under a header")
     return table
 
 

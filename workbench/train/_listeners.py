@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.config import TrainingConfig
 from workbench.errors import SettingError
+from workbench.order import live_notebook
 from workbench.processes import process_rank
 from workbench.runs import clock
 
@@ -49,8 +50,7 @@ class Progress:
         self._printed, self._news = -_BETWEEN, {}
         if done:
             print(f"going on from step {done} of {total}", flush=True)
-        # JupyterLab names its session in the kernel's environment; papermill does not.
-        if "JPY_SESSION_NAME" in os.environ or sys.stderr.isatty():
+        if (live_notebook() and "TQDM_DISABLE" not in os.environ) or sys.stderr.isatty():
             from tqdm.auto import tqdm
 
             self.bar = tqdm(total=total, initial=done, unit="step")
