@@ -98,6 +98,15 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path, moment: str):
     assert lines == ["interrupted; the same command goes on from the last saved state, if there is one"]
 
 
+def test_an_interruption_inside_an_import_that_drops_exceptions_ends_the_process(tmp_path: Path):
+    drops = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
+    (tmp_path / "drops.py").write_text(drops)
+    code = "from workbench.interruption import end_when_interrupted\nend_when_interrupted('told')\nimport drops\n"
+    environment = {**os.environ, "PYTHONPATH": f"{Path.cwd()}{os.pathsep}{tmp_path}"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr.strip()) == (130, "told")
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         time.sleep(0.01)

@@ -58,14 +58,18 @@ def test_what_was_computed_stands_beside_the_run_and_is_used_until_its_scores_ch
     runs = comparison.finished_runs(root, SUITE)
     first = look.compare(root, samples=50), comparison.intervals(runs, SUITE, samples=50)
     calls = []
-    for module, name in ((compared, "permutation_test"), (comparison, "bootstrap_interval")):
-        monkeypatch.setattr(module, name, lambda *_, **__: calls.append("computed") or (0.0, 0.5))
+    for module, name, value in (
+        (compared, "permutation_test", (0.0, 0.5)),
+        (comparison, "bootstrap_interval", (0.0, -0.5, 0.5)),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, value=value, **__: calls.append("computed") or value)
     again = look.compare(root, samples=50), comparison.intervals(runs, SUITE, samples=50)
     assert not calls
     assert again[0].tests.equals(first[0].tests)
     assert again[1].equals(first[1])
+    comparison.intervals(runs, SUITE, samples=50, method="bca")
     look.compare(root, samples=51)
-    assert len(calls) == 4
+    assert len(calls) == 4 + len(first[1])
 
 
 def test_runs_of_other_data_or_other_code_are_not_averaged(root: Path):

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 
 # From the ground up: a module imports from the layers under its own, or from its own package.
 LAYERS = [
-    {"errors"},
+    {"errors", "interruption"},
     {"files"},
     {"order"},
     {"_startup"},
@@ -32,6 +32,7 @@ LAYERS = [
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
     "errors",
+    "interruption",
     "files",
     "order",
     "_startup",

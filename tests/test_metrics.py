@@ -156,6 +156,21 @@ def test_a_bootstrap_interval_covers_the_truth_about_as_often_as_it_says() -> No
     assert 92 <= covered <= 118
 
 
+@pytest.mark.parametrize("n", [12, 60])
+def test_a_bca_interval_is_that_of_scipy_on_whole_draws(n: int) -> None:
+    draw = np.random.default_rng(n)
+    gold = draw.integers(0, 6, n).astype(float)
+    scores = gold + draw.standard_normal(n)
+    how = {"paired": True, "vectorized": False, "n_resamples": 200, "rng": np.random.default_rng(3)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a draw of one pair alone
+        wanted = scipy.stats.bootstrap((gold, scores), lambda a, b: spearmanr(a, b).statistic, method="BCa", **how)
+    found = metrics.bootstrap_interval(gold, scores, samples=200, seed=3, method="bca")
+    assert found[1:] == pytest.approx(tuple(wanted.confidence_interval), abs=1e-12)
+    percentile = metrics.bootstrap_interval(gold, scores, samples=200, seed=3)
+    assert found.low > percentile.low, "a correlation near 1 has a long tail below, which draws exaggerate"
+
+
 def test_a_draw_counts_pairs_as_if_they_stood_there_as_often() -> None:
     gold, predicted = numbers(40, 0, 5), numbers(40, 1, 7)
     draws = np.random.default_rng(3)

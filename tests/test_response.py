@@ -50,8 +50,29 @@ def test_what_else_varies_is_a_line_of_its_own(root: Path):
     assert all(list(trace.marker.size) == [7, 14] for trace in ringed)
 
 
+def test_two_settings_are_a_map_whose_choice_is_framed(root: Path):
+    both = ("temperature", "learning_rate")
+    finish(root, SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.1, "learning_rate": 1e-4}), 0.7, 0.2)
+    table = look.response(root, both, "s")
+    simcse = table.loc[table["label"] == "simcse"]
+    assert sorted(simcse[["value", "second", "seeds"]].itertuples(index=False, name=None)) == [
+        (0.05, 1e-3, 2),
+        (0.1, 1e-4, 1),
+        (0.1, 1e-3, 2),
+    ]
+    dev, framed, test, _ = look.response_map(simcse, both, "s").data
+    assert dict(zip(zip(dev.x, dev.y, strict=True), dev.z, strict=True))["0.1", "0.001"] == pytest.approx(61)
+    assert (*framed.x, *framed.y) == ("0.1", "0.0001"), "by dev, though its test is the worst"
+    assert dict(zip(zip(test.x, test.y, strict=True), test.text, strict=True)) == {
+        ("0.05", "0.001"): "50.0<br>± 0.0",
+        ("0.1", "0.0001"): "20.0",
+        ("0.1", "0.001"): "30.0<br>± 0.0",
+    }
+
+
 def test_without_runs_there_is_nothing_to_draw(tmp_path: Path):
     table = look.response(tmp_path, "temperature", "s")
     assert table.empty
     assert look.chosen_on_dev(table).empty
+    assert look.response_map(table, ("temperature", "mlp"), "s").layout.title.text == "No finished runs yet"
     assert look.response_curves(table, "temperature", "s").layout.title.text == "No finished runs yet"

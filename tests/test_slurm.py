@@ -114,6 +114,31 @@ def test_a_cell_that_is_queued_again_in_mid_training_ends_with_the_weights_of_on
         assert_close(value, weights[1][name], rtol=0, atol=0)
 
 
+@pytest.mark.slow
+def test_two_nodes_train_to_the_weights_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from workbench import Run, SimCSE, SimCSEConfig, fit
+    from workbench.data import load_dev, load_training
+
+    settings = {"max_steps": 4, "eval_steps": 4, "train_limit": 64, "batch_size": 8, "dropout": 0.0}
+    settings |= {"precision": "fp32", "device": "cpu", "log_steps": 1}
+    histories = []
+    with slurm(nodes=2, cpus=1) as two:
+        for processes in (1, 2):
+            if processes == 2:  # as a script that sbatch was given
+                job = two.ask("sbatch", "--parsable", "--nodes=2", "--output=/dev/null", "--wrap=sleep 600").strip()
+                until(lambda: two.ask("squeue", "--noheader", "--format=%t").strip() == "R")
+                monkeypatch.setenv("SLURM_JOB_ID", job)
+                monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+            config = SimCSEConfig.from_parameters("demo", 0, settings | {"processes": processes})
+            run = Run.create(config, tmp_path / str(processes))
+            histories.append(fit(SimCSE(config), load_training(config), load_dev(config), run=run, quiet=True))
+            run.release()
+        took_part = [name for name in two.names if "launch task" in (two.folder / f"slurmd-{name}.log").read_text()]
+    assert took_part == two.names
+    for name in ("loss", "dev_spearman"):  # what differs is the order of sums of float32
+        assert histories[1][name].to_numpy() == pytest.approx(histories[0][name].to_numpy(), abs=1e-4, nan_ok=True)
+
+
 def job_of(tmp_path: Path, **parts: object) -> _slurm.CellJob:
     made = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
     job = _slurm.CellJob(made.folder, made.cells[0].path, STAND_IN)

@@ -468,10 +468,13 @@ def test_order_rate_and_seed_are_functions_of_seed_and_step():
     np.testing.assert_allclose([plan.rate(step) for step in range(11)], expected)
 
 
-def test_batches_that_processes_cannot_share_are_refused():
-    settings = SimCSEConfig.from_parameters("demo", 0, {"batch_size": 8})
-    with pytest.raises(RunError, match="batch_size 8 cannot be shared equally by the 3 processes"):
-        Plan(settings, examples=60, world=3).require_batches()
+def test_other_processes_than_the_settings_say_are_refused(monkeypatch: pytest.MonkeyPatch):
+    settings = SimCSEConfig.from_parameters("demo", 0, {"batch_size": 8, "processes": 4})
+    with pytest.raises(RunError, match=r"2 processes were started together and processes=4; start 4"):
+        Plan(settings, examples=60, world=2).require_batches()
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    with pytest.raises(RunError, match=r"processes=4 cannot be shared equally by the 3 nodes"):
+        run_processes("workbench.train", "", 4, on_row=print, quiet=True)
 
 
 def test_weight_decay_is_where_transformers_puts_it(tiny_encoder: Path):
@@ -574,7 +577,9 @@ def test_two_processes_train_to_the_weights_of_one(tiny_encoder: Path, sentences
     alone = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).double()
     before = weights(alone)
     fit(alone, sentences)
-    together = in_two_processes(TRAINED, {"settings": settings, "sentences": sentences.sentences}, tmp_path)
+    together = in_two_processes(
+        TRAINED, {"settings": settings | {"processes": 2}, "sentences": sentences.sentences}, tmp_path
+    )
     # 60 sentences in batches of 8: several processes leave out the last 4 of an epoch, one process takes them.
     assert int(together.pop("steps")) == 7
     assert fit(SimCSE(config(tiny_encoder, max_steps=None)), sentences)["step"].iloc[-1] == 8

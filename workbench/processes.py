@@ -3,6 +3,8 @@
 import collections
 import json
 import os
+import platform
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -77,10 +79,11 @@ def run_processes(
 ) -> None:
     """Runs `python -m module argument` in fresh processes: a notebook that has touched CUDA cannot fork.
 
-    What they print is printed unless `quiet`; rows that `tell_row` sends are given to `on_row`.
-    Raises RunError with their last lines when they end in a failure.
+    In a Slurm job of several nodes they are spread evenly over these. What they print is printed unless `quiet`; rows
+    that `tell_row` sends are given to `on_row`. Raises RunError with their last lines when they end in a failure, and
+    where the nodes cannot share them.
     """
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    launcher = _launcher(processes)
     last_lines: collections.deque[str] = collections.deque(maxlen=30)
     with subprocess.Popen(
         [*launcher, "-m", module, argument],
@@ -107,6 +110,27 @@ def run_processes(
     if started.returncode:
         what = f"training in {processes} processes ended with exit code {started.returncode}"
         raise RunError(f"{what}:\n{''.join(last_lines)}")
+
+
+def _launcher(processes: int) -> list[str]:
+    """torchrun on this machine, or on every node of the Slurm job that this process is part of."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run"]
+    nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
+    if nodes == 1:
+        return [*torchrun, "--standalone", f"--nproc-per-node={processes}"]
+    if processes % nodes:
+        raise RunError(
+            f"processes={processes} cannot be shared equally by the {nodes} nodes of this Slurm job; give a multiple "
+            "of nodes, or a job of other nodes (--nodes)"
+        )
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        meeting = f"{platform.node()}:{probe.getsockname()[1]}"
+    # --overlap: this process may be a step of the job itself, and hold what the new step needs.
+    spread = ["srun", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    shares = [f"--nnodes={nodes}", f"--nproc-per-node={processes // nodes}"]
+    rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint={meeting}", f"--rdzv-id={os.environ['SLURM_JOB_ID']}"]
+    return [*spread, *torchrun, *shares, *rendezvous]
 
 
 def tell_row(row: dict[str, Any]) -> None:

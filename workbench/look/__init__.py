@@ -44,7 +44,7 @@ from workbench.look.rank_figures import (
     two_losses,
     vector_spaces,
 )
-from workbench.look.response import chosen_on_dev, response, response_curves
+from workbench.look.response import chosen_on_dev, response, response_curves, response_map
 from workbench.look.tables import beside, dev_table, show_tables, table_html
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ __all__ = [
     "rankings_of_runs",
     "response",
     "response_curves",
+    "response_map",
     "runs_by_settings",
     "score_intervals",
     "scores_of_runs",

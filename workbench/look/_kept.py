@@ -1,20 +1,21 @@
 """What resampling found, kept beside the run that it is of: computed once."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import RunError
 from workbench.files import write_json
-from workbench.runs import Run, read_json
+from workbench.runs import read_json
 
 _FILE = "significance.json"
 
 
-def scores_checksum(path: str | Path, stage: str = "") -> str:
-    """What names the scores of a run; "" where it does not say."""
+def scores_checksum(facts: Mapping[str, Any], stage: str = "") -> str:
+    """What names the scores of a run with these facts (`Run.facts`); "" where they do not say."""
     name = f"{stage}/scores.csv" if stage else "scores.csv"
-    return Run(path).facts().get("files", {}).get(name, {}).get("sha256", "")[:16]
+    return facts.get("files", {}).get(name, {}).get("sha256", "")[:16]
 
 
 def kept(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.look._kept import kept
+from workbench.look._kept import kept, scores_checksum
 from workbench.look.comparison import first_baseline, labels_of, on_same_pairs, readable, spread
 from workbench.metrics import holm, permutation_test
 from workbench.runs import Run, read_rows, scored
@@ -179,7 +179,7 @@ class _Scored:
 
     def __init__(self, row: dict[str, Any]) -> None:
         self.path, self.scored = Path(row["path"]), scored(row)
-        self.checksum = row["facts"].get("files", {}).get("scores.csv", {}).get("sha256", "")[:16]
+        self.checksum = scores_checksum(row["facts"])
 
     @functools.cached_property
     def _parts(self) -> dict[Any, pd.DataFrame]:

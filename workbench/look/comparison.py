@@ -20,6 +20,7 @@ from workbench.look._kept import kept, scores_checksum
 from workbench.metrics import (
     Interval,
     Measure,
+    Method,
     bootstrap_interval,
     paired_bootstrap,
     permutation_test,
@@ -119,8 +120,11 @@ def measure_of(runs: pd.DataFrame) -> Measure:
     return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
 
 
-def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
+def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000, method: Method = "percentile") -> pd.DataFrame:
     """label, seed, value, low, high: each run's Spearman with its 95% bootstrap interval over pairs, in [-1, 1].
+
+    `method`: "percentile", or "bca", which corrects for bias and skewness (see `metrics.bootstrap_interval`). What was
+    computed is kept beside the run.
 
     Of a transfer task the accuracy over all its rows. Of "sts-average", the mean of the seven sets, and
     "transfer-average", each set's pairs are drawn again from its own. Where all runs have one label, "before" stands in
@@ -128,13 +132,15 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     """
     rows, measure = [], measure_of(runs)
     for label, seed, path, stage in _with_start(runs):
-        found = _kept_interval(path, stage, suite, measure=measure, samples=samples)
+        found = _kept_interval(path, stage, suite, measure=measure, samples=samples, method=method)
         if found is not None:
             rows.append({"label": label, "seed": seed, **found._asdict()})
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
 
-def _kept_interval(path: str, stage: str, suite: str, *, measure: Measure, samples: int) -> Interval | None:
+def _kept_interval(
+    path: str, stage: str, suite: str, *, measure: Measure, samples: int, method: Method
+) -> Interval | None:
     """Of one run, computed once; None where its scores cannot be read."""
 
     def compute(_: str) -> Interval | None:
@@ -142,10 +148,12 @@ def _kept_interval(path: str, stage: str, suite: str, *, measure: Measure, sampl
         if scores is None:
             return None
         sets = scores["suite"].tolist()
-        return bootstrap_interval(scores["gold"], scores["predicted"], sets=sets, measure=measure, samples=samples)
+        options: dict[str, Any] = {"measure": measure, "samples": samples, "method": method}
+        return bootstrap_interval(scores["gold"], scores["predicted"], sets=sets, **options)
 
-    checksum = readable(path, lambda run: scores_checksum(run.path, stage))
-    key = f"{measure}, {samples} draws of {checksum}" if checksum else ""
+    checksum = readable(path, lambda run: scores_checksum(run.facts(), stage))
+    how = "" if method == "percentile" else f", {method}"
+    key = f"{measure}, {samples} draws of {checksum}{how}" if checksum else ""
     found = kept(path, key, [suite], compute).get(suite)
     return None if found is None else Interval(*found)
 

@@ -1,4 +1,4 @@
-"""What a setting does: dev and test against its values, from finished runs, and the value that dev chooses."""
+"""What one setting does, or two: dev and test against their values, from finished runs, and what dev chooses."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,42 +14,52 @@ from workbench.look._style import coloured, laid_out, nothing_yet, plain
 from workbench.look.comparison import readable
 from workbench.runs import Run, read_rows, scored
 
-_COLUMNS = ["label", "value", "seeds", "dev", "dev_std", "test", "test_std"]
+_COLUMNS = ["label", "value", "second", "seeds", "dev", "dev_std", "test", "test_std"]
 
 
 def response(
-    runs_root: str | Path, setting: str, suite: str, *, paths: Iterable[str | Path] | None = None
+    runs_root: str | Path,
+    setting: str | tuple[str, str],
+    suite: str,
+    *,
+    paths: Iterable[str | Path] | None = None,
 ) -> pd.DataFrame:
     """label, value, seeds, dev, dev_std, test, test_std: means and deviations over seeds, in [-1, 1].
+
+    Of two settings also `second`, behind value: that of the second.
 
     A label is a method with whatever else varies; dev is the best of a run's training, which chose its checkpoint.
 
     Args:
-        runs_root: Folder of runs; those are taken that have the setting and were scored on the suite.
-        setting: On which axis.
+        runs_root: Folder of runs; those are taken that have the setting, or both, and were scored on the suite.
+        setting: On which axis; two: for `response_map`.
         suite: Of test.
         paths: Only these runs, such as `[sweep.path(cell) for cell in sweep.cells]`; None: all.
     """
+    settings = (setting,) if isinstance(setting, str) else setting
     wanted = None if paths is None else {Path(path).resolve() for path in paths}
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished" and suite in scored(row)]
-    rows = [row for row in rows if setting in row["settings"]]
+    rows = [row for row in rows if set(settings) <= set(row["settings"])]
     rows = [row for row in rows if wanted is None or Path(row["path"]).resolve() in wanted]
     found = []
-    for row, label in zip(rows, _others(rows, setting), strict=True):
+    for row, label in zip(rows, _others(rows, settings), strict=True):
         history = readable(row["path"], Run.history)
         dev = None
         if history is not None and "dev_spearman" in history:
             dev = history.loc[history["step"] > 0, "dev_spearman"].max()
-        value = row["settings"][setting]
-        found.append((label, str(value) if isinstance(value, list | dict) else value, dev, scored(row)[suite][0]))
-    table = pd.DataFrame(found, columns=["label", "value", "dev", "test"]).astype({"dev": float, "test": float})
+        values = [row["settings"][name] for name in settings]
+        shown = [str(value) if isinstance(value, list | dict) else value for value in values]
+        found.append((label, *shown, dev, scored(row)[suite][0]))
+    axes = ["value", "second"][: len(settings)]
+    table = pd.DataFrame(found, columns=["label", *axes, "dev", "test"]).astype({"dev": float, "test": float})
     kinds = {"dev": ("dev", "mean"), "dev_std": ("dev", "std"), "test": ("test", "mean"), "test_std": ("test", "std")}
-    spread = table.groupby(["label", "value"], dropna=False).agg(seeds=("test", "size"), **kinds)
-    return spread.reset_index().reindex(columns=_COLUMNS)
+    spread = table.groupby(["label", *axes], dropna=False).agg(seeds=("test", "size"), **kinds)
+    columns = [name for name in _COLUMNS if name != "second" or len(settings) > 1]
+    return spread.reset_index().reindex(columns=columns)
 
 
-def _others(rows: list[dict[str, Any]], setting: str) -> list[str]:
-    """Of each run its method, and what varies besides the setting and the seed."""
+def _others(rows: list[dict[str, Any]], settings: tuple[str, ...]) -> list[str]:
+    """Of each run its method, and what varies besides the settings and the seed."""
     alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         alike[row["method"]].append(row["settings"])
@@ -59,7 +69,7 @@ def _others(rows: list[dict[str, Any]], setting: str) -> list[str]:
     }
     labels = []
     for row in rows:
-        outside = {setting, "seed", *CONFIGS[row["method"]].outside_digest} - {"profile"}
+        outside = {*settings, "seed", *CONFIGS[row["method"]].outside_digest} - {"profile"}
         varied = [n for n in row["settings"] if n not in outside and n in varying[row["method"]]]
         text = ", ".join(f"{name}={row['settings'][name]}" for name in varied)
         labels.append(f"{row['method']} ({text})" if text else str(row["method"]))
@@ -82,7 +92,7 @@ def response_curves(table: pd.DataFrame, setting: str, suite: str) -> go.Figure:
     figure = make_subplots(1, 2, subplot_titles=("dev", plain(suite)), shared_yaxes=False, horizontal_spacing=0.1)
     best = chosen_on_dev(table).set_index("label")
     for colour, (label, rows) in coloured(table.groupby("label", sort=False)):
-        names = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in rows["value"]]
+        names = list(map(_named, rows["value"]))
         for column, kind in enumerate(("dev", "test"), start=1):
             ringed = [label in best.index and value == best.loc[label, "value"] for value in rows["value"]]
             figure.add_scatter(
@@ -104,3 +114,48 @@ def response_curves(table: pd.DataFrame, setting: str, suite: str) -> go.Figure:
             )
     figure.update_xaxes(title=plain(setting), type="category")
     return laid_out(figure, f"Spearman x 100 by {plain(setting)}; ringed: chosen on dev")
+
+
+def response_map(table: pd.DataFrame, settings: tuple[str, str], suite: str) -> go.Figure:
+    """Dev (left) and test (right) x 100 by two settings, a row of maps a label; what dev chooses is framed.
+
+    table: as `response` gives it for the two; a cell shows its mean and, over several seeds, ± their deviation.
+    """
+    if table.empty:
+        return nothing_yet()
+    labels = list(dict.fromkeys(table["label"]))
+    titles = [plain(f"{label}: {kind}") for label in labels for kind in ("dev", suite)]
+    figure = make_subplots(len(labels), 2, subplot_titles=titles, horizontal_spacing=0.15)
+    best = chosen_on_dev(table).set_index("label")
+    for row, label in enumerate(labels, start=1):
+        of_label = table.loc[table["label"] == label]
+        for column, kind in enumerate(("dev", "test"), start=1):
+            figure.add_trace(_map(of_label, kind), row=row, col=column)
+            if label in best.index:
+                frame = {"symbol": "square-open", "size": 40, "color": "black", "line": {"width": 3}}
+                place = {"x": [_named(best.loc[label, "value"])], "y": [_named(best.loc[label, "second"])]}
+                figure.add_scatter(**place, mode="markers", marker=frame, showlegend=False, row=row, col=column)
+    figure.update_xaxes(title=plain(settings[0]), type="category")
+    figure.update_yaxes(title=plain(settings[1]), type="category")
+    title = f"Spearman x 100 by {plain(settings[0])} and {plain(settings[1])}; framed: chosen on dev"
+    return laid_out(figure, title, height=80 + 300 * len(labels))
+
+
+def _map(rows: pd.DataFrame, kind: str) -> go.Heatmap:
+    texts = [
+        "" if pd.isna(mean) else f"{100 * mean:.1f}" + ("" if pd.isna(std) else f"<br>± {100 * std:.1f}")
+        for mean, std in zip(rows[kind], rows[f"{kind}_std"], strict=True)
+    ]
+    return go.Heatmap(
+        x=list(map(_named, rows["value"])),
+        y=list(map(_named, rows["second"])),
+        z=100 * rows[kind],
+        text=texts,
+        texttemplate="%{text}",
+        colorscale="Blues",
+        showscale=False,
+    )
+
+
+def _named(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else plain(value)

@@ -6,6 +6,7 @@ from workbench.metrics.groups import RankingGroup, ranking_groups
 from workbench.metrics.significance import (
     Interval,
     Measure,
+    Method,
     PermutationTest,
     Spread,
     bootstrap_interval,
@@ -18,6 +19,7 @@ from workbench.metrics.significance import (
 __all__ = [
     "Interval",
     "Measure",
+    "Method",
     "PermutationTest",
     "RankingGroup",
     "Spread",

@@ -48,7 +48,7 @@ def weighted_correlations(a: np.ndarray, b: np.ndarray, times: np.ndarray) -> np
         return np.where(spread > 0, np.clip(both / np.sqrt(spread), -1, 1), np.nan)
 
 
-def drawn_times(count: int, draws: np.random.Generator, rows: int) -> np.ndarray:
-    """[rows, count]: how often each of `count` pairs counts in draws with replacement."""
-    drawn = draws.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count).astype(np.float64)
+def drawn_times(drawn: np.ndarray, count: int) -> np.ndarray:
+    """[draws, count]: how often each of `count` pairs counts in draws [draws, n] of them."""
+    places = drawn + count * np.arange(len(drawn))[:, None]
+    return np.bincount(places.ravel(), minlength=len(drawn) * count).reshape(-1, count).astype(np.float64)

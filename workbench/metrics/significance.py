@@ -1,12 +1,15 @@
 """How sure a score is: intervals over pairs, paired tests between two models, spread over seeds."""
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.stats
 from numpy.typing import ArrayLike
 
 from workbench.metrics._resampling import (
+    BLOCK,
     blocks,
     drawn_times,
     mixed_ranks,
@@ -17,6 +20,7 @@ from workbench.metrics._resampling import (
 from workbench.metrics.correlation import average_ranks, paired_numbers, spearman
 
 Measure = Literal["spearman", "accuracy"]  # of scores, or of predicted classes: the share that is gold
+Method = Literal["percentile", "bca"]
 
 
 class Interval(NamedTuple):
@@ -55,8 +59,9 @@ def bootstrap_interval(
     samples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
+    method: Method = "percentile",
 ) -> Interval:
-    """Percentile interval over pairs (or rows) drawn again with replacement. It covers their choice, no more.
+    """Bootstrap interval over pairs (or rows) drawn again with replacement. It covers their choice, no more.
 
     Args:
         gold: n labels.
@@ -67,9 +72,13 @@ def bootstrap_interval(
         samples: How many draws.
         level: Share of the draws inside the interval.
         seed: Of the draws; the same seed gives the same interval.
+        method: "percentile": between quantiles of the draws. "bca": quantiles corrected for bias and skewness (Efron
+            1987), by scipy; nearer to its level where a value is close to 1 or the pairs are few, at the cost of n
+            further draws, each without one of the pairs.
 
     Returns:
-        value, low, high. Draws on which a correlation is undefined are left out; the ends are nan if most are.
+        value, low, high. Draws on which a correlation is undefined are left out; the ends are nan if most are, of "bca"
+        if any is.
 
     Raises:
         ValueError: Unequal lengths, nan, no samples, or a level outside (0, 1).
@@ -77,8 +86,9 @@ def bootstrap_interval(
     _require_resampling(samples, level)
     truth, scores = paired_numbers(gold, predicted)
     rows = _rows(sets, len(truth))
-    drawn = _drawn_again(measure, truth, [scores], rows, draws=np.random.default_rng(seed), samples=samples)
-    return _interval(_value(measure, truth, scores, rows), drawn[:, 0], level)
+    values = _of_draws(measure, truth, scores, rows)
+    value = _value(measure, truth, scores, rows)
+    return _interval(value, values, rows, samples=samples, level=level, seed=seed, method=method)
 
 
 def paired_bootstrap(
@@ -91,8 +101,9 @@ def paired_bootstrap(
     samples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
+    method: Method = "percentile",
 ) -> Interval:
-    """Percentile interval of the value of `predicted` less that of `other`, both on the same drawn pairs.
+    """Bootstrap interval of the value of `predicted` less that of `other`, both on the same drawn pairs.
 
     Args, raises: as `bootstrap_interval`; `other` holds the second model's scores of the same pairs.
 
@@ -103,9 +114,13 @@ def paired_bootstrap(
     truth, first = paired_numbers(gold, predicted)
     second = paired_numbers(gold, other)[1]
     rows = _rows(sets, len(truth))
-    drawn = _drawn_again(measure, truth, [first, second], rows, draws=np.random.default_rng(seed), samples=samples)
+    ours, theirs = (_of_draws(measure, truth, each, rows) for each in (first, second))
+
+    def gains(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.asarray(ours(*drawn) - theirs(*drawn))
+
     value = _value(measure, truth, first, rows) - _value(measure, truth, second, rows)
-    return _interval(value, drawn[:, 0] - drawn[:, 1], level)
+    return _interval(value, gains, rows, samples=samples, level=level, seed=seed, method=method)
 
 
 def permutation_test(
@@ -217,45 +232,41 @@ def _exchanged(gains: list[np.ndarray], coin: np.random.Generator, samples: int)
     )
 
 
-def _drawn_again(
-    measure: Measure,
-    gold: np.ndarray,
-    models: list[np.ndarray],
-    rows: list[np.ndarray],
-    *,
-    draws: np.random.Generator,
-    samples: int,
-) -> np.ndarray:
-    """[samples, models]: the mean over the sets of each model's value on pairs drawn with replacement.
+def _of_draws(
+    measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]
+) -> Callable[..., np.ndarray]:
+    """Of the rows [..., n] drawn of each set: the mean over the sets of the value, [...]."""
 
-    A draw says how often each pair counts. What is sorted once then gives the ranks of every draw by adding up.
-    """
-    if measure == "accuracy":
-        right = [np.stack([x[row] == gold[row] for x in models], axis=1) for row in rows]
-        drawn = [
-            [each[draws.integers(len(each), size=len(each))].mean(axis=0) for each in right] for _ in range(samples)
-        ]
-        return np.mean(drawn, axis=1)
-    places = [[np.unique(x[row], return_inverse=True)[1] for x in (gold, *models)] for row in rows]
-    return np.concatenate([_drawn_block(places, draws, count) for count in blocks(samples, len(gold))])
+    def values(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.asarray(np.mean(np.broadcast_arrays(*map(of_set, known, drawn)), axis=0))
+
+    of_set: Callable[..., np.ndarray] = _drawn_accuracy if measure == "accuracy" else _drawn_correlation
+    known: list[Any] = [gold[row] == predicted[row] for row in rows]
+    if measure == "spearman":
+        known = [[_places(side[row]) for side in (gold, predicted)] for row in rows]
+    return values
 
 
-def _drawn_block(places: list[list[np.ndarray]], draws: np.random.Generator, count: int) -> np.ndarray:
-    found = np.zeros((count, len(places[0]) - 1))
-    for of_gold, *of_models in places:
-        if not len(of_gold):
-            return np.full_like(found, np.nan)
-        times = drawn_times(len(of_gold), draws, count)
-        truth = weighted_ranks(of_gold, times)
-        ranked = [weighted_correlations(truth, weighted_ranks(place, times), times) for place in of_models]
-        found += np.stack(ranked, axis=1) / len(places)
-    return found
+def _drawn_accuracy(right: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    return right[drawn].mean(axis=-1)
+
+
+def _drawn_correlation(places: list[np.ndarray], drawn: np.ndarray) -> np.ndarray:
+    """A draw says how often each pair counts: what is sorted once gives the ranks of every draw by adding up."""
+    times = drawn_times(np.atleast_2d(drawn), len(places[0]))
+    truth, scores = (weighted_ranks(each, times) for each in places)
+    return weighted_correlations(truth, scores, times).reshape(drawn.shape[:-1])
+
+
+def _places(values: np.ndarray) -> np.ndarray:
+    """Whole numbers in the order of the values, equal where these are."""
+    return np.unique(values, return_inverse=True)[1]
 
 
 def _common_places(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The ranks of two models' scores as whole numbers, equal where the ranks are: places in the order of a mixture."""
     ranks = np.concatenate([average_ranks(first), average_ranks(second)])
-    places = np.unique(ranks, return_inverse=True)[1]
+    places = _places(ranks)
     return places[: len(first)], places[len(first) :]
 
 
@@ -270,9 +281,35 @@ def _exchanged_ranks(ranked: list[tuple[np.ndarray, ...]], coin: np.random.Gener
     return chance
 
 
-def _interval(value: float, drawn: np.ndarray, level: float) -> Interval:
-    """Percentiles of the draws; nan unless the value itself and most of the draws are defined."""
-    if np.isnan(value) or np.mean(np.isnan(drawn)) > 0.5:
+def _interval(
+    value: float,
+    values: Callable[..., np.ndarray],
+    rows: list[np.ndarray],
+    *,
+    samples: int,
+    level: float,
+    seed: int,
+    method: Method,
+) -> Interval:
+    """Draws the rows of each set again; nan unless the value itself and most of the draws are defined."""
+    if np.isnan(value) or min(map(len, rows)) < 2:
+        return Interval(value, float("nan"), float("nan"))
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)  # no skewness where all draws are one
+        found = scipy.stats.bootstrap(
+            [np.arange(len(row)) for row in rows],
+            values,
+            n_resamples=samples,
+            batch=max(1, BLOCK // sum(map(len, rows))),
+            vectorized=True,
+            confidence_level=level,
+            method="BCa" if method == "bca" else "percentile",
+            rng=np.random.default_rng(seed),
+        )
+    if method == "bca":
+        return Interval(value, float(found.confidence_interval.low), float(found.confidence_interval.high))
+    drawn = found.bootstrap_distribution
+    if np.mean(np.isnan(drawn)) > 0.5:
         return Interval(value, float("nan"), float("nan"))
     low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))

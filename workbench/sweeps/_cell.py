@@ -7,10 +7,10 @@ import signal
 import sys
 import threading
 import time
-from types import FrameType
 
 from workbench.errors import WorkbenchError
 from workbench.headless import run_method
+from workbench.interruption import end_when_interrupted
 
 _GRACE = 15.0  # seconds for a kernel to end
 
@@ -19,7 +19,7 @@ def main(arguments: str) -> None:
     """Runs the cell; it ends with its parent, however that ends: a sweep that was killed leaves nothing running."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
-    signal.signal(signal.SIGINT, _interrupted)
+    end_when_interrupted()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         run_method(**json.loads(arguments))
@@ -33,11 +33,6 @@ def _end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_GRACE)
     os._exit(130)
-
-
-def _interrupted(_: int, __: FrameType | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise SystemExit(130)
 
 
 if __name__ == "__main__":

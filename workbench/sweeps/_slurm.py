@@ -57,7 +57,8 @@ class Slurm:
             "slurm_array_parallelism": at_once or None,
             "slurm_additional_parameters": dict(self.options) or None,
         }
-        fixed = {"name": title, "timeout_min": self.minutes, "slurm_signal_delay_s": self.notice}
+        fixed = {"slurm_srun_args": ["--nodes=1", "--ntasks=1"]}  # of several nodes, training takes the others itself
+        fixed |= {"name": title, "timeout_min": self.minutes, "slurm_signal_delay_s": self.notice}
         return fixed | {name: value for name, value in asked.items() if value is not None}
 
 
@@ -172,8 +173,9 @@ class CellJob:
 
 def _require_enough(sweep: Sweep, asked: Slurm) -> None:
     most = max(cell.config.processes for cell in sweep.cells)
-    if asked.gpus and most > asked.gpus:
-        raise SettingError(f"a cell has processes={most} and is given {asked.gpus} GPUs; give as many, or lower it")
+    given = asked.gpus * int(asked.options.get("nodes", 1))
+    if given and most > given:
+        raise SettingError(f"a cell has processes={most} and is given {given} GPUs; give as many, or lower it")
 
 
 def _in_order(cells: list[Cell]) -> Iterator[list[Cell]]:

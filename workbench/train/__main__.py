@@ -23,6 +23,8 @@ def main(path: str) -> None:
         raise SystemExit(str(error)) from None
     os.environ.pop("JPY_SESSION_NAME", None)  # lines of progress, which the notebook's process passes on, and no bar
     config = run.config
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 < config.processes:
+        raise SystemExit(f"{run.path} has processes={config.processes} and 1 was started; start it by torchrun")
     on_gpu = torch.cuda.is_available() and config.device != "cpu"
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

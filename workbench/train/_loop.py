@@ -206,6 +206,7 @@ def _fit_in_processes(
         for callback in callbacks:
             callback(row)
 
-    run_processes("workbench.train", str(run.path), config.processes, on_row=tell, quiet=quiet)
+    if not run.facts().get("trained"):  # by processes that somebody started on machines of their own
+        run_processes("workbench.train", str(run.path), config.processes, on_row=tell, quiet=quiet)
     method.restore(run.path / "encoder")
     return run.history()

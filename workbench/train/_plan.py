@@ -57,11 +57,11 @@ class Plan:
 
     def require_batches(self) -> None:
         """Raises RunError where several processes cannot share the batches."""
-        size = self.config.batch_size
-        if size % self.world:
+        size, wanted = self.config.batch_size, self.config.processes
+        if self.world not in (1, wanted):
             raise RunError(
-                f"batch_size {size} cannot be shared equally by the {self.world} processes that were started; give a "
-                "multiple, or start as many processes as the setting says"
+                f"{self.world} processes were started together and processes={wanted}; start {wanted} (torchrun's "
+                f"nnodes x nproc-per-node), or set processes={self.world}"
             )
         if self.world > 1 and self.examples < size:
             raise RunError(
