@@ -265,12 +265,22 @@ def test_many_draws_at_once_are_the_draws_one_after_the_other() -> None:
     repeated = [rankdata(np.repeat(values, row.astype(int))) for row in times]
     for row, expected, found in zip(times, repeated, _resampling.weighted_ranks(values, times), strict=True):
         assert np.repeat(found, row.astype(int)) == pytest.approx(expected, abs=1e-12)
-    mixed = draw.integers(0, 9, (5, 30))
-    assert _resampling.mixed_ranks(mixed) == pytest.approx(rankdata(mixed, axis=1), abs=1e-12)
-    gold = rankdata(draw.random(30))
-    expected = [spearmanr(gold, row).statistic for row in mixed]
-    assert _resampling.rank_correlations(gold, rankdata(mixed, axis=1)) == pytest.approx(expected, abs=1e-12)
     assert sum(_resampling.blocks(1000, 1750)) == 1000
+
+
+def test_exchanged_ranks_are_correlated_as_one_after_the_other() -> None:
+    from workbench.metrics import significance
+
+    draw = np.random.default_rng(4)
+    sides = [[rankdata(draw.integers(0, 9, n)) for _ in range(3)] for n in (30, 7)]
+    centred = [[significance._centred_ranks(side) for side in of_set] for of_set in sides]
+    coin, expected = np.random.default_rng(1), np.zeros(5)
+    for gold, ours, theirs in sides:
+        for number, swap in enumerate(coin.integers(0, 2, (5, len(gold)), dtype=np.int8) == 1):
+            mixed = np.where(swap, theirs, ours), np.where(swap, ours, theirs)
+            expected[number] += (np.corrcoef(gold, mixed[0])[0, 1] - np.corrcoef(gold, mixed[1])[0, 1]) / 2
+    found = significance._exchanged_ranks(centred, np.random.default_rng(1), 5)
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_seed_spread_by_hand() -> None:

@@ -203,7 +203,7 @@ def _against(ours: _Scored, theirs: _Scored, suites: list[str], samples: int) ->
         return permutation_test(*columns, measure=measure, samples=samples)
 
     known = ours.checksum and theirs.checksum
-    key = f"{samples} permutations, {ours.checksum} against {theirs.checksum}" if known else ""
+    key = f"{samples} exchanges of ranks, {ours.checksum} against {theirs.checksum}" if known else ""
     return {suite: found for suite, found in kept(ours.path, key, suites, test).items() if not np.isnan(found).any()}
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-BLOCK = 20_000  # numbers of a block of draws: twice as quick as ten times as many, which leave the cache
+BLOCK = 20_000  # numbers of a block of draws to rank: twice as quick as ten times as many, which leave the cache
 
 
 def blocks(samples: int, count: int) -> list[int]:
-    """Draws of `count` pairs, in blocks of so many."""
-    size = max(1, BLOCK // max(1, count))
+    """Exchanges of `count` pairs, in blocks of so many: a matrix product each."""
+    size = max(1, 10 * BLOCK // max(1, count))
     return [min(size, samples - start) for start in range(0, samples, size)]
 
 
@@ -17,24 +17,6 @@ def weighted_ranks(places: np.ndarray, times: np.ndarray) -> np.ndarray:
     firsts = np.flatnonzero(np.diff(places[order], prepend=-1))
     size = np.add.reduceat(times[:, order], firsts, axis=1)
     return (np.cumsum(size, axis=1) - (size - 1) / 2)[:, places]
-
-
-def mixed_ranks(places: np.ndarray) -> np.ndarray:
-    """[draws, n]: ranks, averaged over ties, of each row of whole numbers [draws, n] >= 0, best without large gaps."""
-    draws, most = len(places), int(places.max()) + 1
-    flat = (places + most * np.arange(draws)[:, None]).ravel()
-    size = np.bincount(flat, minlength=draws * most).reshape(draws, most)
-    twice = 2 * np.cumsum(size, axis=1) - size  # whole numbers are added up quicker
-    return (twice.ravel()[flat].reshape(places.shape) + 1) / 2
-
-
-def rank_correlations(gold: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """[draws]: Pearson's correlation of gold's ranks [n] with ranks [draws, n]; nan where one side is constant."""
-    middle = (len(gold) + 1) / 2
-    first, second = gold - middle, ranks - middle
-    spread = (first @ first) * np.einsum("dn,dn->d", second, second)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(spread > 0, np.clip(second @ first / np.sqrt(spread), -1, 1), np.nan)
 
 
 def weighted_correlations(a: np.ndarray, b: np.ndarray, times: np.ndarray) -> np.ndarray:

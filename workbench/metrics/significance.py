@@ -12,8 +12,6 @@ from workbench.metrics._resampling import (
     BLOCK,
     blocks,
     drawn_times,
-    mixed_ranks,
-    rank_correlations,
     weighted_correlations,
     weighted_ranks,
 )
@@ -136,7 +134,8 @@ def permutation_test(
     """Two-sided paired permutation test of two models' Spearman, or accuracy, on the same pairs.
 
     Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged, pair by pair, by the toss
-    of a coin. Ranks, not scores, are exchanged: the models need not share a scale.
+    of a coin. Ranks, not scores, are exchanged, so that the models need not share a scale, and what was exchanged is
+    correlated as it is: ranked anew it would say much the same, ten times as slowly.
 
     Args:
         gold: n labels.
@@ -164,7 +163,7 @@ def permutation_test(
         gains = [(first[row] == truth[row]) * 1.0 - (second[row] == truth[row]) for row in rows]
         chance = _exchanged(gains, np.random.default_rng(seed), samples)
         return PermutationTest(difference, (1 + int((abs(chance) >= abs(difference) - 1e-12).sum())) / (1 + samples))
-    ranked = [(average_ranks(truth[row]), *_common_places(first[row], second[row])) for row in rows]
+    ranked = [[_centred_ranks(side[row]) for side in (truth, first, second)] for row in rows]
     coin = np.random.default_rng(seed)
     # A constant mixture has no correlation and cannot be called smaller; rounding must not break a draw.
     as_large = sum(
@@ -263,22 +262,31 @@ def _places(values: np.ndarray) -> np.ndarray:
     return np.unique(values, return_inverse=True)[1]
 
 
-def _common_places(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ranks of two models' scores as whole numbers, equal where the ranks are: places in the order of a mixture."""
-    ranks = np.concatenate([average_ranks(first), average_ranks(second)])
-    places = _places(ranks)
-    return places[: len(first)], places[len(first) :]
+def _centred_ranks(values: np.ndarray) -> np.ndarray:
+    return average_ranks(values) / len(values) - (len(values) + 1) / (2 * len(values))
 
 
-def _exchanged_ranks(ranked: list[tuple[np.ndarray, ...]], coin: np.random.Generator, count: int) -> np.ndarray:
-    """[count]: the difference of the sets' mean correlations, each pair's ranks exchanged by the toss of a coin."""
+def _exchanged_ranks(ranked: list[list[np.ndarray]], coin: np.random.Generator, count: int) -> np.ndarray:
+    """[count]: the difference of the sets' mean correlations, each pair's ranks exchanged by the toss of a coin.
+
+    Sum, sum of squares and product with gold of a mixture are those of one model, and for each pair that is exchanged
+    the difference that this makes: one matrix product for all draws.
+    """
     chance = np.zeros(count)
-    for gold_ranks, ours, theirs in ranked:
-        swap = coin.random((count, len(ours))) < 0.5
-        mixed = (np.where(swap, theirs, ours), np.where(swap, ours, theirs))
-        one, two = (rank_correlations(gold_ranks, mixed_ranks(places)) for places in mixed)
-        chance += (one - two) / len(ranked)
+    for gold, ours, theirs in ranked:
+        swap = coin.integers(0, 2, (count, len(gold)), dtype=np.int8).astype(np.float64)
+        of_ours, of_theirs = (np.stack([side, side**2, gold * side], axis=1) for side in (ours, theirs))
+        one = of_ours.sum(axis=0) + swap @ (of_theirs - of_ours)
+        other = of_ours.sum(axis=0) + of_theirs.sum(axis=0) - one
+        chance += (_correlations(gold, one) - _correlations(gold, other)) / len(ranked)
     return chance
+
+
+def _correlations(gold: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """[draws]: Pearson's correlation with centred gold, from sum, sum of squares and product; nan of a constant."""
+    spread = (gold @ gold) * (sums[:, 1] - sums[:, 0] ** 2 / len(gold))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(spread > 1e-12, sums[:, 2] / np.sqrt(spread), np.nan)
 
 
 def _interval(
