@@ -329,6 +329,27 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
             bars = page.locator(".jp-OutputArea .jupyter-widgets .progress-bar-success")
             assert bars.count() > 0, f"{path.stem}: no bar showed how far training was"
             assert curve.count() == CURVES.get(path.stem, 1)
+        if path.stem == "21_rankings" and not failed:
+            pick_runs(page, tmp_path)
         page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
     assert failed == {}
     assert len(list((folder / "runs").glob("*/*/metrics.json"))) == 6  # CompCSE's baseline is a run too
+
+
+def pick_runs(page: Any, folder: Path) -> None:
+    """A run is taken away by keyboard and the seeds set apart by mouse: the explorer below follows at once."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    runs, labels = page.locator("[data-kind=runs]"), page.locator(f"{VIEW} thead th.name")
+    before = labels.all_inner_texts()
+    box = runs.get_by_role("checkbox", name="rankcse, seed 0")
+    box.focus()
+    page.keyboard.press("Space")
+    expect(labels).to_have_text([label for label in before if label != "rankcse"])
+    assert page.evaluate("document.activeElement.name") == box.get_attribute("name"), "the focus stays"
+    runs.get_by_label("seeds").select_option("one by one")
+    expect(labels.filter(has_text="simcse, seed 0")).to_have_count(1)
+    runs.get_by_label("before", exact=True).uncheck()
+    expect(labels.filter(has_text="before")).to_have_count(0)
+    page.screenshot(path=folder / "picked.png")

@@ -13,7 +13,15 @@ from written_runs import PAIRS, SUITE, write_run
 from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, RankCSEConfig, SimCSEConfig
 from workbench.data import TRANSFER
-from workbench.look import comparison, papers, part_scores, ranking_tables, runs_by_settings, score_intervals
+from workbench.look import (
+    comparison,
+    papers,
+    part_scores,
+    ranking_tables,
+    rankings_of_runs,
+    runs_by_settings,
+    score_intervals,
+)
 from workbench.look.paper_cells import commands
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
@@ -203,7 +211,7 @@ def test_a_run_that_cannot_be_read_is_named_and_left_out(name: str, tmp_path: Pa
     text = (broken.path / name).read_text(encoding="utf-8")
     (broken.path / name).write_text(text[: text.rindex("\n", 0, len(text) // 2)], encoding="utf-8")
     runs = comparison.finished_runs(tmp_path, SUITE)
-    tables = comparison.rankings_of_runs(runs, SUITE)
+    tables = rankings_of_runs(runs, SUITE)
     comparison.intervals(runs, SUITE, samples=5)
     comparison.paired_tests(runs, SUITE, "before", samples=5)
     assert len(comparison.parts(runs)) >= 3
@@ -300,13 +308,13 @@ def test_the_papers_numbers_at_hand_are_numbers_of_known_tables():
 
 
 def test_rankings_of_runs_are_of_the_same_targets(runs: pd.DataFrame):
-    tables = comparison.rankings_of_runs(runs, SUITE)
+    tables = rankings_of_runs(runs, SUITE)
     assert list(tables) == ["before", "cosent", "simcse", "simcse (temperature=0.2)"]
     assert list(ranking_tables(tables)) == list(tables)
-    chosen = comparison.rankings_of_runs(runs, SUITE, labels=["simcse"], before=False)
+    chosen = rankings_of_runs(runs, SUITE, labels=["simcse"], before=False)
     assert list(chosen) == ["simcse"]
     with pytest.raises(ValueError, match="no runs 'simcs'; there are cosent, simcse"):
-        comparison.rankings_of_runs(runs, SUITE, labels=["simcs"])
+        rankings_of_runs(runs, SUITE, labels=["simcs"])
 
 
 def test_without_runs_everything_is_empty_and_says_how_to_make_some(tmp_path: Path):
@@ -322,7 +330,7 @@ def test_without_runs_everything_is_empty_and_says_how_to_make_some(tmp_path: Pa
     assert [len(table) for table in tables] == [0] * 5
     assert score_intervals(tables[1], SUITE).layout.title.text == "No finished runs yet"
     assert part_scores(tables[3]).layout.title.text == "No finished runs yet"
-    assert comparison.rankings_of_runs(empty, SUITE) == {}
+    assert rankings_of_runs(empty, SUITE) == {}
 
 
 def test_an_unknown_suite_or_baseline_is_refused_with_what_there_is(root: Path, runs: pd.DataFrame):

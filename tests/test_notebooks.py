@@ -198,8 +198,9 @@ def test_rankings_are_shown_with_and_without_runs(tmp_path: Path, with_runs: boo
     if with_runs:
         write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
     done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters, WITHOUT_TORCH)
-    assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 2
-    html, every_pair = output(done, "text/html")
+    assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 3
+    picked, html, every_pair = output(done, "text/html")
+    assert f"{int(with_runs)} of {int(with_runs)} runs" in picked
     assert f"The first of {210 if with_runs else 1750} pairs of {SUITE}" in every_pair.replace(",", "")
     shown = ["before", "simcse"] if with_runs else ["word overlap", "tf-idf"]
     assert re.findall(r"<th[^>]*>([^<]*)</th></tr></thead>", html)[0] == shown[1]

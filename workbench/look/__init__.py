@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.installation import naming_its_extra
-from workbench.look._reasons import encoders_of_runs
 from workbench.look.compared import Comparison, compare
 from workbench.look.comparison import (
     finished_runs,
@@ -15,8 +14,6 @@ from workbench.look.comparison import (
     intervals,
     paired_tests,
     parts,
-    rankings_of_runs,
-    scores_of_runs,
     seed_table,
     what_there_is,
 )
@@ -29,6 +26,7 @@ from workbench.look.figures import (
     setting_sweep,
     training_curve,
 )
+from workbench.look.of_runs import encoders_of_runs, rankings_of_runs, scores_of_runs
 from workbench.look.page import INK, SHADES, most_changed, ranking_html
 from workbench.look.pairs import pair_table
 from workbench.look.paper_cells import Cell, paper_cells, runs_by_settings
@@ -52,6 +50,7 @@ if TYPE_CHECKING:
     from workbench.look.explorer import RankingExplorer
     from workbench.look.live_curve import LiveCurve
     from workbench.look.pair_explorer import PairExplorer
+    from workbench.look.run_picker import RunPicker
     from workbench.look.why import Why
 
 # Loaded when asked for: only a notebook has use for widgets.
@@ -60,6 +59,7 @@ _WIDGETS = {
     "LiveCurve": "live_curve",
     "PairExplorer": "pair_explorer",
     "RankingExplorer": "explorer",
+    "RunPicker": "run_picker",
     "Why": "why",
 }
 
@@ -73,6 +73,7 @@ __all__ = [
     "LiveCurve",
     "PairExplorer",
     "RankingExplorer",
+    "RunPicker",
     "Why",
     "alignment_uniformity_path",
     "beside",

@@ -7,11 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from workbench.errors import EncoderError
-from workbench.look._asked import Untrained, Vectors
-from workbench.runs import Run
+from workbench.look._asked import Vectors
 
 _PIECES = 40  # of a longer sentence, runs of words are left out together: each costs an encoding
 _ALONE = "\u3040-\u30ff\u3400-\u9fff"  # characters of Chinese and Japanese, which have no spaces between words
@@ -89,18 +87,6 @@ def token_split(encoder: Any, first: str, second: str) -> Split:
     u, v = u.double().numpy(), v.double().numpy()
     lengths = np.linalg.norm(u.sum(axis=0)) * np.linalg.norm(v.sum(axis=0))
     return Split(names, others, u @ v.T / lengths)
-
-
-def encoders_of_runs(runs: pd.DataFrame, *, labels: Sequence[str] = (), before: bool = True) -> dict[str, Any]:
-    """label -> what `Why` and `Ask` can ask, of each label's first seed, by the names of `rankings_of_runs`.
-
-    Nothing is loaded yet. "before" is the encoder that the first run began with. A run that keeps no encoder, of what
-    nothing is trained for, is left out.
-    """
-    firsts = {row["label"]: row["path"] for row in runs.drop_duplicates("label").to_dict("records")}
-    found: dict[str, Any] = {label: Run(firsts[label]) for label in labels or firsts}
-    found = {label: run for label, run in found.items() if (run.path / "encoder").is_dir()}
-    return {"before": Untrained(next(iter(found.values()))), **found} if before and found else found
 
 
 class Reader(Vectors):

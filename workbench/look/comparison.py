@@ -5,7 +5,7 @@ Reads what runs left on disk, trains nothing, needs no torch. A label names runs
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -253,45 +253,6 @@ def parts(runs: pd.DataFrame) -> pd.DataFrame:
         for _, group in table.groupby(["label", "part"], sort=False)
     ]
     return pd.DataFrame(spread, columns=["label", "part", "mean", "std", "n"])
-
-
-def rankings_of_runs(
-    runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True
-) -> dict[str, pd.DataFrame]:
-    """label -> ranking table of `suite`, of each label's first seed; "before" is the first run's encoder untrained.
-
-    `labels`: only these, in this order; none: all. Raises ValueError for a label that no run has.
-    """
-    return _of_runs(runs, suite, Run.rankings, labels, before)
-
-
-def scores_of_runs(
-    runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True
-) -> dict[str, pd.DataFrame]:
-    """label -> scores.csv of `suite`, for `pair_table`; all else as of `rankings_of_runs`."""
-    return _of_runs(runs, suite, Run.scores, labels, before)
-
-
-def _of_runs(
-    runs: pd.DataFrame, suite: str, read: Callable[[Run, str], pd.DataFrame], labels: Sequence[str], before: bool
-) -> dict[str, pd.DataFrame]:
-    firsts = {row["label"]: row for row in runs.drop_duplicates("label").to_dict("records")}
-    unknown = [label for label in labels if label not in firsts]
-    if unknown:
-        raise ValueError(
-            f"no runs {', '.join(map(repr, unknown))}; there are {', '.join(firsts) or 'no finished runs'}"
-        )
-    found: dict[str, pd.DataFrame] = {}
-    for row in [firsts[label] for label in labels or firsts]:
-        table = readable(row["path"], lambda run: read(run, ""))
-        if table is None:
-            continue
-        if before and not found and (Path(row["path"]) / _BEFORE / "metrics.json").is_file():
-            untrained = readable(row["path"], lambda run: read(run, _BEFORE))
-            found |= {_BEFORE: untrained} if untrained is not None else {}
-        found[row["label"]] = table
-    tables = {label: table.loc[table["suite"] == suite] for label, table in found.items()}
-    return {label: table for label, table in tables.items() if len(table)}
 
 
 def labels_of(table: pd.DataFrame) -> list[str]:

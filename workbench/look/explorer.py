@@ -84,6 +84,20 @@ class RankingExplorer(Linked):
         self._take(self.suites[0] if suite is None else suite)
         super().__init__("queries", list(self._tables), *self._orders(), self._reasons.readers)
 
+    def look_at(self, tables: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
+        """Looks at other rankings from here on; what was chosen stays where it still can be. Errors as at first."""
+        query_id, self._all = self.query_id, ranking_tables(tables)
+        self.suites = suites_of(self._all)
+        self._reasons = Reasons(encoders)
+        self._vectors = {reader.label: reader for reader in self._reasons.readers}
+        self._ordered.clear()
+        self._found = None, []
+        self._take(self.suite if self.suite in self.suites else self.suites[0])
+        self._offer(list(self._tables), *self._orders())
+        self.chosen = self._numbers.get(query_id) if query_id is not None else None
+        self.renew()
+        self.redraw()
+
     def _take(self, suite: str) -> None:
         self._tables = of_suite(self._all, suite)
         self.suite, self._words, self._aligned = suite, None, None

@@ -1,0 +1,119 @@
+"""Choosing runs without a browser: what is ticked, what it gives, and what follows it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from written_runs import SUITE, write_run
+
+from workbench.config import CoSENTConfig, SimCSEConfig
+from workbench.look import RankingExplorer, RunPicker, finished_runs, rankings_of_runs, scores_of_runs
+from workbench.metrics import spearman
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    root = tmp_path_factory.mktemp("runs")
+    for seed in (0, 1):
+        write_run(root, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
+    write_run(root, CoSENTConfig.from_parameters("demo", 7, {}), 0.5)
+    return finished_runs(root, SUITE)
+
+
+@pytest.fixture
+def picker(runs: pd.DataFrame) -> RunPicker:
+    return RunPicker(runs, SUITE)
+
+
+def does(view: RunPicker, name: str, value: Any) -> None:
+    """As the browser says it."""
+    view._told(None, {name: value}, None)
+
+
+def test_every_run_has_a_row_with_its_settings_seed_score_and_date(picker: RunPicker, runs: pd.DataFrame):
+    rows = re.findall("<tr>(.*?)</tr>", picker.parts["list"])[1:]
+    assert len(rows) == len(runs) == 3
+    cells = [re.findall("<td[^>]*>(.*?)</td>", row) for row in rows]
+    assert [(row[1], row[3]) for row in cells] == [("cosent", "7"), ("simcse", "0"), ("simcse", "1")]
+    assert cells[1][4] == f"{100 * runs['spearman'][1]:.2f}"
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", row[5]) for row in cells)
+    assert 'aria-label="simcse, seed 1" checked' in picker.parts["list"]
+
+
+def test_what_is_ticked_is_what_tables_and_explorers_get(picker: RunPicker):
+    assert list(picker.rankings) == ["before", "cosent", "simcse"]
+    does(picker, "run 0", False)
+    assert picker.runs["label"].tolist() == ["simcse", "simcse"]
+    does(picker, "before", False)
+    assert list(picker.rankings) == list(picker.scores) == ["simcse"]
+    assert "2 of 3 runs ticked" in picker.parts["status"]
+    assert "cosent" not in picker.parts["means"]
+    does(picker, "tick", "")
+    assert picker.rankings == {}
+    assert "No run is ticked" in picker.parts["means"]
+    does(picker, "search", "cosent")
+    does(picker, "tick", "all")
+    assert picker.runs["label"].tolist() == ["cosent"], "all that are listed"
+
+
+def test_seeds_stand_one_by_one_or_averaged(runs: pd.DataFrame):
+    each = rankings_of_runs(runs, SUITE, before=False, seeds="each")
+    assert list(each) == ["cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
+    mean = rankings_of_runs(runs, SUITE, before=False, seeds="mean")["simcse"]
+    scores = (each["simcse, seed 0"]["score"].to_numpy() + each["simcse, seed 1"]["score"].to_numpy()) / 2
+    assert mean["score"].to_numpy() == pytest.approx(scores)
+    for _, rows in mean.groupby("query_id"):
+        assert spearman(rows["score"], -rows["rank"]) == pytest.approx(1)
+        assert sorted(rows["rank"]) == list(range(1, len(rows) + 1))
+    found = scores_of_runs(runs, SUITE, before=False, seeds="mean")["simcse"]
+    assert spearman(found["gold"], found["predicted"]) > runs["spearman"][1:].max(), "noise averages out"
+    with pytest.raises(ValueError, match="seeds is 'all'; choose one of first, mean, each"):
+        rankings_of_runs(runs, SUITE, seeds="all")
+
+
+def test_seeds_of_other_pairs_have_no_mean(tmp_path: Path):
+    for seed, pairs in ((0, 210), (1, 200)):
+        write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0, pairs=pairs)
+    with pytest.raises(ValueError, match="seeds of simcse were scored on other pairs"):
+        scores_of_runs(finished_runs(tmp_path, SUITE), SUITE, seeds="mean")
+
+
+def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker):
+    explorer = RankingExplorer(picker.rankings, SUITE)
+    picker.feeds(explorer)
+    explorer.select(order="data", chosen="q3")
+    does(picker, "seeds", "each")
+    assert explorer.labels == ["before", "cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
+    assert explorer.query_id == "q3"
+    assert ">simcse, seed 1</th>" in explorer.parts["view"]
+    picker.select(labels=["cosent"], before=False, seeds="mean")
+    assert explorer.labels == ["cosent"]
+    assert explorer.order == "data"
+    does(picker, "tick", "")
+    assert explorer.labels == ["cosent"], "of nothing it shows what it showed"
+
+
+def test_labels_of_parameters_are_ticked_and_a_wrong_one_is_refused(runs: pd.DataFrame):
+    assert set(RunPicker(runs, SUITE, labels=["simcse"]).runs["label"]) == {"simcse"}
+    with pytest.raises(ValueError, match="no runs 'simcs'; there are cosent, simcse"):
+        RunPicker(runs, SUITE, labels=["simcs"])
+
+
+def test_without_a_kernel_what_is_ticked_stands_there_and_text_is_text(runs: pd.DataFrame):
+    hostile = '<script>alert(1)</script> & "quotes" $1 to $2'
+    view = RunPicker(runs.assign(label=hostile), SUITE)
+    html = view._repr_mimebundle_()[0]["text/html"]
+    assert html.count("✓") == 3
+    assert "<input" not in html
+    for part in [*view.parts.values(), html]:
+        assert "<script" not in part
+
+
+def test_without_runs_it_says_so(tmp_path: Path):
+    view = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    assert "0 of 0 runs" in view.parts["status"]
+    assert view.rankings == {}
+    assert np.size(view.runs) == 0

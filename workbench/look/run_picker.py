@@ -1,0 +1,168 @@
+"""Choosing runs: which of them, with the encoder before training or without, their seeds averaged or one by one."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from workbench.errors import RunError
+from workbench.look._listing import with_words
+from workbench.look._live import Live, choice
+from workbench.look.comparison import seed_table
+from workbench.look.of_runs import SEEDS, encoders_of_runs, paths_of_runs, rankings_of_runs, scores_of_runs
+from workbench.runs import Run
+
+_HEADS = ("", "label", "settings", "seed", "score", "finished")
+
+
+class RunPicker(Live):
+    """A table of finished runs with a box each; below it the means of those that are ticked.
+
+    `runs` has the rows of what is ticked, for every table and figure that takes `finished_runs`; `rankings`, `scores`
+    and `encoders` are what explorers take. An explorer that `feeds` names shows what is ticked at once.
+    """
+
+    def __init__(
+        self, runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
+    ) -> None:
+        """runs: as `finished_runs` gives them. labels, before, seeds: what is chosen at first, as `rankings_of_runs`
+        takes it.
+
+        Raises ValueError for a label that no run has.
+        """
+        paths_of_runs(runs, labels, seeds)
+        self._all, self.suite, self.before, self.seeds = runs.reset_index(drop=True), suite, before, seeds
+        self._chosen = self._of(labels or runs["label"])
+        self._text = [" ".join(map(str, row)).casefold() for row in self._all[["label", "settings"]].to_numpy()]
+        self._finished = [_finished(path) for path in self._all["path"]]
+        self._search = ""
+        self._followers: list[Callable[[], None]] = []
+        super().__init__("runs")
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The rows of what is ticked."""
+        return self._all.loc[sorted(self._chosen)].reset_index(drop=True)
+
+    @property
+    def rankings(self) -> dict[str, pd.DataFrame]:
+        """As `rankings_of_runs`, of what is ticked."""
+        return rankings_of_runs(self.runs, self.suite, before=self.before, seeds=self.seeds)
+
+    @property
+    def scores(self) -> dict[str, pd.DataFrame]:
+        """As `scores_of_runs`, of what is ticked."""
+        return scores_of_runs(self.runs, self.suite, before=self.before, seeds=self.seeds)
+
+    @property
+    def encoders(self) -> dict[str, Any]:
+        """As `encoders_of_runs`, of what is ticked."""
+        return encoders_of_runs(self.runs, before=self.before, seeds=self.seeds)
+
+    def feeds(self, explorer: Any) -> None:
+        """From here on the `RankingExplorer` shows what is ticked, as soon as it is; of nothing, what it showed."""
+
+        def show() -> None:
+            if tables := self.rankings:
+                explorer.look_at(tables, self.encoders)
+
+        self._followers.append(show)
+
+    def select(
+        self, *, labels: Sequence[str] | None = None, before: bool | None = None, seeds: str | None = None
+    ) -> None:
+        """Sets from code what is chosen: all runs of these labels, "before", and how seeds are shown."""
+        paths_of_runs(self._all, labels or (), seeds or self.seeds)
+        if labels is not None:
+            self._chosen = self._of(labels)
+        self.before, self.seeds = self.before if before is None else before, seeds or self.seeds
+        self.renew()
+        self.redraw()
+        self._tell()
+
+    def controls(self) -> str:
+        before = " checked" if self.before else ""
+        return (
+            f'<label class="wide">search <input name="search" type="search" placeholder="words of label and settings" '
+            f'value="{escape(self._search)}"></label>{choice("seeds", SEEDS, self.seeds)}'
+            f'<label title="the encoder before training"><input name="before" type="checkbox"{before}>before</label>'
+            '<button name="tick" value="all">tick all listed</button><button name="tick" value="">none</button>'
+        )
+
+    def told(self, name: str, value: Any) -> None:
+        if name == "search":
+            self._search = value
+            return
+        if name == "tick":
+            listed = set(self._listed())
+            self._chosen = self._chosen | listed if value else self._chosen - listed
+        elif name in ("before", "seeds"):
+            setattr(self, name, value)
+        elif name.startswith("run "):
+            (self._chosen.add if value else self._chosen.discard)(int(name.removeprefix("run ")))
+        self._tell()
+
+    def drawn(self) -> dict[str, str]:
+        said = f"{len(self._chosen)} of {len(self._all)} runs ticked"
+        return {
+            "status": f'<span role="status" aria-live="polite">{said}</span>',
+            "list": self._table(self._listed(), boxes=True),
+            "means": self._means(),
+        }
+
+    def static(self) -> str:
+        head = f"<p>{len(self._chosen)} of {len(self._all)} runs on {escape(self.suite)}. Run the cell to choose.</p>"
+        return head + self._table(sorted(self._chosen), boxes=False) + self._means()
+
+    def _tell(self) -> None:
+        for follow in self._followers:
+            follow()
+
+    def _of(self, labels: Iterable[str]) -> set[int]:
+        wanted = set(labels)
+        return {number for number, label in enumerate(self._all["label"]) if label in wanted}
+
+    def _listed(self) -> list[int]:
+        words = self._search.casefold().split()
+        return [number for number, text in enumerate(self._text) if with_words(text, words)]
+
+    def _table(self, numbers: Sequence[int], *, boxes: bool) -> str:
+        return _html(_HEADS, [self._row(number, boxes) for number in numbers])
+
+    def _row(self, number: int, boxes: bool) -> list[str]:
+        run = self._all.loc[number]
+        score = run["spearman"] if pd.notna(run["spearman"]) else run["accuracy"]
+        texts = (run["label"], run["settings"], run["seed"], f"{100 * score:.2f}", self._finished[number])
+        ticked = " checked" if number in self._chosen else ""
+        named = escape(f"{run['label']}, seed {run['seed']}")
+        box = f'<input type="checkbox" name="run {number}" aria-label="{named}"{ticked}>' if boxes else "✓"
+        return [box, *(escape(str(text)) for text in texts)]
+
+    def _means(self) -> str:
+        if not self._chosen:
+            return "<p>No run is ticked.</p>"
+        means = seed_table(self.runs).drop(columns="settings").reset_index()
+        rows = [[escape(str(text)) for text in row] for row in means.itertuples(index=False, name=None)]
+        return _html(list(means), rows)
+
+
+def _html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of these cells, which are HTML; labels and settings at the left."""
+    kinds = ["word" if head in ("label", "settings") else "number" for head in heads]
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        put = (f'<{tag} class="{kind}">{cell}</{tag}>' for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(put)}</tr>"
+
+    head, body = line(heads, "th"), "".join(line(row, "td") for row in rows)
+    table = f'<table class="ranks"><thead>{head}</thead><tbody>{body}</tbody></table>'
+    return f'<div class="mathjax_ignore"><div class="view">{table}</div></div>'
+
+
+def _finished(path: str) -> str:
+    """Date and minute at which the run ended; "" where it does not say."""
+    with suppress(RunError):
+        return str(Run(path).facts().get("ended", ""))[:16].replace("T", " ")
+    return ""
