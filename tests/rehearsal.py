@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.config import BaseConfig
+from workbench.data import TRANSFER
 from workbench.files import OWN_FILES
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -37,6 +38,7 @@ DECIDES: dict[str, tuple[str, ...]] = {
     "rankcse": ("encoder", "ranking", "beta", "gamma", "info_nce", "consistency", "teachers"),
     "compcse": ("encoder", "compose", "aggregation", "subsampling", "parts", "subvector"),
     "cosent": ("encoder", "train", "model", "objective", "pooling", "interaction_scale"),
+    "mixed": ("encoder", "compose", "gamma", "rank_lists", "rank_weight", "cosent", "inference_weight"),
     "rankencoder": (
         "encoder",
         "base",
@@ -93,6 +95,8 @@ def overrides_in(config: Any) -> dict[str, Any]:
     table = config.table()
     changed = {name: getattr(config, name) for name in table.loc[table["changed"], "setting"]}
     short = SHORT | ({"corpus_size": 32} if config.method == "rankencoder" else {})
+    if set(TRANSFER) <= set(config.suites):  # one of each protocol: the others are cut into folds as CR is
+        short["suites"] = [name for name in config.suites if name not in ("mr", "subj", "mpqa")]
     return changed | {name: value for name, value in short.items() if name in type(config).model_fields}
 
 

@@ -20,7 +20,7 @@ from workbench.encoder._checkpoint import _CONVERTED
 
 CHINESE = "今天天气很好我们去公园看书他喜欢吃红色的水果不"
 _COMMIT = "0" * 40
-_ROWS = {"sentences": 48, "pairs": 24, "triples": 24, "labelled": 40}
+_ROWS = {"sentences": 48, "pairs": 24, "triples": 24, "labelled": 24}
 
 
 def hub_cache(home: Path, names: Iterable[str]) -> None:
@@ -75,7 +75,7 @@ def data_root(root: Path, names: Iterable[str]) -> None:
 
 def _columns(entry: DataSet) -> dict[str, list[str]]:
     draw = random.Random(entry.name)
-    count = max(_ROWS[entry.kind], 10 * len(entry.classes) if entry.kind == "labelled" else 0)  # ten folds
+    count = max(_ROWS[entry.kind], 12 * len(entry.classes) if entry.kind == "labelled" else 0)  # ten folds
     words = list(CHINESE) if entry.name.startswith("zh-") else WORDS[:-1]
     space = "" if entry.name.startswith("zh-") else " "
 

@@ -88,17 +88,22 @@ def evaluate(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
     ] = None,
     runs: Runs = "runs",
+    *,
+    mteb: Annotated[str, typer.Option(help="Also write the results there in the format of the library mteb.")] = "",
 ) -> None:
     """Evaluate a model as it is, and keep what is found beside the runs. Without --suites: the seven STS sets."""
     from workbench.config import BaseConfig
-    from workbench.evaluation import evaluate_model
+    from workbench.evaluation import evaluate_model, to_mteb
     from workbench.runs import metrics_table
 
+    require_modules(*(["mteb"] if mteb else []))  # before hours are spent on what comes first
     given = {"encoder": model} | ({"suites": suites} if suites else {})
     config = BaseConfig.from_parameters(profile, 0, given | overrides_of(setting))
     run = evaluate_model(config, runs)
     print(metrics_table(run.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
     print(f"run:      {run.path}")
+    for file in to_mteb(run, mteb) if mteb else ():
+        print(f"mteb:     {file}")
 
 
 @app.command()

@@ -21,7 +21,7 @@ from workbench.data._loading import (
 from workbench.data._own import own_file
 from workbench.data._report import overlaps, report, write_split
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples, split
-from workbench.data._tasks import TRANSFER, TransferTask, labels, sets_of, texts
+from workbench.data._tasks import TRANSFER, TransferTask, labels, scored_pairs, sets_of, texts
 from workbench.errors import DataError
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "read_manifest",
     "read_table",
     "report",
+    "scored_pairs",
     "sets_of",
     "split",
     "texts",

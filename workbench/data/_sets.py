@@ -91,6 +91,11 @@ class Pairs(_FromColumns):
                 f"{self.name}: gold of row {row} is {self.gold[row]}; give a finite number, or drop the row"
             )
 
+    @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        return f"{self.name}: {len(self)} pairs, gold {self.scale[0]:g} to {self.scale[1]:g}"
+
     def __len__(self) -> int:
         return len(self.sentence1)
 

@@ -59,6 +59,12 @@ class TransferTask:
         return self.splits.get("test") or self.splits["all"]
 
     @property
+    def summary(self) -> str:
+        """What it is, in a line."""
+        what = "sentences" if len(texts(self.judged)) == 1 else "pairs"
+        return f"{self.name}: {len(self)} {what} to classify, of {len(np.unique(labels(self.judged)))} classes"
+
+    @property
     def source(self) -> str:
         """Where the parts come from."""
         return " + ".join(split.source for split in self.splits.values())
@@ -73,6 +79,11 @@ class TransferTask:
 
     def __getitem__(self, row: int) -> tuple[Any, ...]:
         return self.judged[row]
+
+
+def scored_pairs(suites: Mapping[str, Pairs | TransferTask]) -> dict[str, Pairs]:
+    """The suites of scored pairs, by name: what has an order to look at, which a transfer task has not."""
+    return {name: data for name, data in suites.items() if isinstance(data, Pairs)}
 
 
 def labels(data: LabelledSentences | Pairs) -> np.ndarray:

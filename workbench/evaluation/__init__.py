@@ -1,7 +1,7 @@
 """Evaluation: embeddings to correlations, accuracies, per-pair scores and rankings."""
 
 from workbench.evaluation._evaluate import AVERAGE, TRANSFER_AVERAGE, Encode, Report, Scorer, dev_values, evaluate
-from workbench.evaluation._mteb import for_mteb
+from workbench.evaluation._mteb import for_mteb, to_mteb
 from workbench.evaluation._recorded import evaluate_model
 from workbench.evaluation._transfer import Classifier, classify
 
@@ -17,4 +17,5 @@ __all__ = [
     "evaluate",
     "evaluate_model",
     "for_mteb",
+    "to_mteb",
 ]
