@@ -39,6 +39,9 @@ def parse(command: str) -> dict:
         option = words.pop(0)
         if option == "--html":
             continue
+        if not option.startswith("-"):
+            parsed["set"].append(option)
+            continue
         value = words.pop(0)
         if option == "--set":
             parsed["set"].append(value)

@@ -178,7 +178,9 @@ def test_the_wheel_in_a_fresh_environment_takes_a_csv_to_a_published_encoder(tmp
     checked, split, ran, listed = shown
     assert "sentence1 = question, sentence2 = answer, score = grade, scale 1 to 4" in checked
     assert "parts/tickets-train.tsv.gz" in split
-    assert "tickets-test" in ran
+    before, _, after = ran.partition("before training:")[2].partition("after:")
+    assert "tickets-test" in before
+    assert "tickets-test" in after
     assert "finished" in listed
     (page,) = (tmp_path / "runs").glob("cosent/*/notebook.html")
     assert page.stat().st_size > 100_000

@@ -68,7 +68,10 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 
     given = overrides_of([*(changes or []), *(setting or [])])
     finished = run_method(method, profile=profile, seed=seed, overrides=given, runs_root=runs)
-    print(metrics_table(finished.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
+    for stage, title in {"before": "before training", "": "after"}.items():
+        if finished.has(stage):
+            table = metrics_table(finished.metrics(stage))
+            print(f"{title}:\n{table.to_string(index=False, float_format='{:.2f}'.format, na_rep='')}")
     print(f"run:      {finished.path}")
     notebook = finished.path / "notebook.ipynb"
     if notebook.is_file():
