@@ -29,6 +29,7 @@ lint: $(VENV)/ready     ## ruff and pyright
 site: $(VENV)/ready     ## the documentation as a site, in site/, with every method's notebook executed (once)
 	for method in $$($(BIN)/python -c "from workbench.config import CONFIGS; print(*CONFIGS)"); do $(BIN)/python -m workbench run $$method --html || exit 1; done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html; its search needs a server: $(BIN)/python -m http.server -d site"
 
 clean:                  ## removes the environment, never a run
 	rm -rf $(VENV)

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tomllib
 import venv
+from contextlib import nullcontext
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from hub_stand_in import hub
 from huggingface_hub import ModelCard
@@ -102,12 +104,19 @@ def test_the_conda_file_asks_for_what_the_project_needs():
     assert not unpinned
 
 
-def test_lab_opens_jupyterlab_on_a_copy_of_the_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_lab_opens_jupyterlab_on_a_copy_of_the_notebooks(
+    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     started: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    monkeypatch.setattr(subprocess, "call", lambda command: started.append(command) or 0)
+    monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv("PYTHONSTARTUP", "")
     monkeypatch.delenv("PYTHONSTARTUP")
-    lab(tmp_path / "mine")
+    with pytest.raises(typer.Exit) if platform == "win32" else nullcontext():
+        lab(tmp_path / "mine")
+    assert len(started) == 1
     assert (tmp_path / "mine" / "00_tour.ipynb").is_file()
     assert f"--ServerApp.root_dir={tmp_path}" in started[0]
     assert Path(os.environ["PYTHONSTARTUP"]).is_file()  # kernels say what to run first: tests/test_order.py

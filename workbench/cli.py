@@ -2,6 +2,7 @@
 
 import logging
 import os
+import subprocess
 import sys
 import textwrap
 import time
@@ -191,7 +192,10 @@ def lab(
     copy_notebooks(folder)
     os.environ.setdefault("PYTHONSTARTUP", str(PACKAGE / "_startup.py"))
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve().parent}"]
-    os.execv(sys.executable, [*command, f"--LabApp.default_url=/lab/tree/{folder.resolve().name}"])
+    command.append(f"--LabApp.default_url=/lab/tree/{folder.resolve().name}")
+    if sys.platform == "win32":  # where execv neither waits for what it starts nor quotes a path with spaces
+        raise typer.Exit(subprocess.call(command))
+    os.execv(sys.executable, command)
 
 
 @data_app.command("list")
