@@ -74,8 +74,9 @@ def test_dollars_and_markup_in_names_are_shown_as_they_are(page: Any, tmp_path: 
 def test_every_model_is_on_the_screen_with_its_name_as_it_is(count: int, page: Any, tmp_path: Path):
     labels = [LABEL, *(f"model {number}" for number in range(1, count))]
     page.goto(RankingExplorer(tables(labels)).to_html(tmp_path / "page.html").as_uri())
-    page.screenshot(path=tmp_path / "page.png")
     names = page.locator("svg text[font-weight=bold]")
+    names.first.wait_for()
+    page.screenshot(path=tmp_path / "page.png")
     assert names.all_text_contents()[:2] == ["gold", LABEL[:6] + "…" + LABEL[-6:]]
     right = names.evaluate_all("all => all.map(name => name.getBoundingClientRect().right)")
     assert len(right) == count + 1
@@ -91,10 +92,28 @@ def test_the_shared_page_finds_and_links_and_shows_hostile_text_as_text(page: An
     page.locator("nav li:visible a").click()
     assert page.url.endswith("#q1")
     assert page.locator("section:visible .head b").first.inner_text() == "<u>other</u> query"
+    assert page.locator("[role=status]").inner_text() == "1 of 2"
+    page.locator("section:visible tbody tr").nth(1).hover()
+    assert page.locator(".hit").count() == 2, "the row and its line"
+    page.goto((tmp_path / "page.html").as_uri() + "#q1")
+    page.reload()
+    page.wait_for_function("document.querySelector('#q1')?.getBoundingClientRect().top < innerHeight")
+    assert violations(page) == []
+
+
+def test_without_a_script_the_page_has_its_content_as_plain_tables(browser: Any, tmp_path: Path):
+    path = RankingExplorer(tables([LABEL, "two"])).to_html(tmp_path / "page.html")
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(path.as_uri())
+    rows = [row.split("\t") for row in page.locator("section table").inner_text().splitlines()]
+    assert rows[:2] == [["target", "gold", "gold rank", LABEL, "two"], [TARGET, "5", "1", "1", "1"]]
+    page.screenshot(path=tmp_path / "plain.png")
+    page.close()
 
 
 def test_a_list_of_thousands_opens_and_stays_on_a_few_screens(page: Any, tmp_path: Path):
     page.goto(RankingExplorer(tables(["one", "two"], targets=2000)).to_html(tmp_path / "page.html").as_uri())
+    page.locator("tbody tr").first.wait_for()
     assert page.locator("tbody tr").count() == 52, "50 targets, KCC and NDCG"
     assert page.locator("svg").bounding_box()["height"] < 900
     page.screenshot(path=tmp_path / "page.png")

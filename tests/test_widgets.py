@@ -1,6 +1,8 @@
 """The explorer without a browser: controls change what is shown, and a page that needs no kernel says the same."""
 
+import base64
 import re
+import zlib
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,12 @@ def table(seed: int, suite: str = "few", queries: int = 4) -> pd.DataFrame:
 @pytest.fixture
 def explorer() -> RankingExplorer:
     return RankingExplorer({"one": table(1), "two": table(2)})
+
+
+def unpacked(page: str) -> str:
+    """The tables and charts of a shared page."""
+    (packed,) = re.findall(r'<script id="packed" type="text/plain">(.*?)</script>', page)
+    return zlib.decompress(base64.b64decode(packed)).decode()
 
 
 def does(explorer: RankingExplorer, **done: Any) -> None:
@@ -134,7 +142,8 @@ def test_of_many_labels_two_can_be_shown_alone(tmp_path: Path):
     does(explorer, show="a and b", b="two")
     assert ">two</th>" in explorer.parts["view"]
     assert "three" not in explorer.parts["view"]
-    assert "three" not in explorer.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    page = explorer.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "three" not in page + unpacked(page)
 
 
 def test_the_second_label_of_one_model_is_not_offered():
@@ -187,13 +196,26 @@ def test_without_a_kernel_the_first_three_queries_stand_as_html(explorer: Rankin
 
 def test_the_page_has_the_listed_queries_an_index_and_its_own_script_alone(explorer: RankingExplorer, tmp_path: Path):
     page = explorer.to_html(tmp_path / "with space.html").read_text(encoding="utf-8")
-    assert page.count("<table") == page.count("<section") == 4
-    assert all(f'href="#{name}"' in page and f'id="{name}"' in page for name in ("q0", "q1", "q2", "q3"))
-    assert "a dog &lt;b&gt;barks&lt;/b&gt;" in page
-    assert page.count("<script>") == page.count("<script") == 1
+    whole = unpacked(page)
+    for form in (page, whole):
+        assert form.count("<table") == form.count("<section") == 4
+        assert all(f'id="{name}"' in form for name in ("q0", "q1", "q2", "q3"))
+        assert "a dog &lt;b&gt;barks&lt;/b&gt;" in form
+    assert all(f'href="#{name}"' in page for name in ("q0", "q1", "q2", "q3"))
+    assert whole.count("<svg") == 4
+    assert page.count("<script") == 2, "what is packed, and what unpacks it"
+    assert "<script" not in whole
     assert set(re.findall(r"https?://[^\s\"]+", page)) <= {"http://www.w3.org/2000/svg"}, "a name, asked of nobody"
     does(explorer, search="cat")
     assert explorer.to_html(tmp_path / "few.html", limit=1).read_text(encoding="utf-8").count("<table") == 1
+
+
+def test_a_page_of_250_queries_and_six_labels_is_a_few_hundred_kilobytes(tmp_path: Path):
+    one = table(1, queries=1)
+    many = pd.concat([one.assign(query_id=f"q{number}", query=f"query {number}") for number in range(250)])
+    draw = np.random.default_rng(0)
+    tables = {f"label {number}": many.assign(score=draw.random(len(many))) for number in range(6)}
+    assert RankingExplorer(tables).to_html(tmp_path / "page.html").stat().st_size < 500_000
 
 
 def test_a_page_that_cannot_be_written_is_explained(explorer: RankingExplorer, tmp_path: Path):

@@ -143,8 +143,8 @@ def sentences_map(
     """
     maps = []
     for label, points in planes.items():
-        low, high = points.min(axis=0), points.max(axis=0)
-        at = 16 + (points - low) / np.maximum(high - low, 1e-12) * (_SIDE - 32)
+        middle, reach = (points.max(axis=0) + points.min(axis=0)) / 2, float(np.ptp(points, axis=0).max()) or 1.0
+        at = _SIDE / 2 + (points - middle) / reach * (_SIDE - 48)  # one scale for both axes: distances stay true
         drawn = [
             f'<line x1="{at[a, 0]:.0f}" y1="{at[a, 1]:.0f}" x2="{at[b, 0]:.0f}" y2="{at[b, 1]:.0f}" stroke="#888888"/>'
             for a, b in lines

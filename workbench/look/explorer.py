@@ -13,7 +13,8 @@ from workbench.files import explained, replacing
 from workbench.look._charts import scores_by_gold
 from workbench.look._linked import GOLD, RANKS, Linked
 from workbench.look._listing import Listing, button, with_words
-from workbench.look._live import STYLE_SHEET, choice
+from workbench.look._live import choice
+from workbench.look._sharing import shared_page
 from workbench.look.page import marked, slope_image, slope_svg, view_html
 from workbench.look.queries import (
     ORDERS,
@@ -21,7 +22,6 @@ from workbench.look.queries import (
     aligned,
     of_suite,
     ordered_queries,
-    query_view,
     ranking_tables,
     searched,
     suites_of,
@@ -31,25 +31,6 @@ from workbench.rankings import side_by_side
 
 _STATIC_QUERIES = 3
 _TARGETS = 50  # at most, in a table: the chart below it should be near
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{title}</title>
-<style>{style}</style></head>
-<body class="workbench-look" data-kind="page"><h1>{title}</h1>
-<nav><label class="wide">search <input type="search" placeholder="words"></label><ol>{index}</ol></nav>
-<main>{queries}</main>
-<script>
-// All of it stands there without this script, which hides what lacks a word of the search.
-document.querySelector("input").addEventListener("input", ({{ target }}) => {{
-  const words = target.value.toLowerCase().split(/\\s+/);
-  for (const query of document.querySelectorAll("section")) {{
-    const text = query.textContent.toLowerCase();
-    query.hidden = !words.every((word) => text.includes(word));
-    document.querySelector(`[href="#${{query.id}}"]`).parentElement.hidden = query.hidden;
-  }}
-}});
-</script>
-</body></html>
-"""
 
 
 class RankingExplorer(Linked):
@@ -80,7 +61,6 @@ class RankingExplorer(Linked):
         self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
         self._words: dict[str, str] | None
         self._reasons = Reasons(encoders)
-        self._aligned: tuple[np.ndarray, dict[str, np.ndarray]] | None
         self._take(self.suites[0] if suite is None else suite)
         super().__init__("queries", list(self._tables), *self._orders(), self._reasons.readers)
 
@@ -100,9 +80,12 @@ class RankingExplorer(Linked):
 
     def _take(self, suite: str) -> None:
         self._tables = of_suite(self._all, suite)
-        self.suite, self._words, self._aligned = suite, None, None
-        self._rows = {label: table.groupby("query_id", sort=False).indices for label, table in self._tables.items()}
-        self._ids = [str(name) for name in next(iter(self._tables.values()))["query_id"].unique()]
+        self.suite, self._words = suite, None
+        first = next(iter(self._tables.values()))
+        self._gold, self._scores = aligned(self._tables)
+        self._queries_of, self._targets = first["query"].to_numpy(dtype=object), first["target"].to_numpy(dtype=object)
+        self._rows = first.groupby("query_id", sort=False).indices
+        self._ids = [str(name) for name in self._rows]
         self._numbers = {query_id: place for place, query_id in enumerate(self._ids)}
 
     def _orders(self) -> tuple[dict[str, tuple[str, str]], str]:
@@ -121,7 +104,8 @@ class RankingExplorer(Linked):
     def selected(self) -> pd.DataFrame:
         """The chosen query's targets with gold, ranks and scores, as `side_by_side` gives them; empty where none is."""
         query_id = self.query_id
-        return pd.DataFrame() if query_id is None else side_by_side(self._of(query_id), query_id)
+        tables = {label: self._tables[label] for label in self.shown_labels}
+        return pd.DataFrame() if query_id is None else side_by_side(tables, query_id)
 
     def numbered(self, value: Any) -> int:
         return self._numbers[value] if value in self._numbers else super().numbered(value)
@@ -166,7 +150,7 @@ class RankingExplorer(Linked):
     def _why(self, query_id: str | None) -> str:
         if query_id is None or not self._reasons.readers:
             return ""
-        view = query_view(self._of(query_id), query_id)
+        view = self._of_query(query_id)
         return self._reasons.drawn(view.query, dict(zip(view.letters, view.targets, strict=True)), self.shown_labels)
 
     def _list(self) -> str:
@@ -181,8 +165,14 @@ class RankingExplorer(Linked):
     def _view(
         self, query_id: str, chart: Callable[[QueryView], str], words: Sequence[str] = (), *, asks: bool = False
     ) -> str:
-        view = query_view(self._of(query_id), query_id)
-        return view_html(view, chart=chart, targets=_TARGETS, words=words, asks=asks)
+        return view_html(self._of_query(query_id), chart=chart, targets=_TARGETS, words=words, asks=asks)
+
+    def _of_query(self, query_id: str) -> QueryView:
+        """One query under the labels that are shown."""
+        rows = self._rows[query_id]
+        scores = {label: self._scores[label][rows] for label in self.shown_labels}
+        targets, names = self._targets[rows].tolist(), {"suite": self.suite, "query_id": query_id}
+        return QueryView.made(self._queries_of[rows[0]], targets, self._gold[rows], scores, **names)
 
     def _chart(self, view: QueryView) -> str:
         if self.chart == RANKS:
@@ -192,17 +182,9 @@ class RankingExplorer(Linked):
 
     def _by_gold(self, query_id: str) -> str:
         """Scores by gold of every listed target; the chosen query's are marked."""
-        if self._aligned is None:
-            self._aligned = aligned(self._tables)
-        gold, scores = self._aligned
-        first = next(iter(self._rows.values()))
-        rows = np.concatenate([first[name] for name in self._listed_ids()])
-        shown = {label: scores[label][rows] for label in self.shown_labels}
-        return scores_by_gold(gold[rows], shown, np.isin(rows, first[query_id]), gold, pressed=False)
-
-    def _of(self, query_id: str) -> dict[str, pd.DataFrame]:
-        """The rows of one query, of the labels that are shown."""
-        return {label: self._tables[label].iloc[self._rows[label][query_id]] for label in self.shown_labels}
+        rows = np.concatenate([self._rows[name] for name in self._listed_ids()])
+        shown = {label: self._scores[label][rows] for label in self.shown_labels}
+        return scores_by_gold(self._gold[rows], shown, np.isin(rows, self._rows[query_id]), self._gold, pressed=False)
 
     def _listed_ids(self) -> list[str]:
         return [self._ids[number] for number in self.listed()]
@@ -230,12 +212,8 @@ class RankingExplorer(Linked):
             raise ValueError(f"no query to write: none has the words {self.search!r}; clear the search")
         target, ids = Path(path).expanduser(), self._listed_ids()[:limit]
         queries = self._queries().set_index("query_id")["query"].to_dict()
-        page = _PAGE.format(
-            title=escape(f"Rankings of {self.suite}: {', '.join(self.shown_labels)}"),
-            style=STYLE_SHEET,
-            index="".join(f'<li><a href="#{escape(name)}">{escape(queries[name])}</a></li>' for name in ids),
-            queries="".join(f'<section id="{escape(name)}">{self._view(name, slope_svg)}</section>' for name in ids),
-        )
+        title = f"Rankings of {self.suite}: {', '.join(self.shown_labels)}"
+        page = shared_page(title, {name: queries[name] for name in ids}, self._of_query, _TARGETS)
         with explained(target.parent), replacing(target) as file:
             file.write(page)
         return target

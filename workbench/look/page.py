@@ -157,7 +157,7 @@ def view_html(
 
 def beside(table: str, drawn: str, labels: int) -> str:
     """A table of so many labels, which may scroll, and a drawing beside it where there is room, else below."""
-    style = f"flex:1 1 {20 + 6 * labels}em;min-width:0;overflow-x:auto"
+    style = f"flex:1 1 {22 + 7 * labels}em;min-width:0;overflow-x:auto"
     return f'<div class="both"><div style="{style}">{table}</div>{drawn}</div>'
 
 
