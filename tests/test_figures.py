@@ -58,7 +58,7 @@ def test_the_path_visits_every_measured_step(history: pd.DataFrame):
 
 
 def test_a_common_start_is_named_once_and_an_unmeasured_history_is_an_empty_path(history: pd.DataFrame):
-    other = history.assign(dev_alignment=[0.1, 0.2, 0.3, 0.0])
+    other = history.assign(dev_alignment=[0.102, 0.2, 0.3, 0.0])  # measured in another run: nearly the same point
     figure = alignment_uniformity_path({"m": history, "n": other})
     assert [note.text for note in figure.layout.annotations] == ["step 0", "step 30", "step 30"]
     (empty,) = alignment_uniformity_path({"m": history.drop(columns="dev_alignment")}).data

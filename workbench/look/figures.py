@@ -13,6 +13,8 @@ from workbench.look.queries import gold_bands
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history, beside its loss terms
 
+_NEAR = 0.1  # of what is drawn: names closer than this would stand on each other
+
 
 def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
     """Dev Spearman x 100 (left) and loss (right) against the step, a colour a model; the best checkpoint is ringed.
@@ -58,7 +60,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     }
     every = pd.concat(paths.values())[plane]
     extent = (every.max() - every.min()).replace(0, 1).to_numpy()
-    named: set[Any] = set()
+    named: list[tuple[np.ndarray, str]] = []
     for colour, (label, path) in coloured(paths.items()):
         figure.add_scatter(
             x=path["dev_uniformity"],
@@ -86,13 +88,14 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
 
 
 def _name_ends(  # noqa: PLR0917
-    figure: go.Figure, steps: pd.Series, path: np.ndarray, colour: str, extent: np.ndarray, named: set[Any]
+    figure: go.Figure, steps: pd.Series, path: np.ndarray, colour: str, extent: np.ndarray, named: list[Any]
 ) -> None:
-    """Writes the steps at the ends of a path, once for all paths that begin at one point; `named`: what has a name."""
+    """Writes the steps at the ends of a path, once for all paths that begin near each other; `named`: what has one."""
     for end, beside, text_colour in ((0, 1, "black"), (-1, -2, colour)):
-        if (tuple(path[end]), text_colour) in named:
+        place = path[end] / extent
+        if any(given == text_colour and np.hypot(*(place - other)) < _NEAR for other, given in named):
             continue
-        named.add((tuple(path[end]), text_colour))
+        named.append((place, text_colour))
         place = _end_of_path(path[end], (path[end] - path[beside]) / extent)
         figure.add_annotation(**place, text=f"step {steps.iloc[end]:.0f}", font_color=text_colour)
 
