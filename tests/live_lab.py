@@ -18,6 +18,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 PATIENCE = 60_000  # milliseconds for a step of the browser; a busy machine starts a kernel slowly
+PICTURES = Path(__file__).resolve().parent.parent / "build" / "screenshots"
 KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
 CELLS = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
 
@@ -135,6 +136,26 @@ def restart_and_run_all(page: Any, *, seconds: float) -> None:
         f"return {KERNEL}?.status === 'idle' && (code.at(-1).executionCount || {ERRORS}.length); }}"
     )
     page.wait_for_function(ended, timeout=1000 * seconds, polling=200)
+
+
+def theme(page: Any, name: str) -> None:
+    """Changes to JupyterLab's theme of this name, Light or Dark."""
+    command(page, "apputils:change-theme", theme=f"JupyterLab {name}")
+    page.locator(f"body[data-jp-theme-light={'true' if name == 'Light' else 'false'}]").wait_for(state="attached")
+    page.locator("#jupyterlab-splash").wait_for(state="detached")
+
+
+def pictures(page: Any, **views: Any) -> None:
+    """Screenshots of each view on the screens of two sizes, in a folder that git ignores, to be looked at."""
+    usual = page.viewport_size
+    light = "light" if page.locator("body[data-jp-theme-light=true]").count() else "dark"
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for width, height in ((1280, 800), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        for name, view in views.items():
+            view.evaluate("view => view.scrollIntoView()")
+            page.screenshot(path=PICTURES / f"{name}-{width}-{light}.png")
+    page.set_viewport_size(usual)
 
 
 ERRORS = (

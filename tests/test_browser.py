@@ -17,10 +17,13 @@ from live_lab import (
     errors,
     jupyterlab,
     open_notebook,
+    pictures,
     restart_and_run_all,
+    theme,
     wait_for_kernel,
 )
 from nbformat.v4 import new_code_cell, new_notebook
+from stage import violations
 
 from workbench.config import SimCSEConfig
 from workbench.data import load_pairs
@@ -148,14 +151,20 @@ def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, add
     second.locator("button[aria-current]").wait_for()
     assert second.locator("td").nth(0).inner_text() in every.locator("[data-part=view] .head b").first.inner_text()
     assert all(float(gold) >= 4.9 for gold in every.locator("[data-part=list] td:nth-child(3)").all_inner_texts())
-    every.scroll_into_view_if_needed()
-    page.screenshot(path=tmp_path / "4-pairs.png")
 
-    command(page, "apputils:change-theme", theme="JupyterLab Dark")
-    page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
-    page.locator("#jupyterlab-splash").wait_for(state="detached")
-    page.locator(QUERIES).scroll_into_view_if_needed()
-    page.screenshot(path=tmp_path / "5-dark.png")
+    every.locator("[name=chart]").focus()
+    page.keyboard.press("ArrowDown")
+    band = every.get_by_role("button", name="gold 3 to 4: 0 pairs")  # those from 4.9 on are listed
+    band.focus()
+    page.keyboard.press("Enter")
+    gold = load_pairs("world-test").gold
+    every.locator("[role=status]", has_text=f"{((gold >= 3) & (gold <= 4)).sum()} of 1,750 pairs").wait_for()
+    assert every.get_by_label("gold from").input_value() == "3"
+    assert page.evaluate("document.activeElement.dataset.tell") == "band", "the focus stays"
+    for name in ("Light", "Dark"):
+        theme(page, name)
+        pictures(page, queries=page.locator(QUERIES), pairs=every)
+        assert violations(page) == [], name
 
 
 def test_reopened_without_trust_the_rankings_are_still_there(
@@ -233,7 +242,7 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     first = answer.locator("tbody tr").first
     first.get_by_text(HOSTILE, exact=True).wait_for()
     assert first.locator("td").nth(2).inner_text().split() == ["1", "1.000"], "the query itself is nearest"
-    assert answer.locator("th").nth(2).inner_text() == LABEL
+    assert answer.locator("th").nth(1).inner_text() == LABEL
     page.keyboard.press("Tab")
     page.keyboard.type("0 1 4")
     answer.get_by_text("NDCG", exact=True).wait_for()
@@ -269,6 +278,19 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     explorer.get_by_label("against").select_option("A")
     explorer.locator("caption", has_text="second target").wait_for()
     page.screenshot(path=tmp_path / "why-explorer.png")
+
+    page.locator("[data-kind=ask] [name=among]").select_option("the lines below")
+    theme(page, "Light")
+    for chart, said in (("map", "PCA of the vectors"), ("similarities", "Cosine of each with each")):
+        for view in (page.locator("[data-kind=ask]"), explorer):
+            view.get_by_label("chart").select_option(chart)
+            view.get_by_text(said).wait_for()
+            view.locator("figure svg g[data-row=B] text").first.hover(force=True)
+            assert view.locator("tr.hit td").first.inner_text() == "B"
+        pictures(page, **{f"ask-{chart}": page.locator("[data-kind=ask]"), f"queries-{chart}": explorer})
+    theme(page, "Dark")
+    pictures(page, **{f"ask-{chart}": page.locator("[data-kind=ask]"), f"queries-{chart}": explorer, "why": why})
+    assert violations(page) == []
 
     # The curve of a training grows in its one output while the kernel is busy.
     change_cell(page, 1, CURVE)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cli import main
+from workbench.cli import lab, main
 from workbench.config import CONFIGS, SEVEN_STS
 from workbench.config._machinery import ELSEWHERE
 
@@ -221,3 +221,13 @@ def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path):
     assert done.returncode == 1
     assert "softmax" in done.stderr.split("error:")[-1]
     assert "Traceback" not in done.stderr.split("error:")[-1]
+
+
+def test_lab_opens_at_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    started: list[list[str]] = []
+    monkeypatch.setenv("PYTHONSTARTUP", "")
+    monkeypatch.setattr("os.execv", lambda _, command: started.append(command))
+    lab(tmp_path / "notebooks")
+    (opened,) = (option.split("/lab/tree/")[1] for option in started[0] if "default_url" in option)
+    assert (tmp_path / opened).is_file()
+    assert opened == "notebooks/00_tour.ipynb"

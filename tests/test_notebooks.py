@@ -220,3 +220,9 @@ def test_a_method_runs_from_top_to_bottom(method: str, tmp_path: Path):
     done = read(run.path / "notebook.ipynb")
     assert notebook_of(method).stem.endswith(method)
     assert output(done, "application/vnd.plotly.v1+json")
+
+
+def test_a_notebook_that_another_names_is_a_link_to_it(notebook: NotebookNode):
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    for name in names(NOTEBOOKS):
+        assert text.count(f"`{name}`") == text.count(f"[`{name}`]({name}.ipynb)"), name

@@ -187,12 +187,12 @@ def notebooks(folder: Annotated[Path, typer.Argument(help="Where to; notebooks t
 def lab(
     folder: Annotated[Path, typer.Argument(help="Notebooks that it lacks are copied there.")] = Path("notebooks"),
 ) -> None:
-    """JupyterLab on the notebooks; runs lie beside their folder, in runs/."""
+    """JupyterLab on the notebooks, at the tour; runs lie beside their folder, in runs/."""
     require_modules("jupyterlab")
     copy_notebooks(folder)
     os.environ.setdefault("PYTHONSTARTUP", str(PACKAGE / "_startup.py"))
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve().parent}"]
-    command.append(f"--LabApp.default_url=/lab/tree/{folder.resolve().name}")
+    command.append(f"--LabApp.default_url=/lab/tree/{folder.resolve().name}/00_tour.ipynb")
     if sys.platform == "win32":  # where execv neither waits for what it starts nor quotes a path with spaces
         raise typer.Exit(subprocess.call(command))
     os.execv(sys.executable, command)

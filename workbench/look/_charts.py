@@ -12,7 +12,7 @@ import numpy as np
 from workbench.look._style import shortened
 from workbench.look.queries import gold_bands, line_colours
 
-_HIGH, _SIDE = 260, 340  # pixels: a plot's height, and the side of a map
+_HIGH = 260  # pixels of a plot
 _RAMP = line_colours(9)  # blue, grey, vermilion
 _WHITE_FROM = 4  # the shade of `_HEAT` from which on what is written is white
 _HEAT = ["#f7fbff", "#d6e6f4", "#abd0e6", "#6aaed6", "#2a6fad", "#105ba4", "#08306b"]  # light to dark with closeness
@@ -141,10 +141,10 @@ def sentences_map(
     values [n] in [-1, 1]: ▲ blue above 0, ▼ vermilion below, ● where it is 0 or nearly so. named: place -> the letter
     that stands there in place of a sign. lines: between places. rows: what a press on a sign chooses.
     """
-    maps = []
+    maps, side = [], 240 if len(named) == len(texts) else 340  # a query and its targets need little room
     for label, points in planes.items():
         middle, reach = (points.max(axis=0) + points.min(axis=0)) / 2, float(np.ptp(points, axis=0).max()) or 1.0
-        at = _SIDE / 2 + (points - middle) / reach * (_SIDE - 48)  # one scale for both axes: distances stay true
+        at = side / 2 + (points - middle) / reach * (side - 48)  # one scale for both axes: distances stay true
         drawn = [
             f'<line x1="{at[a, 0]:.0f}" y1="{at[a, 1]:.0f}" x2="{at[b, 0]:.0f}" y2="{at[b, 1]:.0f}" stroke="#888888"/>'
             for a, b in lines
@@ -153,7 +153,7 @@ def sentences_map(
         for place in last:
             press = "" if rows is None else f' data-tell="chosen" data-value="{rows[place]}"'
             drawn.append(_sign(at[place], values[place], texts[place], named.get(place), press))
-        maps.append(_under(label, svg(_SIDE, _SIDE, f"Map of {len(texts)} sentences under {label}", drawn)))
+        maps.append(_under(label, svg(side, side, f"Map of {len(texts)} sentences under {label}", drawn)))
     return _beside(maps, said)
 
 

@@ -28,6 +28,7 @@ from workbench.look.queries import (
 from workbench.metrics import kendall, ndcg
 
 DRAWN = 20  # targets that a slope chart has room for
+_APART = 20  # pixels from place to place in it
 
 # (up to this share of the list away from gold's rank, background): light to dark, so that the order shows without
 # hue too. The text on them is always dark, whatever the theme around the table.
@@ -157,7 +158,7 @@ def view_html(
 
 def beside(table: str, drawn: str, labels: int) -> str:
     """A table of so many labels, which may scroll, and a drawing beside it where there is room, else below."""
-    style = f"flex:1 1 {22 + 7 * labels}em;min-width:0;overflow-x:auto"
+    style = f"flex:1 1 {22 + 7 * labels}em;min-width:0;max-width:max-content;overflow-x:auto"
     return f'<div class="both"><div style="{style}">{table}</div>{drawn}</div>'
 
 
@@ -202,12 +203,14 @@ def slope_svg(view: QueryView) -> str:
     shown = view.nearest(DRAWN)
     columns, short = shown.columns, shortened(shown.columns, 13)
     deepest = max(float(ranks.max()) for ranks in columns.values())
-    step, top, left, depth = 96, 44, 48, 24 * min(deepest, DRAWN)  # left: half of the longest name
+    step, top, left, depth = 96, 32, 48, _APART * min(deepest, DRAWN)  # left: half of the longest name
     width, height = left * 2 + step * (len(columns) - 1), top + depth + 8
 
     def down(rank: float) -> float:
         """Evenly down to gold's last place; on a log scale where there are more places than room."""
-        return top + (24 * (rank - 0.5) if deepest <= DRAWN else 12 + (depth - 12) * np.log(rank) / np.log(deepest))
+        if deepest <= DRAWN:
+            return top + _APART * (rank - 0.5)
+        return top + _APART / 2 + (depth - _APART / 2) * np.log(rank) / np.log(deepest)
 
     x = {name: left + step * place for place, name in enumerate(columns)}
     drawn = []
@@ -220,7 +223,7 @@ def slope_svg(view: QueryView) -> str:
         )
     drawn.append('<g class="letters" text-anchor="middle" pointer-events="none" stroke="#ffffff" paint-order="stroke">')
     for name, ranks in columns.items():
-        head = f'<text x="{x[name]}" y="24" font-weight="bold">{escape(short[name])}</text>'
+        head = f'<text x="{x[name]}" y="14" font-weight="bold">{escape(short[name])}</text>'
         drawn.append(f'<g pointer-events="all"><title>{escape(name)}</title>{head}</g>')
         for rank, letters in shown.letters_by_rank(ranks).items():
             drawn.append(f'<text x="{x[name]}" y="{down(rank) + 4:g}" stroke-width="9">{" ".join(letters)}</text>')

@@ -128,7 +128,7 @@ class PairExplorer(Linked):
 
     def controls(self) -> str:
         limits = "".join(
-            f"<label>{words} from {self._limit(f'{of}low', f'{words} from')}</label>"
+            f"<label>{words} {self._limit(f'{of}low', f'{words} from')}</label>"
             f"<label>to {self._limit(f'{of}high', f'{words} to')}</label>"
             for of, (words, *_) in _LIMITS.items()
         )

@@ -223,11 +223,13 @@ def searched(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
 
 def aligned(tables: Mapping[str, pd.DataFrame]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Gold [n] and label -> scores [n] of one suite, in the order of the first table."""
-    first, found = next(iter(tables.values())), {}
+    first = next(iter(tables.values()))
+    keys = [first[name].reset_index(drop=True) for name in _KEY]
+    found = {}
     for label, table in tables.items():
-        same = all(np.array_equal(first[name], table[name]) for name in _KEY)
-        rows = table if same else table.set_index(_KEY).loc[pd.MultiIndex.from_frame(first[_KEY])]
-        found[label] = rows["score"].to_numpy()
+        same = all(key.equals(table[str(key.name)].reset_index(drop=True)) for key in keys)
+        scores = table["score"] if same else table.set_index(_KEY)["score"].loc[[*zip(*keys, strict=True)]]
+        found[label] = scores.to_numpy()
     return first["gold"].to_numpy(), found
 
 

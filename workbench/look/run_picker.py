@@ -153,7 +153,8 @@ def _html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     kinds = ["word" if head in ("label", "settings") else "number" for head in heads]
 
     def line(cells: Sequence[str], tag: str) -> str:
-        put = (f'<{tag} class="{kind}">{cell}</{tag}>' for kind, cell in zip(kinds, cells, strict=True))
+        tags = [tag if cell else "td" for cell in cells]  # a head must have words
+        put = (f'<{one} class="{kind}">{cell}</{one}>' for one, kind, cell in zip(tags, kinds, cells, strict=True))
         return f"<tr>{''.join(put)}</tr>"
 
     head, body = line(heads, "th"), "".join(line(row, "td") for row in rows)
