@@ -210,6 +210,7 @@ def test_the_page_has_the_listed_queries_an_index_and_its_own_script_alone(explo
     assert explorer.to_html(tmp_path / "few.html", limit=1).read_text(encoding="utf-8").count("<table") == 1
 
 
+@pytest.mark.slow
 def test_a_page_of_250_queries_and_six_labels_is_a_few_hundred_kilobytes(tmp_path: Path):
     one = table(1, queries=1)
     many = pd.concat([one.assign(query_id=f"q{number}", query=f"query {number}") for number in range(250)])

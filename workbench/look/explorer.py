@@ -172,7 +172,7 @@ class RankingExplorer(Linked):
         rows = self._rows[query_id]
         scores = {label: self._scores[label][rows] for label in self.shown_labels}
         targets, names = self._targets[rows].tolist(), {"suite": self.suite, "query_id": query_id}
-        return QueryView.made(self._queries_of[rows[0]], targets, self._gold[rows], scores, **names)
+        return QueryView.made(str(self._queries_of[rows[0]]), targets, self._gold[rows], scores, **names)
 
     def _chart(self, view: QueryView) -> str:
         if self.chart == RANKS:

@@ -121,10 +121,10 @@ def cosine_by_gold(
         if part.empty:
             known = ", ".join(scores[label]["suite"].unique())
             raise ValueError(f"no scores of {suite!r} under {label!r}; there are: {known}")
-    gold = pd.concat(rows.values())["gold"]
+    gold = pd.concat(rows.values())["gold"].to_numpy(dtype=float)
     names, _, _ = gold_bands(gold, gold, bands)
     for colour, (label, part) in coloured(rows.items()):
-        _, _, place = gold_bands(part["gold"], gold, bands)
+        _, _, place = gold_bands(part["gold"].to_numpy(dtype=float), gold, bands)
         figure.add_violin(
             x=[names[i] for i in place],
             y=part["predicted"],
