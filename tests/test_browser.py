@@ -315,12 +315,14 @@ TYPED: dict[str, dict[str, Any]] = {
     **{name: {"overrides": TINY} for name in ("10_simcse", "11_rankcse", "12_compcse", "13_cosent")},
     "14_rankencoder": {"overrides": TINY | {"base": BASE, "corpus_size": 64}},
     "15_rank_closed_form": {"corpus_size": 200},
+    "16_mixed": {"overrides": TINY},
     "20_compare": {"samples": 20},
     "21_rankings": {"before": False, "ask_with": ["world-encoder", "world-teacher"]},
     "22_what_of_the_papers": {"suite": "world-test"},
 }
 
 
+MECHANISMS = ["11_rankcse", "12_compcse", "13_cosent", "14_rankencoder"]  # each has a view of how it works
 CURVES = {"12_compcse": 3, "14_rankencoder": 2}  # that grew, and one of several trainings side by side
 
 
@@ -351,11 +353,13 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
             bars = page.locator(".jp-OutputArea .jupyter-widgets .progress-bar-success")
             assert bars.count() > 0, f"{path.stem}: no bar showed how far training was"
             assert curve.count() == CURVES.get(path.stem, 1)
+        if path.stem in MECHANISMS and not failed:
+            try_mechanism(page)
         if path.stem == "21_rankings" and not failed:
             pick_runs(page, tmp_path)
         page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
     assert failed == {}
-    assert len(list((folder / "runs").glob("*/*/metrics.json"))) == 6  # CompCSE's baseline is a run too
+    assert len(list((folder / "runs").glob("*/*/metrics.json"))) == 7  # CompCSE's baseline is a run too
 
 
 def pick_runs(page: Any, folder: Path) -> None:
@@ -375,3 +379,23 @@ def pick_runs(page: Any, folder: Path) -> None:
     runs.get_by_label("before", exact=True).uncheck()
     expect(labels.filter(has_text="before")).to_have_count(0)
     page.screenshot(path=folder / "picked.png")
+
+
+def try_mechanism(page: Any) -> None:
+    """Its first control by keyboard and its last by mouse: what is computed changes."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    view = page.locator("[data-kind=mechanism]")
+    said = view.locator("[data-part=answer] .head").first
+    before = said.inner_text()
+    view.locator("[name]").first.focus()
+    page.keyboard.press("ArrowUp")
+    expect(said).not_to_have_text(before)
+    before = said.inner_text()
+    sliders = view.locator("input[type=range]")
+    if sliders.count():
+        sliders.last.click(position={"x": 3, "y": 5})
+    else:
+        view.locator("select").select_option("100")
+    expect(said).not_to_have_text(before)

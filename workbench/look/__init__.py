@@ -49,17 +49,23 @@ if TYPE_CHECKING:
     from workbench.look.ask import Ask
     from workbench.look.explorer import RankingExplorer
     from workbench.look.live_curve import LiveCurve
+    from workbench.look.mechanisms import Composition, Ordering, TopOne
     from workbench.look.pair_explorer import PairExplorer
+    from workbench.look.rank_plane import RankPlane
     from workbench.look.run_picker import RunPicker
     from workbench.look.why import Why
 
 # Loaded when asked for: only a notebook has use for widgets.
 _WIDGETS = {
     "Ask": "ask",
+    "Composition": "mechanisms",
     "LiveCurve": "live_curve",
+    "Ordering": "mechanisms",
     "PairExplorer": "pair_explorer",
+    "RankPlane": "rank_plane",
     "RankingExplorer": "explorer",
     "RunPicker": "run_picker",
+    "TopOne": "mechanisms",
     "Why": "why",
 }
 
@@ -70,10 +76,14 @@ __all__ = [
     "Ask",
     "Cell",
     "Comparison",
+    "Composition",
     "LiveCurve",
+    "Ordering",
     "PairExplorer",
+    "RankPlane",
     "RankingExplorer",
     "RunPicker",
+    "TopOne",
     "Why",
     "alignment_uniformity_path",
     "beside",

@@ -1,6 +1,6 @@
 """Why a target stands where it stands: what its cosine with the query hangs on, under each encoder side by side."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
+from workbench.look._grid import beside, grid
 from workbench.look._live import Live, choice
 from workbench.look._reasons import Reader, Split, pieces, readers
-from workbench.look._style import shortened
 from workbench.look.ask import ENCODER
 
 _TOKENS = 12  # a side of a map
@@ -103,7 +103,7 @@ def reasons_html(asked: Sequence[Reader], sentences: Sequence[str]) -> str:
     titles = {"query": "query", "target": "target", "other": "second target"}
     sides = table.iloc[1:].groupby("side", sort=False)
     largest = float(table.iloc[1:, 2:].abs().to_numpy().max(initial=0))
-    words = "".join(_beside(_words(part.set_index("word"), titles[str(side)], largest)) for side, part in sides)
+    words = "".join(beside(_words(part.set_index("word"), titles[str(side)], largest)) for side, part in sides)
     maps = "".join(_maps(asked, sentences[0], target) for target in sentences[1:])
     return (
         f'<div class="mathjax_ignore"><div class="view"><p class="head">{what.capitalize()}: {full}</p>{words}'
@@ -113,7 +113,7 @@ def reasons_html(asked: Sequence[Reader], sentences: Sequence[str]) -> str:
 
 def _words(part: pd.DataFrame, title: str, largest: float) -> str:
     values = part.drop(columns="side")
-    return _grid(title, values.to_numpy(), (part.index.tolist(), list(values)), largest, _signed)
+    return grid(title, values.to_numpy(), (part.index.tolist(), list(values)), largest, _signed)
 
 
 def _maps(asked: Sequence[Reader], query: str, target: str) -> str:
@@ -127,42 +127,12 @@ def _maps(asked: Sequence[Reader], query: str, target: str) -> str:
             without.append(f"{reader.label} has no map: {reason}.")
     largest = max((float(np.abs(split.terms).max()) for split in found.values()), default=0)
     drawn = [
-        _beside(_grid(f"{label}: {split.cosine:.3f}", *split.with_sums(), largest, _hundredth))
+        beside(grid(f"{label}: {split.cosine:.3f}", *split.with_sums(), largest, _hundredth))
         for label, split in found.items()
     ]
     title = f'<p class="head">Token by token: <b>{escape(target)}</b></p>' if drawn else ""
     said = [_MAP_SAYS] if drawn else []
     return f'{title}{"".join(drawn)}<p class="head"><small>{" ".join([*said, *map(escape, without)])}</small></p>'
-
-
-def _grid(
-    caption: str, values: np.ndarray, names: tuple[Sequence[str], Sequence[str]], largest: float, said: Callable
-) -> str:
-    """A table of numbers, the larger the darker: blue for what brings together, orange for what keeps apart.
-
-    values: [n, m], with `names` of the n rows and m columns; `said`: what stands in a cell of a value.
-    """
-    rows, columns = names
-    short = shortened(columns, 24)
-    head = "".join(
-        f'<th class="name" scope="col" title="{escape(name)}">{escape(short[name])}</th>' for name in columns
-    )
-    body = "".join(
-        f'<tr><th class="word" scope="row">{escape(name)}</th>'
-        + "".join(f'<td class="number{_depth(value / (largest or 1))}">{said(value)}</td>' for value in line)
-        + "</tr>"
-        for name, line in zip(rows, values.tolist(), strict=True)
-    )
-    return (
-        f'<table class="ranks"><caption>{escape(caption)}</caption><thead><tr><td></td>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table>"
-    )
-
-
-def _depth(share: float) -> str:
-    """The class, after a space, of a value that is this share of the largest; "" near 0."""
-    part = min(round(4 * abs(share)), 4)
-    return f" {'pro' if share > 0 else 'con'}{part}" if part else ""
 
 
 def _hundredth(value: float) -> str:
@@ -171,10 +141,6 @@ def _hundredth(value: float) -> str:
 
 def _signed(value: float) -> str:
     return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}" if abs(value) >= 0.0005 else "0"
-
-
-def _beside(html: str) -> str:
-    return f'<div style="display:inline-block;vertical-align:top;margin-right:1em">{html}</div>'
 
 
 class Reasons:

@@ -4,7 +4,7 @@ Ties, extreme values and degenerate batches have a defined value, written at eac
 """
 
 from workbench.losses._arguments import full_precision
-from workbench.losses._listwise import entropy_consistency, info_nce, js_consistency, listmle, listnet
+from workbench.losses._listwise import entropy_consistency, info_nce, js_consistency, listmle, listnet, top_one
 from workbench.losses._ordering import cosent, cosent_lists
 from workbench.losses._pairwise import contrastive, kept_pairs, mse, rank_mse, triplet
 from workbench.losses._scores import COMPOSITIONS, compose, cosine_matrix
@@ -25,5 +25,6 @@ __all__ = [
     "listnet",
     "mse",
     "rank_mse",
+    "top_one",
     "triplet",
 ]

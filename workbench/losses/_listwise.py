@@ -125,6 +125,24 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
 
 
 @full_precision
+def top_one(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, "n m"]:
+    """sigma(S / tau) of RankCSE sec. 3: how likely each item of a list is to be its first.
+
+    Args:
+        scores: [n, m], a list a row; -inf masks an item out.
+        temperature: tau > 0, divides; the smaller, the more the largest score takes.
+
+    Returns:
+        [n, m], rows that sum to 1.
+
+    Raises:
+        ValueError: A temperature that is not positive.
+    """
+    require_positive(temperature, "temperature")
+    return softmax(finite(scores / temperature), dim=1)
+
+
+@full_precision
 def listnet(
     student: Float[Tensor, "n m"],
     teacher: Float[Tensor, "..."],
@@ -153,7 +171,7 @@ def listnet(
     require_positive(student_temperature, "student_temperature")
     require_positive(teacher_temperature, "teacher_temperature")
     student, teacher = paired_lists(student, teacher, exclude_positive)
-    wanted = softmax(finite(teacher / teacher_temperature), dim=1).to(student.dtype)
+    wanted = top_one(teacher, temperature=teacher_temperature).to(student.dtype)
     return -(wanted * log_softmax(finite(student / student_temperature), dim=1)).sum(dim=1).mean()
 
 
