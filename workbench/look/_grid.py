@@ -32,7 +32,7 @@ def grid(
         for name, line in zip(rows, values.tolist(), strict=True)
     )
     return (
-        f'<table class="ranks"><caption>{escape(caption)}</caption><thead><tr><td></td>{head}</tr></thead>'
+        f'<table class="ranks">{f"<caption>{escape(caption)}</caption>" if caption else ""}<thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
 

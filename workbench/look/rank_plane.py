@@ -2,7 +2,7 @@
 
 import base64
 from itertools import combinations, groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class RankPlane(Mechanism):
         """The corpus as x sees it, nearest first; = where two are equally far."""
         own = self._rank_vectors(self._x[None])[0].round(9)
         groups = groupby(sorted(range(len(own)), key=lambda place: -own[place]), key=lambda place: own[place])
-        return " < ".join(" = ".join(_NAMES[place] for place in group) for _, group in groups)
+        return ", ".join(" = ".join(_NAMES[place] for place in group) for _, group in groups)
 
     def _rank_vectors(self, places: np.ndarray) -> np.ndarray:
         import torch
@@ -66,7 +66,7 @@ class RankPlane(Mechanism):
 
     def _said(self) -> str:
         return (
-            f'<p class="head" role="status">x at {self._x[0]:.2f}, {self._x[1]:.2f} is nearest to: '
+            f'<p class="head" role="status">x at {self._x[0]:.2f}, {self._x[1]:.2f} has, nearest first: '
             f"<b>{self.order()}</b>. <small>A line: there two sentences change their order. A number: how similar "
             "the rank vector of its area is to that of x; the bluer the nearer to 1, the more orange to -1.</small></p>"
         )
@@ -116,7 +116,7 @@ def _numbers(values: np.ndarray, places: np.ndarray) -> list[str]:
 
     drawn = []
     for value in np.unique(values):
-        marked, count = label(values == value)
+        marked, count = cast("tuple[np.ndarray, int]", label(values == value))
         for number in range(1, count + 1):
             cells = places[marked == number]
             if len(cells) >= 80:
