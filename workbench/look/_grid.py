@@ -31,10 +31,8 @@ def grid(
         + "</tr>"
         for name, line in zip(rows, values.tolist(), strict=True)
     )
-    return (
-        f'<table class="ranks">{f"<caption>{escape(caption)}</caption>" if caption else ""}<thead><tr><td></td>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table>"
-    )
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f'<table class="ranks">{title}<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _cell(value: float, largest: float, said: Callable[[float], str]) -> str:
