@@ -17,7 +17,6 @@ import io
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.config import BaseConfig
 from workbench.data import TRANSFER
 from workbench.files import OWN_FILES
 
@@ -130,11 +128,12 @@ def _run_cell(source: str, space: dict[str, Any]) -> None:
         repr(value)
 
 
-def rehearse(commands: Sequence[tuple[str, Any]], folder: Path, notebooks: Path) -> Iterator[dict[str, Any]]:
-    """Runs the commands, then the notebooks that look at finished runs over what they left, then the documents'
-    commands that train nothing; a row each.
+def rehearse(
+    commands: Sequence[tuple[str, Any]], standing: Sequence[str], folder: Path, notebooks: Path
+) -> Iterator[dict[str, Any]]:
+    """Runs the commands, then the notebooks that look at finished runs over what they left, then what
+    stands in the documents and trains nothing; a row each.
     """
-    standing = [command for name in ("README.md", "docs/reproducing.md") for command in looking(_text(name))]
     _stand_ins(commands, standing, folder)
     runs = folder / "runs"
     for command, config in commands:
@@ -153,8 +152,10 @@ def rehearse(commands: Sequence[tuple[str, Any]], folder: Path, notebooks: Path)
 def _stand_ins(commands: Sequence[tuple[str, Any]], standing: Sequence[str], folder: Path) -> None:
     """Checkpoints and data under the names that the commands say, and README's file of one's own."""
     from stand_ins import data_root, encoders_of, hub_cache, sets_of
+    from test_docs import evaluated
 
-    bases = [_base(command) for command in standing if command.startswith("workbench evaluate")]
+    names = dict.fromkeys(("FOLDER", "MODEL", "RUN"), "bert-base-uncased")
+    bases = [evaluated(command, names) for command in standing if command.startswith("workbench evaluate")]
     configs = [config for _, config in commands]
     hub_cache(folder / "home", sorted({base.encoder for base in bases}.union(*map(encoders_of, configs))))
     data_root(folder / "data", sorted(set().union(*map(sets_of, [*configs, *bases]))))
@@ -163,21 +164,10 @@ def _stand_ins(commands: Sequence[tuple[str, Any]], standing: Sequence[str], fol
     (folder / "mine.csv").write_text("\n".join(["sentence1,sentence2,score", *lines]) + "\n", encoding="utf-8")
 
 
-def _base(command: str) -> BaseConfig:
-    """The settings of a `workbench evaluate`."""
-    words = shlex.split(_filled(command, "world-encoder"))
-    suites = [{"suites": words[place + 1]} for place, word in enumerate(words) if word == "--suites"]
-    return BaseConfig.from_parameters("as-it-is", 0, {"encoder": words[2]} | (suites or [{}])[0])
-
-
 def _filled(command: str, run: str) -> str:
     """A command with a name in place of what stands for one."""
     names = {"FOLDER": "bert-base-uncased", "MODEL": "bert-base-uncased", "RUN": run, "runs/simcse/DIGEST-s0": run}
     return " ".join(names.get(word, word) for word in command.split())
-
-
-def _text(name: str) -> str:
-    return (PROJECT / name).read_text(encoding="utf-8")
 
 
 def looking(text: str) -> list[str]:
@@ -249,7 +239,10 @@ def main() -> int:
         os.environ |= {"WORKBENCH_CACHE": f"{folder}/cache", "PLOTLY_RENDERER": "plotly_mimetype"}
         commands = [found for found in documented() if given.method in ("", found[1].method)]
         commands = chosen(commands) if given.chosen else commands
-        rows, full = collected(rehearse(commands, Path(folder), given.notebooks.resolve()), Path(folder))
+        pages = ["README.md"] if given.chosen else ["README.md", "docs/reproducing.md"]
+        standing = [found for name in pages for found in looking((PROJECT / name).read_text(encoding="utf-8"))]
+        rehearsed = rehearse(commands, standing, Path(folder), given.notebooks.resolve())
+        rows, full = collected(rehearsed, Path(folder))
     print(table(rows))
     failed, seconds = sum(row["exit"] for row in rows), sum(row["seconds"] for row in rows)
     print(

@@ -6,12 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from workbench.cli import overrides_of
-from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, TrainingConfig
+from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CoSENTConfig, TrainingConfig
 from workbench.data import TRANSFER, dataset_names
 from workbench.files import OWN_FILES
 from workbench.look import TASKS
@@ -59,6 +60,24 @@ def resolved(command: str) -> TrainingConfig:
     parsed = parse(command)
     seed = 0 if "N" in parsed["seed"] else int(parsed["seed"])
     return CONFIGS[parsed["method"]].from_parameters(parsed["profile"], seed, overrides_of(parsed["set"]))
+
+
+EVALUATES = sorted(set(re.findall(r"`(workbench evaluate [^`]+)`", TEXT)))
+
+
+def evaluated(command: str, names: Mapping[str, str]) -> BaseConfig:
+    """The settings of a `workbench evaluate`; `names`: what stands for a name -> a name."""
+    _, _, model, *rest = (names.get(word, word) for word in shlex.split(command))
+    options = [(rest[i], rest[i + 1]) for i in range(0, len(rest), 2)]
+    given = {"encoder": model} | {name[2:]: value for name, value in options if name == "--suites"}
+    given |= overrides_of([value for name, value in options if name == "--set"])
+    return BaseConfig.from_parameters(dict(options).get("--profile", "as-it-is"), 0, given)
+
+
+@pytest.mark.parametrize("command", EVALUATES)
+def test_every_evaluation_of_the_documents_resolves(command: str):
+    suites = evaluated(command, dict.fromkeys(("MODEL", "RUN", "FOLDER"), "world-encoder")).suites
+    assert {*suites} <= {*dataset_names(), *TRANSFER}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,15 +1,16 @@
 """Tables and figures of the papers: every number in one, every command documented, runs fill their cells."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from test_docs import COMMANDS, resolved
+from test_docs import COMMANDS, EVALUATES, evaluated, resolved
 from written_runs import SUITE, write_run
 
-from workbench.config import SEVEN_STS, CompCSEConfig, RankCSEConfig, SimCSEConfig, TrainingConfig
+from workbench.config import SEVEN_STS, BaseConfig, CompCSEConfig, RankCSEConfig, SimCSEConfig, TrainingConfig
 from workbench.errors import SettingError
 from workbench.look import paper_cells, paper_figure, paper_table, published_numbers, runs_by_settings
 from workbench.look.paper_cells import commands, layout, on_the_world, settings_key, settings_of
@@ -49,7 +50,7 @@ def test_without_runs_a_table_has_its_numbers_and_the_commands_that_fill_it(pape
     if "here" in found.index.get_level_values(1):
         here = found.xs("here", level=1)
         assert (here.drop(columns="command") == "").all(axis=None)
-        assert here["command"].str.contains("workbench run ").all()
+        assert here["command"].str.contains("workbench (?:run|evaluate) ").all()
     assert table in found.attrs["title"]
 
 
@@ -57,6 +58,7 @@ def test_a_row_without_a_transfer_task_is_made_by_a_documented_command():
     known = {settings_key(resolved(command)) for command in COMMANDS if "--profile paper" in command}
     known |= {settings_key(SimCSEConfig.from_parameters("paper", 0, {"batch_size": 128}))}
     known |= {settings_key(SimCSEConfig.from_parameters("paper-bert-large", 0, {"batch_size": 128}))}
+    known |= {settings_key(evaluated(c, {})) for c in EVALUATES if not re.search("FOLDER|MODEL|RUN", c)}
     made = [cell for paper, table in TABLES for cell in paper_cells(paper, table) if cell.config is not None]
     lacking = {commands([cell.config]) for cell in made if settings_key(cell.config) not in known}
     assert lacking == set()
@@ -82,6 +84,18 @@ def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_
     without = ablated.loc[("BERT-base, RankCSE-ListNet without consistency", "here")]
     assert (without["average"], without["transfer average"]) == ("", "80.00")
     assert paper_table("rankcse", 13, runs).loc[("BERT-base, RankCSE", "here"), "average KCC"].startswith("50.00")
+
+
+def test_what_evaluate_keeps_of_an_encoder_fills_the_rows_of_bases(tmp_path: Path):
+    seven = {name: {"spearman": 0.3, "n": 9} for name in SEVEN_STS} | {"sts-average": {"spearman": 0.29}}
+    run = Run.create(BaseConfig.from_parameters("cls"), tmp_path)
+    scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
+    run.write_evaluation(seven, scores, pd.DataFrame(columns=list(COLUMNS)))
+    run.release()
+    table = paper_table("cosent", "III", runs_by_settings(tmp_path))
+    assert table.loc[("BERT-base, BERT CLS-vector", "here"), "average"] == "29.00"
+    other = table.loc[("BERT-base, Avg. BERT embeddings", "here")]
+    assert (other["average"], other["command"]) == ("", "workbench evaluate bert-base-uncased --profile mean")
 
 
 def test_what_a_run_says_of_its_training_stands_in_the_tables_of_that(tmp_path: Path):

@@ -55,6 +55,10 @@ def test_the_plane_is_that_of_the_largest_variance():
 def test_a_sentence_has_one_colour_in_every_space():
     draw = np.random.default_rng(0)
     spaces = {"cosine": draw.random((20, 3)), "ranks": draw.random((20, 50))}
+    lengths = pd.Series(range(20), name="words")
+    by_length = vector_spaces(spaces, [str(row) for row in range(20)], colour=lengths).data
+    assert [list(dots.marker.color) for dots in by_length] == [list(range(20))] * 2
+    assert by_length[0].marker.colorbar.title.text == "words"
     left, right = vector_spaces(spaces, [str(row) for row in range(20)]).data
     np.testing.assert_array_equal(left.marker.color, right.marker.color)
     assert left.text == right.text

@@ -15,13 +15,14 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.config import CONFIGS, TrainingConfig
+from workbench.config import CONFIGS, RECORDED, BaseConfig, TrainingConfig
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path
 from workbench.look.comparison import readable
 from workbench.look.papers import published_numbers
 from workbench.runs import Run, list_runs
 
+Config = TrainingConfig | BaseConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` gives them
 _SHAPE = {"row": "{model}, {method}", "column": "{task}"}  # of a table whose .toml says nothing else
 # What names the papers' data, size and checkpoints; the bundled world has its own.
@@ -42,7 +43,7 @@ class Cell:
     row: str
     column: str
     value: str
-    config: TrainingConfig | None
+    config: Config | None
 
     def of(self, runs: Runs) -> Sequence[Run]:
         """The finished runs of its settings, a seed each."""
@@ -60,7 +61,7 @@ def runs_by_settings(root: str | Path) -> Runs:
     return found
 
 
-def settings_key(config: TrainingConfig) -> str:
+def settings_key(config: Config) -> str:
     """What names a computation, whatever its seed and what it is scored on."""
     return config.model_copy(update={"suites": [], "seed": 0}).digest()
 
@@ -97,12 +98,12 @@ def paper_cells(paper: str, table: str) -> tuple[Cell, ...]:
         words = row | {name: found or "E1" for name, found in (split.groupdict() if split else {}).items()}
         place = [of.get(side, default).format(**words).removeprefix(", ") for side, default in _SHAPE.items()]
         value = row["value"] + (f" ± {deviations[key]}" if key in deviations else "")
-        cells.append(Cell(*key, *place, value, _config(shape, of, row)))
+        cells.append(Cell(key[0], key[1], key[2], place[0], place[1], value, _config(shape, of, row)))
     models = ["", *shape["profiles"]]
     return tuple(sorted(cells, key=lambda cell: models.index(cell.model) if cell.model in models else -1))
 
 
-def _config(shape: dict[str, Any], of: dict[str, Any], row: Mapping[Any, str]) -> TrainingConfig | None:
+def _config(shape: dict[str, Any], of: dict[str, Any], row: Mapping[Any, str]) -> Config | None:
     """The settings that make a published row here; None where no command does."""
     words = (shape["made"] | of.get("made", {})).get(row["method"])
     named = {"profile": "profiles", "encoder": "encoders"}
@@ -114,14 +115,19 @@ def _config(shape: dict[str, Any], of: dict[str, Any], row: Mapping[Any, str]) -
 
 
 @cache
-def settings_of(words: str) -> TrainingConfig:
-    """The settings of a command's words behind `workbench run`; of a setting that is named twice the last."""
+def settings_of(words: str) -> Config:
+    """The settings of a command's words behind `workbench run`; of a setting that is named twice the last.
+
+    "base" for the method is what `workbench evaluate` keeps of an encoder as it is.
+    """
     method, _, profile, *rest = shlex.split(words)
-    return CONFIGS[method].from_parameters(profile, 0, dict(text.split("=", 1) for text in rest[1::2]))
+    return RECORDED[method].from_parameters(profile, 0, dict(text.split("=", 1) for text in rest[1::2]))
 
 
-def on_the_world(config: TrainingConfig, *swept: str) -> TrainingConfig | None:
+def on_the_world(config: Config, *swept: str) -> TrainingConfig | None:
     """The same changes of the method in the profile demo, `swept` ones always; None where they are not allowed."""
+    if isinstance(config, BaseConfig):
+        return None
     table, fields = config.table(), type(config).model_fields
     named = [*table.loc[table["changed"], "setting"], *swept]
     named += [n for n in _OF_THE_PROFILE if n in fields and getattr(config, n) != fields[n].default]
@@ -132,17 +138,20 @@ def on_the_world(config: TrainingConfig, *swept: str) -> TrainingConfig | None:
         return None
 
 
-def commands(configs: Sequence[TrainingConfig]) -> str:
+def commands(configs: Sequence[Config]) -> str:
     """The commands of these settings, each once; those that differ in the profile alone as a loop of the shell."""
     profiles: dict[tuple[str, str], dict[str, None]] = {}
     for config in configs:
         table = config.table()
         changed = table.loc[table["changed"]].set_index("setting")["value"].to_dict()
+        if isinstance(config, BaseConfig):
+            changed.pop("encoder", None)
         changes = " ".join(f"--set {shlex.quote(f'{name}={_typed(value)}')}" for name, value in changed.items())
-        profiles.setdefault((config.method, changes), {})[config.profile] = None
+        what = f"evaluate {config.encoder}" if isinstance(config, BaseConfig) else f"run {config.method}"
+        profiles.setdefault((what, changes), {})[config.profile] = None
     lines = []
-    for (method, changes), names in profiles.items():
-        one = f"workbench run {method} --profile {next(iter(names)) if len(names) == 1 else '$p'} {changes}".rstrip()
+    for (what, changes), names in profiles.items():
+        one = f"workbench {what} --profile {next(iter(names)) if len(names) == 1 else '$p'} {changes}".rstrip()
         lines.append(one if len(names) == 1 else f"for p in {' '.join(names)}; do {one}; done")
     return "; ".join(lines)
 
@@ -161,7 +170,7 @@ def _typed(value: Any) -> str:
     return str(value)
 
 
-def missing(rows: Mapping[str, TrainingConfig], runs: Runs) -> pd.DataFrame:
+def missing(rows: Mapping[str, Config], runs: Runs) -> pd.DataFrame:
     """row | command, of the rows that have no run."""
     lacking = {name: commands([config]) for name, config in rows.items() if settings_key(config) not in runs}
     return pd.DataFrame({"no run yet": list(lacking), "command": list(lacking.values())})

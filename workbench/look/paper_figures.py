@@ -6,10 +6,11 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.config import SEVEN_STS, TrainingConfig
+from workbench.config import SEVEN_STS
 from workbench.look._style import coloured, laid_out, plain, wrapped
 from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.look.paper_cells import (
+    Config,
     Runs,
     missing,
     on_the_world,
@@ -83,7 +84,7 @@ def _bars(of: Mapping[str, Any], runs: Runs, *, profile: str, suite: str) -> go.
     return laid_out(figure, of["title"], width=800, yaxis_title="x 100", barmode="group")
 
 
-def _on_suite(config: TrainingConfig | None, runs: Runs, suite: str) -> list[float]:
+def _on_suite(config: Config | None, runs: Runs, suite: str) -> list[float]:
     """Spearman x 100 of the demo runs that stand for these settings."""
     world = None if config is None else on_the_world(config)
     own = [] if world is None else runs.get(settings_key(world), [])
@@ -91,7 +92,7 @@ def _on_suite(config: TrainingConfig | None, runs: Runs, suite: str) -> list[flo
     return [100 * value for value in found if value is not None]
 
 
-def _sweep(found: Firsts, of: Mapping[str, Any], rows: Mapping[str, TrainingConfig], _: str) -> go.Figure:
+def _sweep(found: Firsts, of: Mapping[str, Any], rows: Mapping[str, Config], _: str) -> go.Figure:
     points: dict[str, dict[float, float]] = {}
     for name, run in found.items():
         line, value = name.split(" | ")

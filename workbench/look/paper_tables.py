@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.config import SEVEN_STS, TrainingConfig
+from workbench.config import SEVEN_STS
 from workbench.look.comparison import readable
-from workbench.look.paper_cells import Cell, Runs, commands, on_the_world, paper_cells, settings_key, titled
+from workbench.look.paper_cells import Cell, Config, Runs, commands, on_the_world, paper_cells, settings_key, titled
 from workbench.look.papers import AVERAGE, TASKS
 from workbench.metrics import seed_spread, spearman
 from workbench.runs import Run
@@ -135,7 +135,7 @@ def _target(run: Run, cell: Cell, cells: Sequence[Cell]) -> float | None:
     return None
 
 
-def _with_suites(cell: Cell, cells: Sequence[Cell]) -> TrainingConfig:
+def _with_suites(cell: Cell, cells: Sequence[Cell]) -> Config:
     """The settings of an empty cell, with the suites that it is of where they have others."""
     config = cell.config
     assert config is not None

@@ -68,19 +68,21 @@ def neighbours_and_gain(found: pd.DataFrame) -> go.Figure:
     return laid_out(figure, "Neighbours shared, and what rank vectors add", height=400, **axis)
 
 
-def vector_spaces(spaces: Mapping[str, np.ndarray], texts: list[str]) -> go.Figure:
+def vector_spaces(spaces: Mapping[str, np.ndarray], texts: list[str], *, colour: pd.Series | None = None) -> go.Figure:
     """The first two principal components of each space, side by side; a dot has one colour in all of them.
 
-    spaces: name -> [n, d] vectors of the same n sentences. The colour runs along the first component of the first.
+    spaces: name -> [n, d] vectors of the same n sentences. colour: a number a sentence, its name what it counts; None
+    runs along the first component of the first space.
     """
     planes = {name: principal_plane(rows) for name, rows in spaces.items()}
     titles = [f"{name}: {100 * share:.0f}% of the variance" for name, (_, share) in planes.items()]
     figure = make_subplots(cols=len(planes), subplot_titles=tick_names(titles, 30), shared_yaxes=True)
-    colour = next(iter(planes.values()))[0][:, 0]
+    values = next(iter(planes.values()))[0][:, 0] if colour is None else colour
+    legend = {} if colour is None else {"showscale": True, "colorbar": {"title": str(colour.name)}}
     reach = 1.05 * max(float(np.abs(points).max()) for points, _ in planes.values())
     shown = [wrapped(text[:400], 60) for text in texts]
     for column, (points, _) in enumerate(planes.values(), start=1):
-        marker = {"size": 4, "color": colour, "colorscale": "Viridis", "opacity": 0.7}
+        marker = {"size": 4, "color": values, "colorscale": "Viridis", "opacity": 0.7} | legend
         dots = {"x": points[:, 0], "y": points[:, 1], "mode": "markers", "marker": marker, "text": shown}
         figure.add_scatter(**dots, hoverinfo="text", showlegend=False, row=1, col=column)
     figure.update_xaxes(title="first component", range=[-reach, reach])
