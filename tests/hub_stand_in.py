@@ -28,7 +28,8 @@ def problems_of(card: str) -> list[str]:
         problems.append(f'"license" must be one of [mit, apache-2.0, ...], not {facts["license"]}')
     for model in facts.get("model-index", []):
         for result in model["results"]:
-            whole = result["task"]["type"] and result["dataset"]["type"] and result["dataset"]["name"]
+            data = result["dataset"]
+            whole = result["task"]["type"] and data["name"] and re.fullmatch(r"[\w./-]+", data["type"])
             if not whole or not all(one["type"] and isinstance(one["value"], float) for one in result["metrics"]):
                 problems.append(f"model-index: {result} lacks a field")
     return problems

@@ -120,6 +120,11 @@ READ = [
 REFUSED = [
     Given("no header.csv", "A man plays.,A man rests.,2\nb,c,3\n", refused="no kind of data; they are 'A man plays.'"),
     Given(
+        "half known.csv",
+        "Query,Product text,Relevance\na,b,1\n",
+        refused="they would be sentence1 = Query, score = Relevance; say the rest: --columns sentence2=NAME",
+    ),
+    Given(
         "header twice.csv",
         "sentence1,sentence2,score\na,b,1\nsentence1,sentence2,score\n",
         refused="line 3: the header",

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from hub_stand_in import hub
+from hub_stand_in import hub, problems_of
 from huggingface_hub import ModelCard
 
 from workbench.encoder import Encoder
 from workbench.errors import RunError
 from workbench.publishing import push_evaluated, push_folder, with_results
 
-METRICS = {"world-test": {"spearman": 0.45678, "kcc": 0.3, "ndcg": None, "n": 10}, "average": {"spearman": 0.5}}
+METRICS = {"world-test": {"spearman": 0.45678, "kcc": 0.3, "ndcg": None, "n": 10}, "my average": {"spearman": 0.5}}
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,10 @@ def test_the_card_has_the_scores_as_the_hub_reads_them_and_no_path(saved: Path):
     scores = {
         ("world-test", "spearman_cosine"): 0.4568,
         ("world-test", "kcc"): 0.3,
-        ("average", "spearman_cosine"): 0.5,
+        ("my average", "spearman_cosine"): 0.5,
     }
     assert found == scores
+    assert not problems_of(text)  # a set's type has no space
     assert (card.data.model_name, card.data.language) == ("simcse-s0", "en")
     assert card.data.base_model is None
     assert card.data.datasets == ["princeton-nlp/datasets-for-simcse"]

@@ -1,5 +1,6 @@
 """Models on the hub: a folder as it is, with a card whose results the hub can read; and what would be sent."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
     data.eval_results = [
         EvalResult(
             task_type="semantic-similarity",
-            dataset_type=suite,
+            dataset_type=re.sub(r"[^\w.-]+", "-", suite),  # as the id of a set on the hub would be written
             dataset_name=suite,
             metric_type=f"{metric}_cosine" if metric == "spearman" else metric,
             metric_name=title,

@@ -22,7 +22,7 @@ NAMES: Mapping[Kind, Mapping[str, str]] = {
         "sentence2": "sentence2 sent2 sentenceb text2 textb sent1 hypothesis target passage document candidate "
         "answer positive question2 s2 textpair",
         "score": "score label gold similarity similarityscore relatedness relatednessscore sim rating grade "
-        "isduplicate goldlabel",
+        "relevance isduplicate goldlabel",
     },
     "triples": {
         "anchor": "sent0 anchor query premise question sentence",
@@ -78,10 +78,20 @@ def not_found(where: str, columns: Sequence[str], kind: str = "", role: str = ""
     """The refusal of a table in which a role, or every kind, has no column."""
     shown = ", ".join(repr(name[:40]) for name in columns[:12])
     what = f"no column is called like a {role} of {kind}" if role else "its columns tell no kind of data"
+    return f"{where}: {what}; they are {shown}. {_what_to_say(columns, kind)}"
+
+
+def _what_to_say(columns: Sequence[str], kind: str) -> str:
+    """How the user says what the columns are: of `kind`, or "" of the kind that they are nearest to, what is missing."""
+    kinds = {one: _candidates(one, columns, None) for one in NAMES if kind in ("", one)}
+    kind, found = max(kinds.items(), key=lambda item: sum(map(bool, item[1].values())))
+    known = [f"{role} = {names[0]}" for role, names in found.items() if names]
+    if known:
+        missing = ",".join(f"{role}=NAME" for role, names in found.items() if not names)
+        return f"As {kind} they would be {', '.join(known)}; say the rest: --columns {missing or '...'}"
     return (
-        f"{where}: {what}; they are {shown}. Say which is which, as in --columns "
-        "sentence1=NAME,sentence2=NAME,score=NAME (or anchor, positive, negative; sentence, label); where line 1 is no "
-        "header, write one above it"
+        "Say which is which, as in --columns sentence1=NAME,sentence2=NAME,score=NAME (or anchor, positive, negative; "
+        "sentence, label); where line 1 is no header, write one above it"
     )
 
 
