@@ -4,20 +4,26 @@ Executed are the demo runs of seed 0 in runs/, which `make site` makes first; wi
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 from workbench.config import CONFIGS
+from workbench.files import PACKAGE
 from workbench.headless import notebook_of
 from workbench.runs import run_path
 
 RUNS = Path(__file__).parent.parent / "runs"
 API = [
     *("config", "data", "encoder", "methods", "losses", "train", "evaluation", "metrics", "rankings", "ranks"),
-    *("runs", "sweeps", "look", "teachers", "baselines", "errors"),
+    *("runs", "sweeps", "look", "teachers", "baselines", "headless", "errors"),
 ]
+EXPORTED = re.compile(r"from \.([\w.]+) import \w+ as (\w+)")
+NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'
+ALONE = "\n::: {}\n    options: {{show_root_heading: true, show_root_toc_entry: true, show_root_full_path: false}}\n"
+TOP = "# workbench\n\nWhat `from workbench import ...` gives, loaded when first touched:\n\n"
 METHOD = """{opening}
 
 [The notebook, executed]({shown}) · [its equations, functions and tests](../methods.md#{anchor}) ·
@@ -27,9 +33,10 @@ METHOD = """{opening}
 
 ```
 workbench run {method}                      # the demo: bundled data, a minute or two on a laptop
-workbench run {method} --profile paper      # the authors' setting
-workbench settings {method}                 # the table below, for any profile
+workbench settings {method}                 # the table below; other profiles by --profile
 ```
+
+Profiles: {profiles}.
 
 In JupyterLab: `workbench lab`, then `{notebook}`.
 
@@ -49,14 +56,24 @@ def on_config(config: Any) -> Any:
     methods = [f"methods/{method}.md" for method in CONFIGS]
     at = next(place for place, entry in enumerate(config.nav) if "Methods" in entry)
     config.nav[at] = {"Methods": [config.nav[at]["Methods"], *methods]}
-    config.nav.append({"API": [{f"workbench.{name}": f"api/{name}.md"} for name in API]})
+    config.nav.append({"API": ["api/workbench.md", *({f"workbench.{name}": f"api/{name}.md"} for name in API)]})
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Makes the pages."""
-    for name in API:
-        files.append(File.generated(config, f"api/{name}.md", content=f"# workbench.{name}\n\n::: workbench.{name}\n"))
+    top = EXPORTED.findall((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    alone: dict[str, str] = {}  # what a package loads when it is touched, which the reader of its source does not see
+    for package in API:
+        stub = PACKAGE / package / "__init__.pyi"
+        named = EXPORTED.findall(stub.read_text(encoding="utf-8")) if stub.is_file() else []
+        found = {name: f"workbench.{package}.{place}.{name}" for place, name in named}
+        found |= {name: f"workbench.{place}.{name}" for place, name in top if place.startswith(f"{package}.")}
+        content = f"# workbench.{package}\n\n::: workbench.{package}\n" + "".join(map(ALONE.format, found.values()))
+        files.append(File.generated(config, f"api/{package}.md", content=content))
+        alone |= found
+    links = [NAMED.format(name=name, at=alone.get(name, f"workbench.{place}.{name}")) for place, name in top]
+    files.append(File.generated(config, "api/workbench.md", content=TOP + "".join(links)))
     for method in CONFIGS:
         for file in _of_method(method, config):
             files.append(file)
@@ -70,7 +87,8 @@ def _of_method(method: str, config: Any) -> list[File]:
     name = opening.removeprefix("# ").partition(":")[0]
     page, executed = run_path(settings, RUNS) / "notebook.html", f"notebooks/{notebook.stem}"
     shown = f"{executed}.html" if page.is_file() else f"{executed}.md"
-    facts = {"method": method, "name": name, "anchor": name.lower(), "notebook": notebook.name}
+    profiles = ", ".join(f"`{profile}`" for profile in CONFIGS[method].profiles)
+    facts = {"profiles": profiles, "method": method, "name": name, "anchor": name.lower(), "notebook": notebook.name}
     text = METHOD.format(opening=opening, shown=f"../{shown}", settings=settings._repr_html_(), **facts)
     return [
         File.generated(config, f"methods/{method}.md", content=text),

@@ -82,7 +82,7 @@ def not_found(where: str, columns: Sequence[str], kind: str = "", role: str = ""
 
 
 def _what_to_say(columns: Sequence[str], kind: str) -> str:
-    """How the user says what the columns are: of `kind`, or "" of the kind that they are nearest to, what is missing."""
+    """How the user says what the columns are: what is missing of `kind`, for "" of the nearest kind."""
     kinds = {one: _candidates(one, columns, None) for one in NAMES if kind in ("", one)}
     kind, found = max(kinds.items(), key=lambda item: sum(map(bool, item[1].values())))
     known = [f"{role} = {names[0]}" for role, names in found.items() if names]
