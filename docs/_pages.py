@@ -84,6 +84,7 @@ def _of_method(method: str, config: Any) -> list[File]:
     """The page of a method, and its executed notebook."""
     notebook, settings = notebook_of(method), CONFIGS[method].from_parameters("demo")
     opening = "".join(json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"])
+    opening = re.sub(r"\[([^]]+)\]\([^)]*\.ipynb\)", r"\1", opening)  # a link to another notebook leads nowhere here
     name = opening.removeprefix("# ").partition(":")[0]
     page, executed = run_path(settings, RUNS) / "notebook.html", f"notebooks/{notebook.stem}"
     shown = f"{executed}.html" if page.is_file() else f"{executed}.md"
