@@ -1,11 +1,13 @@
-"""The unsupervised methods on real English, from one start with one budget: dev, the seven STS sets, what came back.
+"""The methods on real English, from one start with one budget: dev, the seven STS sets, what came back.
 
-    WORKBENCH_DATA=DIR python benchmarks/english.py START [--runs runs] [--seeds 3] [--only CompCSE ...]
+    WORKBENCH_DATA=DIR python benchmarks/english.py START [--runs runs] [--seeds 3] [--only CompCSE ...] [--finished]
     WORKBENCH_DATA=DIR python benchmarks/english.py START --rates 1e-5 3e-5 1e-4      # dev of SimCSE alone, seed 0
 
 START is a folder that data/build/washed.py made. Dev (STS-B) chooses rate and checkpoint, the test sets are read once.
-"Agreement" is Spearman's correlation with the cosines of all-MiniLM-L6-v2 on the pairs of STS-B dev: what a method adds
-to it may be the tuning that washing left in START, and not new.
+KCC and NDCG are averages over the seven sets, alignment and uniformity those of dev at the kept checkpoint. "Agreement"
+is Spearman's correlation with the cosines of all-MiniLM-L6-v2 on the pairs of STS-B dev: what a method adds to it may
+be the tuning that washing left in START, and not new. "Beyond" is the partial rank correlation with gold there, those
+cosines held fixed. --finished: what is there, nothing is trained.
 """
 
 import argparse
@@ -14,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from methods import filled, finished
 from minilm import minilm
@@ -22,23 +23,48 @@ from minilm import minilm
 from workbench import METHODS, Encoder, evaluate, load_pairs
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
 from workbench.methods import Method
-from workbench.metrics import seed_spread, spearman
-from workbench.runs import Run
+from workbench.metrics import spearman
+from workbench.runs import Run, is_finished, run_path
 
 _OWN = {"teachers": ["<SimCSE>"]}
+_MINILM = {"teachers": [str(minilm())]}
+_COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
+_SUPERVISED = {"train": "stsb-train", "train_limit": "none"}
 _LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE": ("simcse", {}),
     "CompCSE": ("compcse", {"subvector": None}),
     "RankCSE, ListNet, taught by its SimCSE": ("rankcse", _OWN),
     "RankCSE, ListMLE, taught by its SimCSE": ("rankcse", _OWN | _LISTMLE),
-    "RankCSE, ListNet, taught by all-MiniLM-L6-v2": ("rankcse", {"teachers": [str(minilm())]}),
+    "RankCSE, CoSENT on lists, taught by its SimCSE": ("rankcse", _OWN | {"ranking": "cosent"}),
+    "RankCSE, ListNet, taught by two SimCSE": ("rankcse", {"teachers": ["<SimCSE>", "<another SimCSE>"]}),
+    "RankCSE, ListNet, taught by all-MiniLM-L6-v2": ("rankcse", _MINILM),
     "RankEncoder, the paper's max with lambda 0.05": ("rankencoder", {"base": "<SimCSE>", "corpus_size": 10_000}),
     "RankEncoder, summed with weight 100": (
         "rankencoder",
         {"base": "<SimCSE>", "corpus_size": 10_000, "combination": "sum", "rank_weight": 100.0},
     ),
+    "mixed: CompCSE's positives, RankCSE's lists of its SimCSE": ("mixed", _COMPOSED | _OWN),
+    "mixed: CompCSE's positives, RankCSE's lists of all-MiniLM-L6-v2": ("mixed", _COMPOSED | _MINILM),
+    "mixed: CompCSE's positives, rank similarities of its SimCSE": (
+        "mixed",
+        {"compose": "positive", "base": "<SimCSE>", "corpus_size": 10_000, "rank_weight": 100.0},
+    ),
+    "CoSENT, supervised on STS-B": ("cosent", _SUPERVISED),
+    "MSE, supervised on STS-B": ("cosent", _SUPERVISED | {"objective": "mse"}),
 }
+COLUMNS = [
+    "dev",
+    "STS-B",
+    "average of seven",
+    "KCC",
+    "NDCG",
+    "alignment",
+    "uniformity",
+    "agreement",
+    "beyond",
+    "seconds",
+]
 BUDGET = {
     "pooling": "mean",
     "train": "wiki",
@@ -58,6 +84,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="rows by their beginning")
     parser.add_argument("--rate", type=float, default=3e-5)
+    parser.add_argument("--finished", action="store_true", help="rows of finished runs alone")
     parser.add_argument("--rates", type=float, nargs="*", help="only SimCSE's dev with each of these rates")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -73,19 +100,33 @@ def table(options: argparse.Namespace) -> None:
     taught = cosines(Encoder.from_pretrained(minilm()).encode)
     start = Encoder.from_pretrained(options.start, pooling="mean")
     report = evaluate(start.encode, {name: load_pairs(name) for name in SEVEN_STS})
-    print("| | dev | STS-B | average of seven | agreement | seconds |\n|---|---|---|---|---|---|")
-    print(f"| the start |{cells([[*scores(start.encode, report.metrics, taught), 0.0]])}", flush=True)
+    print(f"| | seeds | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
+    first = run_of("simcse", {}, 0, options)
+    if first is not None:
+        found = on_test(report.metrics) | on_dev(first.history().iloc[0], start.encode, taught)
+        print(f"| the start | |{cells([found])}", flush=True)
     for label, (method, changed) in ROWS.items():
         if options.only and not label.startswith(tuple(options.only)):
             continue
-        found = []
-        for seed in range(options.seeds):
-            simcse = finished(settings("simcse", seed, options.start, learning_rate=options.rate), options.runs)
-            own = {key: filled(value, str(simcse.path)) for key, value in changed.items()}
-            config = settings(method, seed, options.start, learning_rate=options.rate, **own)
-            run = finished(config, options.runs)
-            found.append([*scores(restored(run).encode, run.metrics(), taught), seconds(run)])
-        print(f"| {label} |{cells(found)}", flush=True)
+        runs = [run_of(method, changed, seed, options) for seed in range(options.seeds)]
+        found = [of_run(run, taught) for run in runs if run is not None]
+        if found:
+            print(f"| {label} | {len(found)} |{cells(found)}", flush=True)
+
+
+def run_of(method: str, changed: dict[str, Any], seed: int, options: argparse.Namespace) -> Run | None:
+    """The run of a row, finished now unless only those are wanted that are; then None for another."""
+    names = {"<SimCSE>": seed, "<another SimCSE>": (seed + 1) % max(2, options.seeds)}
+    for name, of in names.items():
+        if name in str(changed):
+            simcse = run_of("simcse", {}, of, options)
+            if simcse is None:
+                return None
+            changed = {key: filled(value, str(simcse.path), name) for key, value in changed.items()}
+    config = settings(method, seed, options.start, learning_rate=options.rate, **changed)
+    if options.finished and not is_finished(run_path(config, options.runs)):
+        return None
+    return finished(config, options.runs)
 
 
 def settings(method: str, seed: int, start: Path, **own: Any) -> TrainingConfig:
@@ -106,23 +147,40 @@ def cosines(encode: Callable[[list[str]], torch.Tensor]) -> np.ndarray:
     return (encode(dev.sentence1) * encode(dev.sentence2)).sum(dim=1).numpy()
 
 
-def scores(encode: Any, metrics: dict[str, Any], taught: np.ndarray) -> list[float]:
-    """x 100: dev, STS-B test, the average of the seven, agreement with the cosines `taught`."""
-    ours = cosines(encode)
-    tests = [metrics[name]["spearman"] for name in SEVEN_STS]
-    dev = spearman(load_pairs("stsb-dev").gold, ours)
-    return [100 * value for value in (dev, metrics["stsb-test"]["spearman"], np.mean(tests), spearman(taught, ours))]
+def of_run(run: Run, taught: np.ndarray) -> dict[str, float]:
+    """Its columns; the seconds are those of training, with its measurements of dev."""
+    history = run.history()
+    kept = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
+    found = on_test(run.metrics()) | on_dev(kept, restored(run).encode_plain, taught)
+    return found | {"seconds": float(history["seconds"].max())}
 
 
-def seconds(run: Run) -> float:
-    """Of the training alone, with its measurements of dev."""
-    return float(pd.Series(run.history()["seconds"]).max())
+def on_test(metrics: dict[str, Any]) -> dict[str, float]:
+    """x 100."""
+    average = metrics["sts-average"]
+    found = {"STS-B": metrics["stsb-test"]["spearman"], "average of seven": average["spearman"]}
+    return {name: 100 * value for name, value in (found | {"KCC": average["kcc"], "NDCG": average["ndcg"]}).items()}
 
 
-def cells(rows: list[list[float]]) -> str:
+def on_dev(measured: Any, encode: Any, taught: np.ndarray) -> dict[str, float]:
+    """A row of the history, the agreement with the cosines `taught`, and what is right beyond them."""
+    gold, ours = load_pairs("stsb-dev").gold, cosines(encode)
+    right, agreed, known = spearman(gold, ours), spearman(taught, ours), spearman(gold, taught)
+    beyond = (right - agreed * known) / ((1 - agreed**2) * (1 - known**2)) ** 0.5
+    found = {"dev": 100 * float(measured["dev_spearman"]), "agreement": 100 * agreed, "beyond": 100 * beyond}
+    shape = {name: float(measured[f"dev_{name}"]) for name in ("alignment", "uniformity")}
+    return found | shape | {"seconds": float(measured["seconds"])}
+
+
+def cells(rows: list[dict[str, float]]) -> str:
     """The columns of several seeds as mean and spread."""
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return "".join(f" {seed_spread(one) if len(rows) > 1 else f'{one[0]:.1f}'} |" for one in columns)
+    return "".join(f" {cell(name, [row[name] for row in rows])} |" for name in COLUMNS)
+
+
+def cell(name: str, values: list[float]) -> str:
+    digits = {"seconds": 0, "alignment": 3, "uniformity": 2}.get(name, 1)
+    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
 
 
 if __name__ == "__main__":

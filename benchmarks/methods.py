@@ -78,11 +78,11 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, list[Run]]]:
         yield label, runs
 
 
-def filled(value: Any, simcse: str) -> Any:
-    """A setting with the placeholder replaced."""
+def filled(value: Any, simcse: str, name: str = "<SimCSE>") -> Any:
+    """A setting with the placeholder `name` replaced."""
     if isinstance(value, list):
-        return [filled(one, simcse) for one in value]
-    return simcse if value == "<SimCSE>" else value
+        return [filled(one, simcse, name) for one in value]
+    return simcse if value == name else value
 
 
 def finished(config: TrainingConfig, root: Path, kind: type[Method] | None = None) -> Run:

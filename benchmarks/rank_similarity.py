@@ -1,0 +1,105 @@
+"""RankEncoder's similarity around an encoder as it is, nothing trained: where it helps, by corpus, share and set.
+
+    WORKBENCH_DATA=DIR python benchmarks/rank_similarity.py [--encoder NAME] [--exact 1000] [--closed 1000 100000]
+
+A corpus is Wikipedia's sentences or each set's own, exact ranks or the closed form; the similarity is eq. 7 with the
+share w of ranks. Spearman x 100 less that of the plain cosine: over all pairs of a set, and over its similar third.
+Corpus and share are chosen on STS12 to 14, for all pairs and for the similar third, and tested on the four other sets.
+"""
+
+import argparse
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from minilm import minilm
+
+from workbench import Encoder, RankMixture, load_pairs, load_sentences
+from workbench.config import SEVEN_STS
+from workbench.data import Pairs
+from workbench.metrics import spearman
+
+SHARES = (0.1, 0.3, 0.5, 1.0)
+CHOSEN_ON, TESTED_ON = SEVEN_STS[:3], SEVEN_STS[3:]
+
+
+class Known:
+    """The unit rows of sentences, each embedded once."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.rows: dict[str, torch.Tensor] = {}
+
+    def __call__(self, sentences: list[str], batch_size: int = 64) -> torch.Tensor:
+        new = list(dict.fromkeys(sentence for sentence in sentences if sentence not in self.rows))
+        if new:
+            self.rows |= dict(zip(new, self.encoder.encode(new, batch_size), strict=True))
+        return torch.stack([self.rows[sentence] for sentence in sentences])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", default=str(minilm()))
+    parser.add_argument("--exact", type=int, nargs="*", default=[1000, 10_000])
+    parser.add_argument("--closed", type=int, nargs="*", default=[1000, 10_000, 100_000])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    embed = Known(Encoder.from_pretrained(options.encoder, device="cpu"))
+    suites = {name: load_pairs(name) for name in SEVEN_STS}
+    wiki = load_sentences("wiki", limit=max([*options.exact, *options.closed], default=1000), seed=0).sentences
+    columns = {"cosine": cosine(embed, suites)}
+    print(pd.DataFrame(columns).T.to_string(float_format="{:.1f}".format), flush=True)
+    for label, size, how in corpora(options.exact, options.closed):
+        corpus = None if size is None else list(dict.fromkeys(wiki[:size]))
+        gains = {f"{label}, w {share:g}": {} for share in SHARES}
+        for name, pairs in suites.items():
+            own = list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
+            mixture = RankMixture(embed, corpus or own, weight=1.0, similarity=how)
+            plain, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
+            for share in SHARES:
+                found = measured(name, pairs, share * ranked + (1 - share) * plain)
+                gains[f"{label}, w {share:g}"] |= {key: value - columns["cosine"][key] for key, value in found.items()}
+        columns |= gains
+        print(pd.DataFrame(gains).T.to_string(float_format="{:+.1f}".format, header=False), flush=True)
+    for part in ("", " similar"):
+        print(rule(pd.DataFrame(columns).T.drop(index="cosine"), part))
+
+
+def corpora(exact: list[int], closed: list[int]) -> Iterator[tuple[str, int | None, Literal["exact", "gaussian"]]]:
+    """Label, number of Wikipedia's sentences (None: each set's own sentences), way."""
+    for size in exact:
+        yield f"wiki {size:,}, exact", size, "exact"
+    for size in closed:
+        yield f"wiki {size:,}, closed", size, "gaussian"
+    yield "own, exact", None, "exact"
+    yield "own, closed", None, "gaussian"
+
+
+def cosine(embed: Known, suites: dict[str, Pairs]) -> dict[str, float]:
+    """Spearman of the encoder itself."""
+    found: dict[str, float] = {}
+    for name, pairs in suites.items():
+        found |= measured(name, pairs, (embed(pairs.sentence1) * embed(pairs.sentence2)).sum(dim=1).double().numpy())
+    return found
+
+
+def measured(name: str, pairs: Pairs, scores: np.ndarray) -> dict[str, float]:
+    """Spearman x 100 over all pairs, and over those in the upper third of the scale."""
+    low, high = pairs.scale
+    close = pairs.gold > low + 0.67 * (high - low)
+    both = spearman(pairs.gold, scores), spearman(pairs.gold[close], scores[close])
+    return {name: 100 * both[0], f"{name} similar": 100 * both[1]}
+
+
+def rule(gains: pd.DataFrame, part: str) -> str:
+    """The corpus and share that gain most on STS12 to 14, and what they gain on the others."""
+    chosen = gains[[name + part for name in CHOSEN_ON]].mean(axis=1)
+    tested = gains.loc[chosen.idxmax(), [name + part for name in TESTED_ON]]
+    told = ", ".join(f"{name} {value:+.1f}" for name, value in tested.items())
+    return f"best on STS12 to 14{part}: {chosen.idxmax()} ({chosen.max():+.1f}); elsewhere {told}"
+
+
+if __name__ == "__main__":
+    main()
