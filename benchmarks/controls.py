@@ -34,6 +34,7 @@ Row = tuple[str, str, dict[str, Any]]
 TABLES: dict[str, list[Row]] = {
     "seeds": [
         ("SimCSE", "simcse", {}),
+        ("RankCSE without its ranking loss", "rankcse", {"gamma": 0}),
         ("RankCSE, ListNet, taught by its SimCSE", "rankcse", OWN),
     ],
     "tau_3": [
