@@ -49,6 +49,7 @@ DECIDES: dict[str, tuple[str, ...]] = {
         "mlm_weight",
     ),
 }
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, one's share of it, what a file may hold
 SHORT: dict[str, Any] = {"max_steps": 2, "eval_steps": 1, "batch_size": 8, "device": "cpu", "precision": "fp32"}
 
 
@@ -206,14 +207,18 @@ def collected(rows: Iterable[dict[str, Any]], folder: Path) -> tuple[list[dict[s
     full = f"no space left under {folder}: {{}} commands ended before that; free some, or give TMPDIR=FOLDER"
     try:
         for row in rows:
-            if os.strerror(errno.ENOSPC) in row["failed"]:
+            if _full(row["failed"]):
                 return found, full.format(len(found))
             found.append(row)
-    except OSError as problem:
-        if problem.errno != errno.ENOSPC:
+    except Exception as problem:  # safetensors has an error of its own
+        if not _full(str(problem)):
             raise
         return found, full.format(len(found))
     return found, ""
+
+
+def _full(said: str) -> bool:
+    return any(os.strerror(number) in said for number in FULL)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:

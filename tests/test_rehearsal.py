@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,25 @@ def test_without_space_on_the_disk_what_ended_before_is_kept_and_said(how: str, 
     assert [row["command"] for row in kept] == ["first"]
     assert said == f"no space left under {tmp_path}: 1 commands ended before that; free some, or give TMPDIR=FOLDER"
     assert table(kept).splitlines()[1] == "first     0      1.0"
+
+
+@pytest.mark.slow
+def test_a_file_system_that_takes_no_more_ends_the_rehearsal_in_words(tmp_path: Path):
+    """Files of 16 MiB at most, into which the stand-in of a large encoder does not fit."""
+    command = [sys.executable, HERE / "rehearsal.py", "--method", "simcse", "--out", tmp_path / "rows.json"]
+    full = subprocess.run(
+        command,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2**24, 2**24)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert full.returncode == 1
+    assert f"no space left under {tmp_path}" in full.stderr
+    kept = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))
+    assert f"{len(kept)} rehearsed, 0 failed" in full.stdout
+    assert not list(tmp_path.glob("tmp*")), "it takes away what it made"
 
 
 @pytest.mark.slow
