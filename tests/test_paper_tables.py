@@ -147,6 +147,16 @@ def test_every_figure_is_drawn_or_says_its_commands(paper: str, figure: str, tmp
     drawn = paper_figure(paper, figure, runs_by_settings(tmp_path), profile="demo", suite=SUITE)
     assert isinstance(drawn, go.Figure)
     assert drawn.data
+    if len(paper_figure(paper, figure, {}, profile="demo")) > 1:
+        assert drawn.layout.meta["no run yet"].startswith("workbench run ")
+
+
+@pytest.mark.parametrize(("paper", "figure", "count"), [("cosent", 4, 9), ("rankcse", "3b", 4), ("rankcse", "3a", 12)])
+def test_on_the_bundled_world_what_is_one_run_is_one_row(paper: str, figure: str, count: int):
+    rows = paper_figure(paper, figure, {}, profile="demo")
+    assert len(rows) == count
+    assert rows["command"].is_unique
+    assert rows.index.is_unique
 
 
 def test_what_is_not_there_is_refused_with_what_is():

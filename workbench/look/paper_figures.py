@@ -1,6 +1,6 @@
 """Figures of the papers, drawn from finished runs; where none has been made, the commands that make them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,6 +12,7 @@ from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, se
 from workbench.look.paper_cells import (
     Config,
     Runs,
+    commands,
     missing,
     on_the_world,
     paper_cells,
@@ -33,25 +34,39 @@ def paper_figure(
     """A figure of a paper from finished runs, the first seed of each; a table of commands where there is none.
 
     Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. Rows without a run are left out and
-    named in the title. Bars have the published values too, and of runs all seeds. SettingError for a figure that is
-    not there.
+    named in the title; `layout.meta["no run yet"]` has their commands. Bars have the published values too, and of runs
+    all seeds. SettingError for a figure that is not there.
     """
     of = shape_of(paper, "figures", figure)
     if of["kind"] == "bars":
         return _bars(of, runs, profile=profile, suite=suite)
     rows = {name: settings_of(words) for name, words in _rows(of).items()}
     if profile == "demo":
-        swept = [of["setting"]] if "setting" in of else []
-        known = {name: on_the_world(config, *swept) for name, config in rows.items()}
-        rows = {name: config for name, config in known.items() if config is not None}
+        rows = _on_the_world(rows, [of["setting"]] if "setting" in of else [])
     found = {name: runs[settings_key(config)][0] for name, config in rows.items() if settings_key(config) in runs}
     suite = suite if profile == "demo" else of.get("suite", "")
     drawn = _KINDS[of["kind"]](found, of, rows, suite) if found else None
     if drawn is None:
         return titled(missing(rows, {}), paper, "figure", figure)
-    lacking = [name for name in rows if name not in found] if of["kind"] != "sweep" else []
-    said = f"Figure {figure}: {of['title']}" + (f"; no run yet: {', '.join(lacking)}" if lacking else "")
+    lacking = {name: config for name, config in rows.items() if name not in found}
+    said = f"Figure {figure}: {of['title']}" + ("; here: the bundled world" if profile == "demo" else "")
+    said += f"; no run yet: {', '.join(lacking)}" if lacking and of["kind"] != "sweep" else ""
+    drawn.layout.meta = {"no run yet": commands(list(lacking.values()))} if lacking else None
     return laid_out(drawn, said, height=drawn.layout.height or 380)
+
+
+def _on_the_world(rows: Mapping[str, Config], swept: Sequence[str]) -> dict[str, Config]:
+    """Each row's changes in the profile demo, once: backbones and sets of the papers are one there, and named so."""
+    known = {name: on_the_world(config, *swept) for name, config in rows.items()}
+    same: dict[str, list[str]] = {}
+    for name, config in known.items():
+        if config is not None:
+            same.setdefault(settings_key(config), []).append(name)
+    found = {}
+    for names in same.values():
+        _, bar, value = names[0].partition(" | ")
+        found[f"bundled world{bar}{value}" if len(names) > 1 else names[0]] = known[names[0]]
+    return found
 
 
 def _rows(of: Mapping[str, Any]) -> dict[str, str]:
