@@ -369,10 +369,10 @@ def pick_runs(page: Any, folder: Path) -> None:
     expect.set_options(timeout=PATIENCE)
     runs, labels = page.locator("[data-kind=runs]"), page.locator(f"{VIEW} thead th.name")
     before = labels.all_inner_texts()
-    box = runs.get_by_role("checkbox", name="rankcse, seed 0")
+    box = runs.get_by_role("checkbox", name="mixed, seed 0")
     box.focus()
     page.keyboard.press("Space")
-    expect(labels).to_have_text([label for label in before if label != "rankcse"])
+    expect(labels).to_have_text([label for label in before if label != "mixed"])
     assert page.evaluate("document.activeElement.name") == box.get_attribute("name"), "the focus stays"
     runs.get_by_label("seeds").select_option("one by one")
     expect(labels.filter(has_text="simcse, seed 0")).to_have_count(1)

@@ -217,3 +217,14 @@ def test_compose_by_hand() -> None:
     assert losses.compose([left, right], "avg").tolist() == [[3.0, 4.0, 5.0, 6.0]]
     assert losses.compose([left, right, right], "sum").tolist() == [[11.0, 14.0, 17.0, 20.0]]
     assert losses.compose([left, right], "concat_halves").tolist() == [[1.0, 2.0, 7.0, 8.0]]
+
+
+def test_top_one_is_a_distribution_that_the_temperature_sharpens():
+    scores = torch.tensor([[0.9, 0.5, -torch.inf], [0.1, 0.1, 0.1]], dtype=torch.float64)
+    warm, cold = (losses.top_one(scores, temperature=tau) for tau in (1.0, 0.1))
+    torch.testing.assert_close(warm.sum(dim=1), torch.ones(2, dtype=torch.float64))
+    assert warm[0].tolist() == pytest.approx([math.e**0.4 / (1 + math.e**0.4), 1 / (1 + math.e**0.4), 0])
+    assert cold[0, 0] > warm[0, 0]
+    assert warm[1].tolist() == pytest.approx([1 / 3] * 3)
+    with pytest.raises(ValueError, match="temperature is 0"):
+        losses.top_one(scores, temperature=0.0)

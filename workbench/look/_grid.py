@@ -7,6 +7,8 @@ import numpy as np
 
 from workbench.look._style import shortened
 
+_LONG = 160  # characters of a row's name; the rest shows when the pointer rests on it
+
 
 def grid(
     caption: str,
@@ -26,13 +28,17 @@ def grid(
         f'<th class="name" scope="col" title="{escape(name)}">{escape(short[name])}</th>' for name in columns
     )
     body = "".join(
-        f'<tr><th class="word" scope="row">{escape(name)}</th>'
+        f'<tr><th class="word" scope="row" title="{escape(name)}">{escape(_cut(name))}</th>'
         + "".join(_cell(value, largest, said) for value in line)
         + "</tr>"
         for name, line in zip(rows, values.tolist(), strict=True)
     )
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     return f'<table class="ranks">{title}<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONG else f"{name[: _LONG - 1]}…"
 
 
 def _cell(value: float, largest: float, said: Callable[[float], str]) -> str:

@@ -64,7 +64,7 @@ class TopOne(Mechanism):
             f"{tau2:g} (student), &tau;<sub>3</sub> = {tau3:g} (teacher): "
             f"ListNet {loss:.3f}, ListMLE {float(mle):.3f}</p>"
             f"{grid('', table[order], (rows, names), 1.0, _three)}"
-            '<p class="head"><small><i>first</i>: how likely a sentence is to be the first of the list. <i>pull</i>: '
+            '<p class="head"><small><b>first</b>: how likely a sentence is to be the first of the list. <b>pull</b>: '
             "teacher's less student's: where it is positive, the loss raises the student's similarity, else it lowers "
             "it. ListMLE knows only the teacher's order.</small></p>"
         )
@@ -114,7 +114,7 @@ class Ordering(Mechanism):
             f"the wrong order and have {share:.0%} of all the weight</p>"
             f"{grid('', table, (names, [*names, 'pull / λ']), 1.0, _three)}"
             '<p class="head"><small>Row above column: the row has the higher label and should have the higher cosine; '
-            "pairs of equal labels are not compared. <i>pull</i>: positive raises the cosine of the row, negative "
+            "pairs of equal labels are not compared. <b>pull</b>: positive raises the cosine of the row, negative "
             "lowers it.</small></p>"
         )
 
