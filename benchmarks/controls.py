@@ -81,7 +81,11 @@ TABLES: dict[str, list[Row]] = {
         ("RankCSE taught by world-teacher", "rankcse", {}),
         ("CompCSE", "compcse", {}),
         ("mixed: composed positives, taught by world-teacher", "mixed", {}),
-        ("mixed: the same with rank lists of its SimCSE", "mixed", {"rank_lists": 1.0, "base": "<SimCSE>"}),
+        (
+            "mixed: the same with rank lists of its SimCSE",
+            "mixed",
+            {"rank_lists": 1.0, "base": "<SimCSE>", "corpus_size": 10_000},
+        ),
         (
             "mixed: composed positives, rank similarities of its SimCSE summed with weight 100",
             "mixed",
