@@ -10,7 +10,8 @@ from itertools import product
 import numpy as np
 
 from workbench.look._style import shortened
-from workbench.look.queries import gold_bands, line_colours
+from workbench.look.pairs import gold_bands
+from workbench.look.queries import line_colours
 
 _HIGH = 260  # pixels of a plot
 _RAMP = line_colours(9)  # blue, grey, vermilion

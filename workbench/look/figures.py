@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.look._style import coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
-from workbench.look.queries import gold_bands
+from workbench.look.pairs import gold_bands
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history, beside its loss terms
 
@@ -121,7 +121,7 @@ def cosine_by_gold(
         if part.empty:
             known = ", ".join(scores[label]["suite"].unique())
             raise ValueError(f"no scores of {suite!r} under {label!r}; there are: {known}")
-    gold = pd.concat(rows.values())["gold"].to_numpy(dtype=float)
+    gold = np.asarray(pd.concat(rows.values())["gold"], dtype=float)
     names, _, _ = gold_bands(gold, gold, bands)
     for colour, (label, part) in coloured(rows.items()):
         _, _, place = gold_bands(part["gold"].to_numpy(dtype=float), gold, bands)

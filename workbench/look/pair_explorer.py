@@ -15,7 +15,7 @@ from workbench.look._listing import button, with_words
 from workbench.look._live import choice
 from workbench.look._style import shortened
 from workbench.look.page import arrow, beside, marked, shade, slope_image, slope_svg, view_html
-from workbench.look.pairs import best_threshold, pair_table
+from workbench.look.pairs import PAIR_ORDERS, best_threshold, pair_table, worth
 from workbench.look.queries import QueryView
 from workbench.look.why import Reasons
 
@@ -27,19 +27,6 @@ _FITTED = 1000  # sentences of the suite that its plane is fitted to
 # What a limit is of: (in a few words, column, what its value is multiplied with).
 _LIMITS = {"": ("gold", "gold", 1), "overlap_": ("% in common", "overlap", 100), "words_": ("words", "words", 1)}
 _FIELDS = [f"{of}{end}" for of in _LIMITS for end in ("low", "high")]
-
-# How pairs can be ordered: name -> (in a few words, what it orders by). a and b are labels.
-PAIR_ORDERS = {
-    "error": ("a is most wrong", "places between the ranks of gold and a"),
-    "near": ("a has it too near", "places that a has it nearer than gold"),
-    "far": ("a has it too far", "places that a has it further than gold"),
-    "gain": ("b gains over a", "by how many places b is nearer to gold than a"),
-    "loss": ("b loses against a", "by how many places b is further from gold than a"),
-    "disagreement": ("a and b disagree", "places between the ranks of a and b"),
-    "overlap": ("words in common", "words that both sentences have, of all their words"),
-    "gold": ("gold", "gold, largest first"),
-    "data": ("as in the data", "the order in which the data has them"),
-}
 
 
 class PairExplorer(Linked):
@@ -98,7 +85,7 @@ class PairExplorer(Linked):
     def find(self) -> np.ndarray:
         chosen = self.order, self.a, self.b
         if chosen not in self._sorted:
-            self._sorted[chosen] = np.argsort(-self._value(*chosen), kind="stable")
+            self._sorted[chosen] = np.argsort(-worth(self.table, *chosen), kind="stable")
         kept = np.ones(len(self.table), dtype=bool)
         if self.words:
             kept = np.array([with_words(text, self.words) for text in self._text], dtype=bool)
@@ -111,20 +98,6 @@ class PairExplorer(Linked):
             kept &= (self.table["subset"] == self.subset).to_numpy()
         rows = self._sorted[chosen]
         return rows[kept[rows]]
-
-    def _value(self, order: str, a: str, b: str) -> np.ndarray:
-        """What the pairs are ordered by, largest first."""
-        first, second = self.table[f"error: {a}"], self.table[f"error: {b}"]
-        values = {
-            "error": first.abs(),
-            "near": first,
-            "far": -first,
-            "gain": first.abs() - second.abs(),
-            "loss": second.abs() - first.abs(),
-            "disagreement": (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs(),
-            "data": pd.Series(np.zeros(len(self.table))),
-        }
-        return (values[order] if order in values else self.table[order]).to_numpy()
 
     def controls(self) -> str:
         limits = "".join(

@@ -10,6 +10,19 @@ from workbench.data import Pairs, load_pairs
 from workbench.look.queries import places_off
 from workbench.metrics import average_ranks
 
+# How pairs can be ordered: name -> (in a few words, what it orders by). a and b are labels.
+PAIR_ORDERS = {
+    "error": ("a is most wrong", "places between the ranks of gold and a"),
+    "near": ("a has it too near", "places that a has it nearer than gold"),
+    "far": ("a has it too far", "places that a has it further than gold"),
+    "gain": ("b gains over a", "by how many places b is nearer to gold than a"),
+    "loss": ("b loses against a", "by how many places b is further from gold than a"),
+    "disagreement": ("a and b disagree", "places between the ranks of a and b"),
+    "overlap": ("words in common", "words that both sentences have, of all their words"),
+    "gold": ("gold", "gold, largest first"),
+    "data": ("as in the data", "the order in which the data has them"),
+}
+
 
 def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> pd.DataFrame:
     """Every pair of a suite, with where each label has it among all of them.
@@ -55,6 +68,28 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
         errors = places_off(ranks, reference) / max(len(ranks) - 1, 1)
         columns |= {f"score: {label}": values[scored], f"rank: {label}": ranks, f"error: {label}": errors}
     return pd.concat([table, pd.DataFrame(columns)], axis=1)
+
+
+def worth(table: pd.DataFrame, order: str, a: str, b: str) -> np.ndarray:
+    """What the pairs of a `pair_table` are ordered by, largest first: `order` is a name of `PAIR_ORDERS`."""
+    first, second = table[f"error: {a}"], table[f"error: {b}"]
+    values = {
+        "error": first.abs(),
+        "near": first,
+        "far": -first,
+        "gain": first.abs() - second.abs(),
+        "loss": second.abs() - first.abs(),
+        "disagreement": (table[f"rank: {a}"] - table[f"rank: {b}"]).abs(),
+        "data": pd.Series(np.zeros(len(table))),
+    }
+    return (values[order] if order in values else table[order]).to_numpy()
+
+
+def gold_bands(gold: np.ndarray, every: np.ndarray, bands: int = 5) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Names and edges of equal bands of `every`, from whole number to whole number; the band of each of `gold`."""
+    edges = np.linspace(np.floor(every.min()), max(np.ceil(every.max()), np.floor(every.min()) + 1), bands + 1)
+    names = [f"{edges[band]:.3g} to {edges[band + 1]:.3g}" for band in range(bands)]
+    return names, edges, np.clip(np.digitize(gold, edges[1:-1]), 0, bands - 1)
 
 
 def best_threshold(same: np.ndarray, scores: np.ndarray) -> tuple[float, float]:

@@ -243,13 +243,6 @@ def places_off(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.clip(ranks, reference - reach, reference + reach) - ranks
 
 
-def gold_bands(gold: np.ndarray, every: np.ndarray, bands: int = 5) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Names and edges of equal bands of `every`, from whole number to whole number; the band of each of `gold`."""
-    edges = np.linspace(np.floor(every.min()), max(np.ceil(every.max()), np.floor(every.min()) + 1), bands + 1)
-    names = [f"{edges[band]:.3g} to {edges[band + 1]:.3g}" for band in range(bands)]
-    return names, edges, np.clip(np.digitize(gold, edges[1:-1]), 0, bands - 1)
-
-
 def line_colours(count: int) -> list[str]:
     """Blue for the target that gold has nearest, over grey, to vermilion for the furthest."""
     ends = np.array([[0, 114, 178], [140, 140, 140], [213, 94, 0]])
