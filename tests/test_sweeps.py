@@ -19,12 +19,14 @@ from workbench.files import is_held, lock_run
 from workbench.runs import list_runs, note_failure, run_path
 from workbench.sweeps import _local, _process, _sweep
 from workbench.sweeps._plan import cells_of
+from workbench.sweeps._warm import Warm
 
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells that take a moment, without a kernel."""
     monkeypatch.setattr(_process, "CELL", STAND_IN)
+    monkeypatch.setattr(_local, "WARM", False)
     monkeypatch.setattr(_local, "_BETWEEN", 0.01)
     monkeypatch.setattr(_local, "_ELSEWHERE", 0.01)
     monkeypatch.setattr(_sweep, "check_settings", lambda config: None)
@@ -115,6 +117,12 @@ def test_what_does_not_exist_is_refused_and_nothing_is_made(tmp_path: Path, give
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="no folder here in which even root writes nothing")
+def test_a_folder_that_nothing_can_be_written_to_is_said_before_the_first_cell():
+    with pytest.raises(RunError, match="cannot write under /sys/kernel/runs"):
+        sweeps.sweep("simcse", runs_root="/sys/kernel/runs")
+
+
 def test_a_set_that_is_of_no_use_to_a_cell_is_refused_before_the_first_cell(tmp_path: Path):
     spec = sweeps.read_spec(methods=["simcse"], grid={"train": ["world", "world-train"]})
     with pytest.raises(DataError, match="world-train holds pairs"):
@@ -149,6 +157,20 @@ def test_each_cell_runs_once_a_failure_stops_nobody_and_is_all_that_runs_again(
     sweeps.sweep("simcse", seeds="4-5", runs_root=tmp_path / "other")
     sweeps.sweep("simcse", seeds="4-5", runs_root=tmp_path / "other")
     assert capsys.readouterr().out.rstrip().endswith("2 cells: all finished, nothing to run")
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_disk_too_full_to_keep_why_a_cell_failed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    def full(*_: object) -> None:
+        raise RunError("cannot write")
+
+    monkeypatch.setattr(_process, "note_failure", full)
+    sweeps.sweep("simcse", seeds="3-4", runs_root=tmp_path)
+    shown = capsys.readouterr().out
+    assert "failed   simcse seed 3: error: no luck with 3" in shown
+    assert "finished simcse seed 4" in shown
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -255,8 +277,14 @@ def alive(root: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
-def test_a_sweep_that_was_killed_leaves_nothing_running_and_goes_on(tmp_path: Path):
+def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_running_and_both_go_on(tmp_path: Path):
     words = ["simcse", "max_steps=200", "eval_steps=200", "save_steps=5", "train_limit=200", "batch_size=8"]
+    room = 300_000  # bytes of a file: for the log and the notebook, but for no state of training
+    limited = ["sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh", *command(tmp_path, *words)]
+    full = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert full.returncode == 1
+    assert "RunError: the training state of step 5 cannot be written" in full.stdout
+    assert "free some space and run again" in full.stdout
     with subprocess.Popen(command(tmp_path, *words), stdout=subprocess.DEVNULL) as first:
         while not list(tmp_path.glob("simcse/*/checkpoint/state.safetensors")):
             assert first.poll() is None
@@ -269,6 +297,7 @@ def test_a_sweep_that_was_killed_leaves_nothing_running_and_goes_on(tmp_path: Pa
     done = subprocess.run(command(tmp_path, *words), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 cells: 0 finished, 1 to run" in done.stdout
+    assert next(tmp_path.glob("sweeps/*/warm.log")).read_text() == ""
     (found,) = sweeps.list_sweeps(tmp_path)
     assert set(found.table()["state"]) == {"finished"}
     assert (found.table()["seconds"] > 0).all()
@@ -292,3 +321,35 @@ def test_the_command_says_what_there_is_to_run(
         main()
     assert not end.value.code
     assert told in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere cells are not forked")
+def test_a_forked_cell_that_crashes_hangs_or_is_told_to_end_harms_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "stands_in.py").write_text(
+        "import os, sys, time\n"
+        "def main(how):\n"
+        "    print(how, os.environ['OF_THE_CELL'])\n"
+        "    if how == 'crashes':\n        os.abort()\n"
+        "    if how == 'refuses':\n        sys.exit('no luck')\n"
+        "    if how == 'hangs':\n        time.sleep(600)\n"
+        "    if how == 'waits':\n        os.read(0, 1)\n        sys.exit(130)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    loads = ["stands_in", "workbench.sweeps._prepared"]
+    warm = Warm(tmp_path / "warm.log", {"OF_THE_CELL": "none"}, loads=loads, cell="stands_in")
+    hows = ["crashes", "refuses", "hangs", "waits", "ends"]
+    cells = {how: warm.begin(how, tmp_path / how, {"OF_THE_CELL": how.upper()}) for how in hows}
+    codes = {how: cells[how].wait(60) for how in ("crashes", "refuses", "ends")}
+    assert codes == {"crashes": -signal.SIGABRT, "refuses": 1, "ends": 0}
+    assert (cells["hangs"].poll(), cells["waits"].poll()) == (None, None)
+    cells["waits"].close()
+    assert cells["waits"].wait(60) == 130
+    cells["hangs"].kill()
+    assert cells["hangs"].wait(60) == -signal.SIGKILL
+    assert (tmp_path / "refuses").read_text().split("\n") == ["refuses REFUSES", "no luck", ""]
+    left = warm.begin("waits", tmp_path / "left", {"OF_THE_CELL": "x"})
+    warm.stop()
+    assert left.poll() == -signal.SIGKILL
+    assert (tmp_path / "warm.log").read_text() == ""

@@ -29,7 +29,7 @@ def main(arguments: str) -> None:
 
 def _end_with_parent() -> None:
     """Stdin is a pipe that the parent holds and never writes to; the system closes it when the parent is gone."""
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not sys.stdin, whose lock this thread would hold when Python ends
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_GRACE)
     os._exit(130)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 from workbench.errors import SettingError
 from workbench.runs import is_running
 from workbench.sweeps._plan import Cell
-from workbench.sweeps._process import GRACE, begin, close, end, outcome
+from workbench.sweeps._process import GRACE, Process, arguments_of, begin, end, outcome
 from workbench.sweeps._sweep import Sweep
 from workbench.sweeps._view import View
+from workbench.sweeps._warm import Warm
 
 _BETWEEN = 0.2  # seconds between two looks at what runs
+WARM = sys.platform == "linux"  # cells are forked by a process that has loaded what they load
 _ELSEWHERE = 2.0  # seconds between two looks at a run of another process
 
 
@@ -22,7 +25,7 @@ class Worker:
     """A cell that runs: its process and what it was given."""
 
     cell: Cell
-    process: subprocess.Popen
+    process: Process
     gpus: list[str]
     started: float
 
@@ -61,6 +64,7 @@ class Queue:
         self.workers: list[Worker] = []
         self.lost: set[str] = set()  # paths of what failed
         self.looked: dict[str, float] = {}
+        self.warm: Warm | None = None
 
     def advance(self) -> Iterator[tuple[Cell, str]]:
         """Takes in what ended, starts what can be started; yields the cells that are over, and how they ended."""
@@ -100,16 +104,25 @@ class Queue:
 
     def _start(self, cell: Cell) -> None:
         taken = [self.free.pop(0) for _ in range(_gpus_of(cell))] if self.free else []
-        process = begin(self.sweep, cell, _share(self.jobs, taken))
+        process = self._begin(cell, _share(self.jobs, taken))
         self.workers.append(Worker(cell, process, taken, time.monotonic()))
 
     def stop(self) -> None:
         """Ends what runs: each cell goes on from its last state when it is started again."""
         for worker in self.workers:
-            close(worker.process)
+            worker.process.close()
         deadline = time.monotonic() + GRACE
         for worker in self.workers:
             end(worker.process, max(0.1, deadline - time.monotonic()))
+        if self.warm is not None:
+            self.warm.stop()
+
+    def _begin(self, cell: Cell, environment: dict[str, str]) -> Process:
+        if not WARM:
+            return begin(self.sweep, cell, environment)
+        if self.warm is None or self.warm.process.poll() is not None:
+            self.warm = Warm(self.sweep.folder / "warm.log", environment)
+        return self.warm.begin(arguments_of(self.sweep, cell), self.sweep.log(cell), environment)
 
 
 def _gpus_of(cell: Cell) -> int:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from workbench.errors import RunError
 from workbench.files import explained
@@ -18,14 +19,35 @@ GRACE = 20.0  # seconds for a cell to end
 CELL = [sys.executable, "-m", "workbench.sweeps._cell"]
 
 
-def begin(
-    sweep: Sweep, cell: Cell, environment: Mapping[str, str], command: Sequence[str] | None = None
-) -> subprocess.Popen:
-    """Starts a cell; it ends with the process that started it. Raises RunError where its log cannot be written."""
+class Process(Protocol):
+    """What a sweep needs of a process."""
+
+    returncode: Any
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float) -> int: ...
+    def kill(self) -> None: ...
+    def close(self) -> None:
+        """Tells it to end."""
+
+
+class _Alone(subprocess.Popen):
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.stdin.close()  # type: ignore[union-attr]
+
+
+def arguments_of(sweep: Sweep, cell: Cell) -> str:
+    """What the process of a cell is told."""
     parameters = {"method": cell.method, "profile": cell.profile, "seed": cell.seed, "overrides": cell.overrides}
+    return json.dumps({**parameters, "runs_root": str(sweep.root)})
+
+
+def begin(sweep: Sweep, cell: Cell, environment: Mapping[str, str], command: Sequence[str] | None = None) -> Process:
+    """Starts a cell; it ends with the process that started it. Raises RunError where its log cannot be written."""
     with explained(sweep.folder), sweep.log(cell).open("a", encoding="utf-8") as log:
-        return subprocess.Popen(
-            [*(command or CELL), json.dumps({**parameters, "runs_root": str(sweep.root)})],
+        return _Alone(
+            [*(command or CELL), arguments_of(sweep, cell)],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -34,26 +56,20 @@ def begin(
         )
 
 
-def close(process: subprocess.Popen) -> None:
-    """Tells a cell to end."""
-    with contextlib.suppress(OSError):
-        process.stdin.close()  # type: ignore[union-attr]
-
-
-def end(process: subprocess.Popen, seconds: float = GRACE) -> None:
+def end(process: Process, seconds: float = GRACE) -> None:
     """Returns when a cell has ended; it may take so long for it."""
-    close(process)
+    process.close()
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        process.wait(seconds)
 
 
-def outcome(sweep: Sweep, cell: Cell, process: subprocess.Popen) -> str | None:
+def outcome(sweep: Sweep, cell: Cell, process: Process) -> str | None:
     """How a process of a cell ended, "finished" or "failed"; None: another process was quicker to take the cell."""
     path = sweep.path(cell)
-    close(process)
+    process.close()
     state = sweep.state(cell)
     if state in ("finished", "running"):
         return "finished" if state == "finished" else None

@@ -53,7 +53,9 @@ class View:
         self._begun.discard(cell.path)
         why = ""
         if state == "failed":
-            why = f": {(failure_of(self.sweep.path(cell)) or '').splitlines()[0]}\n  log: {self.sweep.log(cell)}"
+            log = self.sweep.log(cell)
+            told = failure_of(self.sweep.path(cell)) or tail(log) or "it left no message"  # on a full disk
+            why = f": {told.splitlines()[0]}\n  log: {log}"
         elif state == "left out":
             why = ": a run that it needs failed"
         if self.live is None or state != "finished":
