@@ -353,3 +353,9 @@ def test_a_forked_cell_that_crashes_hangs_or_is_told_to_end_harms_no_other(
     warm.stop()
     assert left.poll() == -signal.SIGKILL
     assert (tmp_path / "warm.log").read_text() == ""
+    (tmp_path / "loads_long.py").write_text("import time\ntime.sleep(600)\n")
+    warm = Warm(tmp_path / "warm.log", {}, loads=["loads_long"], cell="stands_in")
+    early = warm.begin("waits", tmp_path / "early", {})
+    early.close()
+    assert early.wait(60) == -signal.SIGKILL, "not begun yet: nothing to wait for"
+    warm.stop()

@@ -1,7 +1,7 @@
 """A process that loads modules, and then becomes a cell, and its kernel, by a fork: `python -m ... MODULE...`.
 
 It reads lines of JSON, {"start": number, ...}, {"end": number} or {"kill": number}, and writes one, {"number", "code"},
-for each cell that is over. A cell is a process of its own: one that crashes harms no other. This one has no threads,
+for each cell that is over, with number 0 when all is loaded. A cell is a process of its own: one that crashes harms no other. This one has no threads,
 and touches no GPU, neither of which outlives a fork. For Linux: macOS allows none after some libraries were loaded.
 """
 
@@ -45,8 +45,10 @@ class _Cells:
                 del self.processes[number]
                 if number in self.pipes:
                     os.close(self.pipes.pop(number))
-                facts = {"number": number, "code": os.waitstatus_to_exitcode(status)}
-                os.write(self.answers, f"{json.dumps(facts)}\n".encode())
+                self.answer(number, os.waitstatus_to_exitcode(status))
+
+    def answer(self, number: int, code: int) -> None:
+        os.write(self.answers, f"{json.dumps({'number': number, 'code': code})}\n".encode())
 
 
 def main(modules: list[str]) -> None:
@@ -56,6 +58,7 @@ def main(modules: list[str]) -> None:
     for name in modules:
         with contextlib.suppress(ImportError):  # the cell says what is missing
             importlib.import_module(name)
+    cells.answer(0, 0)  # all is loaded
     rest = b""
     while True:
         if select.select([0], [], [], _BETWEEN)[0]:

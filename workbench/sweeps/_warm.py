@@ -20,7 +20,6 @@ LOADS = (
     *("workbench.headless", "workbench.sweeps._prepared", CELL),
 )
 _BETWEEN = 0.05  # seconds between two looks at what ended
-_GRACE = 20.0  # seconds for all cells to end
 
 
 class Warm:
@@ -64,15 +63,12 @@ class Warm:
                 self.ended |= {facts["number"]: facts["code"] for facts in map(json.loads, lines)}
 
     def stop(self) -> None:
-        """Ends it, and with it what is left of its cells."""
+        """Ends it; its cells have ended before, or do so by themselves."""
+        self.process.terminate()
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
-        try:
-            self.process.wait(_GRACE + 5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.wait()
 
 
 class WarmCell:
@@ -99,8 +95,12 @@ class WarmCell:
         return self.returncode or 0
 
     def close(self) -> None:
-        """Tells it to end."""
-        self.warm.tell({"end": self.number})
+        """Tells it to end; before all is loaded it has not begun."""
+        self.warm.look()
+        if 0 in self.warm.ended:
+            self.warm.tell({"end": self.number})
+        else:
+            self.warm.process.terminate()
 
     def kill(self) -> None:
         """Ends it at once."""
