@@ -1,8 +1,9 @@
 """A process that loads modules, and then becomes a cell, and its kernel, by a fork: `python -m ... MODULE...`.
 
 It reads lines of JSON, {"start": number, ...}, {"end": number} or {"kill": number}, and writes one, {"number", "code"},
-for each cell that is over, with number 0 when all is loaded. A cell is a process of its own: one that crashes harms no other. This one has no threads,
-and touches no GPU, neither of which outlives a fork. For Linux: macOS allows none after some libraries were loaded.
+for each cell that is over, with number 0 when all is loaded. A cell is a process of its own: one that crashes harms no
+other. This one has no threads, and touches no GPU, neither of which outlives a fork. For Linux: macOS allows none after
+some libraries were loaded.
 """
 
 import contextlib
