@@ -173,7 +173,7 @@ def _typed(value: Any) -> str:
 def missing(rows: Mapping[str, Config], runs: Runs) -> pd.DataFrame:
     """row | command, of the rows that have no run."""
     lacking = {name: commands([config]) for name, config in rows.items() if settings_key(config) not in runs}
-    return pd.DataFrame({"command": lacking.values()}, index=pd.Index(list(lacking), name="no run yet"))
+    return pd.DataFrame({"command": lacking.values()}, index=list(lacking)).rename_axis(columns="no run yet")
 
 
 def titled(table: pd.DataFrame, paper: str, kind: str, number: int | str) -> pd.DataFrame:

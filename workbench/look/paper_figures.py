@@ -39,7 +39,8 @@ def paper_figure(
     """
     of = shape_of(paper, "figures", figure)
     if of["kind"] == "bars":
-        return _bars(of, runs, profile=profile, suite=suite)
+        said = f"Figure {figure}: {of['title']}"
+        return laid_out(_bars(of, runs, profile=profile, suite=suite), said, width=800)
     rows = {name: settings_of(words) for name, words in _rows(of).items()}
     if profile == "demo":
         rows = _on_the_world(rows, [of["setting"]] if "setting" in of else [])
@@ -96,7 +97,11 @@ def _bars(of: Mapping[str, Any], runs: Runs, *, profile: str, suite: str) -> go.
     means = [spread.mean if spread else None for spread in spreads]
     errors = [spread.std if spread and spread.n > 1 else 0.0 for spread in spreads]
     figure.add_bar(x=names, y=means, error_y={"array": errors}, name="measured here" if profile == "paper" else suite)
-    return laid_out(figure, of["title"], width=800, yaxis_title="x 100", barmode="group")
+    lacking = [cell.config for cell, values in zip(cells, here, strict=True) if cell.config is not None and not values]
+    made = lacking if profile == "paper" else [found for each in lacking if (found := on_the_world(each)) is not None]
+    if made:
+        figure.layout.meta = {"no run yet": commands(list({settings_key(each): each for each in made}.values()))}
+    return figure.update_layout(yaxis_title="x 100", barmode="group")
 
 
 def _on_suite(config: Config | None, runs: Runs, suite: str) -> list[float]:
@@ -164,7 +169,8 @@ def _losses(found: Firsts, *_: Any) -> go.Figure | None:
         for dash, (what, values) in zip(("solid", "dash"), curves.items(), strict=False):
             line = {"dash": dash, "color": colour}
             figure.add_scatter(x=history["step"], y=values.where(values > 0), name=f"{plain(name)}: {what}", line=line)
-    return figure.update_layout(xaxis_title="training step", yaxis={"type": "log", "title": "loss (log scale)"})
+    axis = {"type": "log", "title": "loss (log scale)"}
+    return figure.update_layout(xaxis_title="training step", yaxis=axis, showlegend=True)
 
 
 def _gold(found: Firsts, of: Any, rows: Any, suite: str) -> go.Figure | None:
@@ -175,7 +181,9 @@ def _gold(found: Firsts, of: Any, rows: Any, suite: str) -> go.Figure | None:
         gold = scores.loc[scores["suite"] == name, "gold"]
         if len(gold):
             scaled = (gold - gold.min()) / (gold.max() - gold.min() or 1)
-            figure.add_violin(x=scaled, name=plain(name), orientation="h", side="positive", width=1.6, points=False)
+            figure.add_violin(
+                x=scaled, name=plain(name), orientation="h", side="positive", width=1.6, points=False, spanmode="hard"
+            )
     return figure.update_layout(xaxis_title="gold, at 0 to 1", showlegend=False) if figure.data else None
 
 
