@@ -149,7 +149,7 @@ REFUSED = [
     Given("classes.csv", "premise,hypothesis,label\na,b,0\nc,d,2\n", refused="0; write the words"),
     Given("two golds.csv", "sentence1,sentence2,rating,grade\na,b,1,2\n", refused="score could be 'rating' or 'grade'"),
     Given(
-        "a table.txt", "a\tb\t1\nc\td\t2\n", refused="every line is split by tabs, as a table; let the name end in .tsv"
+        "a table.txt", "a\tb\t1\nc\td\t2\n", refused="its lines are split by tabs, as a table; let the name end in .tsv"
     ),
     Given("open quote.csv", 'sentence1,sentence2,score\n"a,b,1\nc,d,2\n', refused="line 2: its quotes do not match"),
     Given("latin.csv", "sentence1,sentence2,score\na,é,1\n".encode("latin-1"), refused="line 2: byte 0xe9"),
@@ -232,6 +232,8 @@ def test_every_kind_is_told_by_its_columns_and_a_run_takes_the_kind_that_it_trai
         path.write_text(content)
         assert kinds_of(path)[0] == kind
         assert load_own(path).kind == kind
+    (tmp_path / "more.csv").write_text("text,target,label\na,x,b\nc,y,d\n")
+    assert kinds_of(tmp_path / "more.csv")[0] == "labelled", "a text beside a target is no pair"
     assert "not read: category" in load_sentences(tmp_path / "labelled.csv").source  # no column is left out unsaid
     trained = load_training(SimpleNamespace(train=str(tmp_path / "labelled.csv")))
     assert trained == replace(

@@ -113,6 +113,13 @@ def test_off_by_default_it_changes_nothing_and_on_it_is_another_run(tiny_encoder
         SimCSEConfig.from_parameters("demo", 0, {"mlm_weight": -1})
 
 
+def test_a_head_that_begins_at_random_is_said(
+    tiny_encoder: Path, spread_encoder: Path, sentences: Sentences, caplog: pytest.LogCaptureFixture
+):
+    trained_on(spread_encoder, sentences)
+    assert f"{spread_encoder} was saved without a head" in caplog.text
+
+
 def test_a_kind_whose_head_is_in_pieces_is_refused(tmp_path: Path, sentences: Sentences):
     config = DistilBertConfig(vocab_size=28, dim=16, hidden_dim=32, n_layers=1, n_heads=2, max_position_embeddings=40)
     DistilBertModel(config).save_pretrained(tmp_path / "distil")

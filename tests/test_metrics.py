@@ -168,6 +168,9 @@ def test_a_bca_interval_is_that_of_scipy_on_whole_draws(n: int) -> None:
     found = metrics.bootstrap_interval(gold, scores, samples=200, seed=3, method="bca")
     assert found[1:] == pytest.approx(tuple(wanted.confidence_interval), abs=1e-12)
     percentile = metrics.bootstrap_interval(gold, scores, samples=200, seed=3)
+    assert metrics.bootstrap_interval(gold, gold, samples=50, method="bca") == (1.0, 1.0, 1.0), (
+        "one value in every draw"
+    )
     assert found.low > percentile.low, "a correlation near 1 has a long tail below, which draws exaggerate"
 
 
@@ -255,6 +258,8 @@ def test_holm_by_hand_and_never_below_the_value_itself() -> None:
     assert found == pytest.approx([0.06, math.nan, 0.5, 0.04, 0.06], nan_ok=True)
     assert metrics.holm([0.6, 0.9]).tolist() == [1.0, 1.0]
     assert metrics.holm([]).tolist() == []
+    with pytest.raises(ValueError, match="one number a test"):
+        metrics.holm([[0.1, 0.2]])
 
 
 def test_many_draws_at_once_are_the_draws_one_after_the_other() -> None:

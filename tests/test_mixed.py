@@ -86,6 +86,14 @@ def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pai
     assert_close(terms["cosent_gold"], alone(alone.collate(range(5)))["cosent_gold"])
 
 
+def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):
+    """One without a gradient ends a training of several processes."""
+    parts = {"compose": "positive", "aggregation": "concat_project"}
+    alone = method_of("mixed", settings | parts | {"cosent": 1.0, "info_nce": False, "gamma": 0.0})
+    assert {name.split(".")[0] for name, _ in alone.named_parameters()} == {"encoder"}
+    assert method_of("mixed", settings | parts).projection is not None
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
@@ -93,6 +101,7 @@ def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pai
         ({"combination": "max"}, "set both, or combination=sum"),
         ({"cosent": 1.0, "compose": "both"}, "compose is 'both'"),
         ({"cosent": 1.0, "subsampling": "adjacent"}, "subsampling 'adjacent'"),
+        ({"pooling": "mask", "template": 'a "{sentence}" [MASK]'}, "choose another pooling"),
         ({"gamma": 1.0, "teachers": ["a", "a"]}, "a named more than once"),
         ({"rank_weight": 1.0, "lower": 0.9, "upper": 0.1}, "no pair lies between"),
     ],
@@ -107,4 +116,8 @@ def test_only_what_terms_read_is_needed():
     assert (config.checkpoints, config.runs_needed) == ([config.encoder], [])
     config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "rank_lists": 1.0, "gamma": 1.0})
     assert (len(config.checkpoints), config.runs_needed) == (3, [("simcse", "demo")])
+    config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "start": "base"})
+    assert (config.checkpoints, config.runs_needed) == ([], [("simcse", "demo")]), "E1 is where it starts"
+    config = MixedConfig.from_parameters("paper", 0, {"base": "bert-base-cased", "start": "base"})
+    assert config.checkpoints == ["bert-base-cased"]
     assert Mixed.config_class is MixedConfig

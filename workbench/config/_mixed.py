@@ -63,13 +63,17 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     @property
     def checkpoints(self) -> list[str]:
         """The encoder, teachers whose lists count, E1 where ranks do."""
-        of_ranks = RankEncoderConfig.checkpoints.__get__(self) if self.ranked else []
-        return list(dict.fromkeys([*super().checkpoints, *of_ranks]))
+        ours = [name for name in super().checkpoints if self.start == "backbone" or name != self.encoder]
+        return list(dict.fromkeys([*ours, *(RankEncoderConfig.checkpoints.__get__(self) if self._reads_e1 else [])]))
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
         """E1, where it counts and `base` names a method."""
-        return super().runs_needed if self.ranked else []
+        return super().runs_needed if self._reads_e1 else []
+
+    @property
+    def _reads_e1(self) -> bool:
+        return self.ranked or self.start == "base"
 
     @property
     def has_loss(self) -> bool:
@@ -78,6 +82,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":
+        if self.pooling == "mask":
+            raise ValueError("pooling 'mask': parts of a sentence stand in no template; choose another pooling")
         if self.combination == "max" and not (self.info_nce and self.rank_weight):
             raise ValueError("combination 'max' is of info_nce and rank_weight; set both, or combination=sum")
         if self.cosent and (self.compose not in ("none", "positive") or self.subsampling != "none"):

@@ -32,6 +32,8 @@ NAMES: Mapping[Kind, Mapping[str, str]] = {
     "labelled": {"sentence": _SENTENCE, "label": "label class category topic intent sentiment"},
     "sentences": {"sentence": _SENTENCE},
 }
+# What is alone in other kinds is the first of a pair only beside a column that is called as its second.
+_TWINS = {"text": {"textpair", "text2", "textb"}, "sentence": {"sentence2", "sentenceb"}}
 _CLASSES = (("contradiction", "neutral", "entailment"), ("false", "true"), ("no", "yes"))
 _USUAL = ((0.0, 1.0), (-1.0, 1.0), (1.0, 5.0), (0.0, 5.0), (0.0, 10.0), (0.0, 100.0))
 _STATED = re.compile(r"\(\s*(-?[\d.]+)\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")  # as in "similarity (0-5)"
@@ -132,9 +134,11 @@ def _fits(kind: Kind, said: Said) -> bool:
 
 def _candidates(kind: Kind, columns: Sequence[str], said: Said) -> dict[str, list[str]]:
     """role -> the columns that may have it, in the order of NAMES; the one that the user named, where he did."""
-    found = {}
+    found, there = {}, {_plain(column) for column in columns}
     for role, text in NAMES[kind].items():
         names = text.split()
+        if role == "sentence1" and not said:
+            names = [name for name in names if name not in _TWINS or there & _TWINS[name]]
         named = [column for key, column in (said or {}).items() if _plain(key) in names and key not in found]
         like = [column for name in names for column in columns if _plain(column) == name]
         found[role] = named[:1] or [column for column in like if column not in (said or {}).values()]

@@ -125,8 +125,8 @@ def _lines_alone(path: Path, table: Table) -> Table:
     first, tabs = lines[0].decode(), {line.count(b"\t") for line in lines}
     if first.strip().lower() in ("sentence", "sentences", "text"):
         raise DataError(f"{path}: {first!r} is a header; delete that line, or let the name end in .tsv")
-    if len(tabs) == 1 and tabs != {0}:
-        raise DataError(f"{path}: every line is split by tabs, as a table; let the name end in .tsv, under a header")
+    if len(lines) > 1 and len(tabs) == 1 and tabs != {0}:
+        raise DataError(f"{path}: its lines are split by tabs, as a table; let the name end in .tsv, under a header")
     return table
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +23,13 @@ from transformers import (
     AutoTokenizer,
 )
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
-from transformers.utils import logging
+from transformers.utils import logging as library_logging
 
 from workbench.encoder._checkpoint import BUFFERS, HEADS, check_weights
 from workbench.encoder._reading import Checkpoint
 from workbench.errors import EncoderError
+
+_LOG = logging.getLogger("workbench")
 
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
 _BOTH_WAYS = ("bert-generation", "xlnet")
@@ -46,7 +49,7 @@ def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn
     options: dict[str, Any] = {}
     if inspect.isclass(model_class) and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
         options["add_pooling_layer"] = False
-    return _load(AutoModel, checkpoint, config, **options)
+    return _load(AutoModel, checkpoint, config, **options)[0]
 
 
 def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
@@ -58,19 +61,21 @@ def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> 
             "start from the plain pretrained model"
         )
     config.num_labels = 1
-    return _load(AutoModelForSequenceClassification, checkpoint, config)
+    return _load(AutoModelForSequenceClassification, checkpoint, config)[0]
 
 
 def load_word_head(checkpoint: Checkpoint) -> nn.Module:
     """What a masked language model of this kind puts on the states of its last layer: states -> a score a word.
 
-    Its weights are the checkpoint's, drawn anew where that was saved without them; the words' own vectors are a copy of
-    the embeddings. EncoderError for a kind that is no masked language model, or whose head is not one module.
+    Its weights are the checkpoint's, drawn anew, and said, where that was saved without them; the words' own vectors
+    are a copy of the embeddings. EncoderError for a kind that is no masked language model, or whose head is in parts.
     """
     config = _load_config(checkpoint, None)
     heads: list[nn.Module] = []
     if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
-        model = _load(AutoModelForMaskedLM, checkpoint, config)
+        model, fresh = _load(AutoModelForMaskedLM, checkpoint, config)
+        if fresh:
+            _LOG.warning("%s was saved without a head that guesses words: its begins at random", checkpoint.folder)
         heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
     if len(heads) != 1:
         raise EncoderError(
@@ -80,7 +85,8 @@ def load_word_head(checkpoint: Checkpoint) -> nn.Module:
     return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
 
 
-def _load(kind: Any, checkpoint: Checkpoint, config: Any, **options: Any) -> nn.Module:
+def _load(kind: Any, checkpoint: Checkpoint, config: Any, **options: Any) -> tuple[Any, bool]:
+    """The model, and whether weights of its head were drawn anew."""
     try:
         with quiet():
             model, report = kind.from_pretrained(
@@ -97,7 +103,7 @@ def _load(kind: Any, checkpoint: Checkpoint, config: Any, **options: Any) -> nn.
     except Exception as error:
         raise EncoderError(f"{checkpoint.folder} cannot be loaded as {config.model_type!r}: {error}") from error
     _check_places(checkpoint, model, report)
-    return model
+    return model, bool(report["missing_keys"])
 
 
 def _check_places(checkpoint: Checkpoint, model: Any, report: dict[str, Any]) -> None:
@@ -271,12 +277,12 @@ def _set_dropout(config: Any, rate: float) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars (a widget each in notebooks) and load reports of transformers: what matters is raised."""
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    level, bars = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
+    library_logging.set_verbosity_error()
+    library_logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
+        library_logging.set_verbosity(level)
         if bars:
-            logging.enable_progress_bar()
+            library_logging.enable_progress_bar()

@@ -1,5 +1,6 @@
 """Encoders and results of ours as the benchmark library mteb takes them; needs the extra `mteb`."""
 
+import logging
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from workbench.evaluation._evaluate import encoder_of
 from workbench.installation import require_modules
 from workbench.runs import Run
 
+_LOG = logging.getLogger("workbench")
 _MEASURES = ("spearman", "kcc", "ndcg", "accuracy", "f1")
 
 
@@ -51,7 +53,10 @@ def to_mteb(run: Run, folder: str | Path, name: str = "") -> list[Path]:
         if "n" not in values:  # an average of seven
             continue
         found = {measure: values[measure] for measure in _MEASURES if values.get(measure) is not None}
-        main = found["accuracy" if "accuracy" in found else "spearman"]
+        main = found.get("accuracy", found.get("spearman"))
+        if main is None:
+            _LOG.warning("%s: its Spearman is undefined (all scores are equal), which mteb has no form for", suite)
+            continue
         language = "zho-Hans" if suite.startswith("zh-") else "eng-Latn"
         scores = {"test": [found | {"main_score": main, "hf_subset": "default", "languages": [language]}]}
         read = inputs.get(f"suite {suite}") or inputs[suite]

@@ -43,8 +43,7 @@ class CompCSE(ContrastiveMethod):
                 f"subvector: got {config.subvector}, but vectors of {config.encoder} have {width} coordinates; give "
                 f"1 to {width}, or none for all"
             )
-        projects = config.compose != "none" and config.aggregation not in COMPOSITIONS
-        self.projection = _Projection(width, config) if projects else None
+        self.projection = _Projection(width, config) if self.reads_projection() else None
         # Which of a row's texts (0: the anchor, then its parts) make each side of the loss.
         whole, parts = [0], list(range(1, config.parts + 1))
         self.sides: tuple[list[int], list[int]] = {
@@ -53,6 +52,10 @@ class CompCSE(ContrastiveMethod):
             "both": (parts, parts),
             "none": (whole, whole),
         }[config.compose]
+
+    def reads_projection(self) -> bool:
+        """Whether parts are composed by a layer of its own, which the loss then reads."""
+        return self.config.compose != "none" and self.config.aggregation not in COMPOSITIONS
 
     def prepare(self, data: Any) -> None:
         """Cuts the sentences, adds what is subsampled, tokenises all. Raises DataError with fewer than two texts."""

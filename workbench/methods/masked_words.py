@@ -26,6 +26,8 @@ class MaskedWords(nn.Module):
         tokenizer = encoder.tokenizer
         if tokenizer.mask_token_id is None:
             raise EncoderError(f"{encoder.source}: its tokenizer has no [MASK], so mlm_weight must be 0")
+        if encoder.template is not None:
+            raise EncoderError("mlm_weight with a template would mask the template's words; choose another pooling")
         self.head = encoder.word_head()
         self.mask, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)

@@ -37,6 +37,9 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
     def reads_head(self) -> bool:
         return super().reads_head() and self.config.listed
 
+    def reads_projection(self) -> bool:
+        return super().reads_projection() and self.config.listed
+
     def prepare(self, data: Any) -> None:
         """Cuts and tokenises the sentences, of pairs those of both sides; reads teachers, E1 and gold as terms need.
 

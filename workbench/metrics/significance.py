@@ -179,6 +179,8 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     To call those under alpha significant keeps the chance of any false call at alpha, however the tests depend.
     """
     given = np.asarray(p_values, dtype=np.float64)
+    if given.ndim != 1:
+        raise ValueError(f"p_values have shape {given.shape}; give one number a test")
     found = np.full(given.shape, np.nan)
     known = np.flatnonzero(~np.isnan(given))
     order = known[np.argsort(given[known], kind="stable")]
@@ -314,7 +316,7 @@ def _interval(
             method="BCa" if method == "bca" else "percentile",
             rng=np.random.default_rng(seed),
         )
-    if method == "bca":
+    if method == "bca" and (found.bootstrap_distribution != value).any():
         return Interval(value, float(found.confidence_interval.low), float(found.confidence_interval.high))
     drawn = found.bootstrap_distribution
     if np.mean(np.isnan(drawn)) > 0.5:
