@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,65 @@ def test_controls_are_left_alone_while_somebody_types():
     assert 'value="near"' in view.parts["controls"]
     with pytest.raises(TypeError, match="select has no sead"):
         view.select(sead=1)
+    before = dict(view.parts)
+    for name, wrong in (
+        ("query", None),
+        ("targets", "near"),
+        ("targets", [1]),
+        ("gold", 3),
+        ("ranks", "no"),
+        ("nearest", "²"),
+        ("nearest", 0),
+        ("chart", "nonsense"),
+        ("among", "nonsense"),
+    ):
+        with pytest.raises(ValueError, match=f"{name} is .*; give"):
+            view.select(**{"query": "far", "corpus": ["other"], name: wrong})
+    assert view.parts == before
+    view.select(corpus=["near", "far"], among="the corpus")
+    assert "the nearest of 2" in view.parts["answer"]
+
+
+def test_a_chart_is_offered_where_there_is_one_to_draw():
+    view = ask()
+    assert 'name="chart"' in view.parts["controls"]
+    does(view, "among", "the corpus")
+    assert 'name="chart"' not in view.parts["controls"]
+    does(view, "nearest", "²")
+    assert view.nearest == 10, "no number, though a digit"
+
+
+@pytest.mark.parametrize("kind", ["list", "pairs"])
+def test_of_a_large_corpus_as_many_as_asked_are_drawn_from_all_of_it(kind: str, tmp_path: Path):
+    corpus = [f"sentence {place}" for place in range(200)]
+    if kind == "pairs":
+        rows = [f"{one},{other},{place % 6}" for place, (one, other) in enumerate(pairwise(corpus))]
+        (tmp_path / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]), encoding="utf-8")
+    drawn = [ask(corpus=tmp_path / "pairs.csv" if kind == "pairs" else corpus, limit=10)._corpus for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert len(drawn[0]) == len(set(drawn[0])) == 10
+    assert not set(drawn[0]) <= set(corpus[:20])
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError])
+def test_what_a_function_of_the_readers_own_refuses_is_said_while_a_loop_runs_too(error: type[Exception]):
+    def encode(sentences: list[str]) -> np.ndarray:
+        if "wrong" in sentences:
+            raise error("a number is missing")
+        return Encoder().encode(sentences)
+
+    view = ask({"one": encode})
+
+    async def typed(query: str) -> None:
+        view._told(None, {"query": query}, None)
+        await view._task
+
+    asyncio.run(typed("wrong"))
+    assert "a number is missing" in view.parts["problem"]
+    assert "reads" not in view.parts["status"]
+    asyncio.run(typed("far"))
+    assert view.parts["problem"] == ""
+    assert "far" in view.parts["answer"]
 
 
 def test_without_a_kernel_the_answer_stands_there():

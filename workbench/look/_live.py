@@ -59,8 +59,14 @@ class Live(anywidget.AnyWidget):
         try:
             said = {"problem": "", **self.drawn()}
         except (ValueError, WorkbenchError) as problem:
-            said = dict.fromkeys(self.parts.keys() - {"controls"}, "")
-            said |= {"problem": f'<p class="problem" role="alert">{escape(str(problem))}</p>'}
+            self.refuse(str(problem))
+        else:
+            self.parts = {"controls": self._controls, **said}
+
+    def refuse(self, words: str) -> None:
+        """Puts these words in the place of all that is drawn: why it cannot be."""
+        said = dict.fromkeys(self.parts.keys() - {"controls"}, "")
+        said |= {"problem": f'<p class="problem" role="alert">{escape(words)}</p>'}
         self.parts = {"controls": self._controls, **said}
 
     def say(self, words: str) -> None:

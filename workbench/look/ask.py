@@ -1,8 +1,9 @@
 """Asking: a query and targets of one's own, ranked at once by several encoders side by side."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,17 @@ from workbench.look.page import DRAWN, slope_image, slope_svg, view_html
 from workbench.look.queries import QueryView
 
 ENCODER, CORPUS = "english-encoder", "ladders-all"  # what is asked, and among what, where nothing else is given
-_ALLOWED = ("query", "targets", "gold", "among", "ranks", "nearest", "corpus", "chart")
 _LINES = "the lines below"
+_CHARTS = (RANKS, MAP, SIMILAR)
+# What `select` takes: name -> (in words, whether a value is such).
+_TAKES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "query": ("a text", lambda value: isinstance(value, str)),
+    "targets": ("a list of texts", lambda value: _is_list(value) and all(isinstance(one, str) for one in value)),
+    "gold": ("a list of numbers, or None", lambda value: value is None or _is_list(value)),
+    "ranks": ("True or False", lambda value: isinstance(value, bool)),
+    "nearest": ("a whole number, 1 or more", lambda value: isinstance(value, Integral) and int(value) >= 1),
+    "chart": (f"one of {', '.join(_CHARTS)}", lambda value: value in _CHARTS),
+}
 
 
 class Ask(Live):
@@ -82,35 +92,42 @@ class Ask(Live):
         corpus: as at first; it is then what is asked among. chart: "ranks", "map" or "similarities".
 
         Raises:
-            TypeError: No such thing to set.
+            TypeError, ValueError: No such thing to set, or not to this; all stays as it was.
             DataError: A corpus that cannot be read.
         """
-        unknown = chosen.keys() - set(_ALLOWED)
+        allowed = (*_TAKES, "among", "corpus")
+        unknown = chosen.keys() - set(allowed)
         if unknown:
-            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(_ALLOWED)}")
+            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(allowed)}")
+        for name, (words, right) in _TAKES.items():
+            if name in chosen and not right(chosen[name]):
+                raise ValueError(f"{name} is {chosen[name]!r}; give {words}")
+        corpus = _sentences(chosen.pop("corpus"), self._limit) if "corpus" in chosen else None
+        known = (_LINES, self._corpus_name if corpus is None else corpus[0])
+        if "among" in chosen and chosen["among"] not in known:
+            raise ValueError(f"among is {chosen['among']!r}; give one of {', '.join(known)}")
+        if corpus is not None:
+            self._take(*corpus)
         for name, value in chosen.items():
-            if name == "corpus":
-                self._take(value)
-            else:
-                setattr(self, name, value)
+            setattr(self, name, list(value) if _is_list(value) else value)
         self.renew()
         self.redraw()
 
-    def _take(self, corpus: str | Path | Sequence[str]) -> None:
-        self._corpus_name, self._corpus = _sentences(corpus, self._limit)
-        self.among = self._corpus_name
+    def _take(self, name: str, sentences: list[str]) -> None:
+        self._corpus_name, self._corpus = name, sentences
+        self.among = name
 
     def controls(self) -> str:
         lines = escape("\n".join(self.targets))
         gold = "" if self.gold is None else escape(" ".join(map(str, self.gold)))
         among = {_LINES: _LINES, self._corpus_name: f"{self._corpus_name}, {len(self._corpus):,} sentences"}
-        charts = {name: CHARTS[name] for name in (RANKS, MAP, SIMILAR)}
+        charts = choice("chart", {name: CHARTS[name] for name in _CHARTS}, self.chart) if self.among == _LINES else ""
         return (
             f'<label class="wide">query <input name="query" value="{escape(self.query)}"></label>'
             f"{choice('among', among, self.among, title='rank')}"
             f'<label class="wide">targets, one a line <textarea name="targets" rows="8">\n{lines}</textarea></label>'
             f'<label class="wide">gold of each, in order (need not be) <input name="gold" value="{gold}"></label>'
-            f"{choice('chart', charts, self.chart)}"
+            f"{charts}"
             f'<label>nearest <input name="nearest" type="number" min="1" value="{self.nearest}"></label>'
             f'<label title="the correlation of how two sentences rank the corpus"><input name="ranks" type="checkbox"'
             f"{' checked' if self.ranks else ''}>rank vectors too</label>"
@@ -125,15 +142,17 @@ class Ask(Live):
         elif name == "gold":
             self.gold = value.replace(",", " ").split() or None
         elif name == "nearest":
-            self.nearest = max(int(value), 1) if value.isdigit() else self.nearest
+            self.nearest = max(int(value), 1) if value.isdecimal() else self.nearest
         elif name == "corpus":
             self._look_for(value)
         elif name in ("query", "among", "ranks", "chart"):
             setattr(self, name, value)
+            if name == "among":  # of a corpus there is no chart to choose
+                self.renew()
 
     def _look_for(self, corpus: str) -> None:
         try:
-            self._take(corpus)
+            self._take(*_sentences(corpus, self._limit))
             self.renew()
         except WorkbenchError as problem:
             self._unread = str(problem)
@@ -152,9 +171,11 @@ class Ask(Live):
             for words in self._reading():
                 self.say(words)
                 await asyncio.sleep(0.01)  # what was typed comes in here, and ends this task
-        except WorkbenchError:
-            pass  # which `redraw` meets again, and says
-        self.redraw()
+            self.redraw()
+        except WorkbenchError as problem:
+            self.refuse(str(problem))
+        except Exception as problem:  # a function of the reader's can raise any, and nobody else would hear of it here
+            self.refuse(f"{type(problem).__name__}: {problem}")
 
     def _reading(self) -> Iterator[str]:
         """Encodes what has not been, a batch at each step."""
@@ -189,7 +210,7 @@ class Ask(Live):
             return None, ""
         try:
             values = np.array([float(value) for value in self.gold])
-        except ValueError:
+        except (TypeError, ValueError):
             return None, f"gold is left out: {' '.join(map(str, self.gold))} are not all numbers"
         if len(values) != len(self.targets) or not np.isfinite(values).all() or (values < 0).any():
             count = f"{len(values)} for {len(self.targets)} targets"
@@ -219,16 +240,24 @@ class Ask(Live):
 
 
 def _sentences(corpus: str | Path | Sequence[str], limit: int) -> tuple[str, list[str]]:
-    """Name and distinct sentences of a set, a file or a list."""
+    """Name and distinct sentences of a set, file or list; of more than `limit` so many, drawn the same each time."""
     if not isinstance(corpus, str | Path):
-        name, found = "the corpus", list(corpus)[:limit]
+        name, found = "the corpus", list(corpus)
     elif kind_of(str(corpus)) == "pairs":
         pairs = load_pairs(corpus, limit=limit)
         name, found = pairs.name, [*pairs.sentence1, *pairs.sentence2]
     else:
         loaded = load_sentences(corpus, limit=limit)
         name, found = loaded.name, loaded.sentences
-    return name, list(dict.fromkeys(found))
+    distinct = list(dict.fromkeys(found))
+    if len(distinct) <= limit:
+        return name, distinct
+    drawn = np.random.default_rng(0).choice(len(distinct), limit, replace=False)
+    return name, [distinct[place] for place in np.sort(drawn)]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str)
 
 
 def _by_ranks(query: np.ndarray, targets: np.ndarray, corpus: np.ndarray) -> np.ndarray:
