@@ -208,3 +208,19 @@ def test_hostile_text_is_text_in_every_view_which_stays_whole_and_accessible(bro
     assert [url for url in asked if not url.startswith("file:")] == []
     page.screenshot(path=tmp_path / "page.png")
     page.close()
+
+
+def test_hovering_marks_what_stands_for_the_same_target_of_the_same_query(page: Any, tmp_path: Path):
+    names, gold = [*"xyz"], np.array([3.0, 2.0, 1.0])
+    data = Pairs("few", [*"aab"], [*"bcd"], gold, None, names, (0, 5), source="here", checksum="0")
+    views = {chart: PairExplorer({"m": gold}, data, encoders={"m": encode}) for chart in ("ranks", "similarities")}
+    for chart, view in views.items():
+        view.select(chart=chart, chosen=0)
+    put_on(page, tmp_path, **views)
+    for chart in views:
+        both = page.locator(f"[data-name={chart}] [data-part=view] .view")
+        assert both.count() == 2, "both sentences have another partner, and each has letters of its own"
+        for place in (0, 1):
+            both.nth(place).locator("tr[data-row=A]").hover()
+            assert both.nth(place).locator(".hit").count() > 1, "the row, and what is drawn of it"
+            assert page.locator(".hit").count() == both.nth(place).locator(".hit").count()

@@ -1,6 +1,7 @@
 """Charts beside a list: what they show, what a press does, which encoders they ask, and what they do not say by hue."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from test_pairs import GOLD, RIGHT, WRONG, does, pairs
 from test_ranking_html import table
 
+from workbench.data import Pairs
 from workbench.look import INK, PairExplorer, RankingExplorer
 from workbench.look._charts import _HEAT, _WHITE_FROM, sentences_map, similarities
 from workbench.look._linked import fitted
@@ -27,8 +29,17 @@ class Encoder:
         return np.array([[len(text), text.count("a"), 1 + text.count("e")] for text in sentences], dtype=float)
 
 
-def explorer(**encoders: Any) -> PairExplorer:
-    return PairExplorer({"before": WRONG, "after": RIGHT}, pairs(), encoders=encoders)
+def explorer(gold: list[float] = GOLD, **encoders: Any) -> PairExplorer:
+    return PairExplorer({"before": WRONG, "after": RIGHT}, replace(pairs(), gold=np.array(gold)), encoders=encoders)
+
+
+def of_pairs(sentences: list[tuple[str, str]], **encoders: Any) -> PairExplorer:
+    """Of pairs whose gold falls from the first on."""
+    first, second = map(list, zip(*sentences, strict=True))
+    count = len(sentences)
+    gold, names = np.linspace(5, 0, count), [f"p{place}" for place in range(count)]
+    data = Pairs("few", first, second, gold, None, names, (0, 5), source="here", checksum="0")
+    return PairExplorer({"m": np.arange(count) / count}, data, encoders=encoders)
 
 
 def drawn_numbers(html: str) -> list[str]:
@@ -50,18 +61,18 @@ def test_a_box_is_drawn_in_each_band_of_gold_that_has_pairs_and_the_chosen_pair_
     assert "gold 2.6 to 3.4, before: median 0.550" in view.parts["view"]
 
 
-def test_a_press_on_a_band_limits_the_list_to_it_and_another_takes_the_limit_away():
-    view = explorer()
+@pytest.mark.parametrize("gold", [GOLD, [0.0, 0.6, 1.2, 1.8, 3.0], [1.0, 2.0, 3.0, 4.0, 6.0], [0.7, 0.2, 1e-9, 3.3, 4]])
+def test_a_press_on_a_band_lists_the_pairs_that_it_counts_and_another_takes_the_limit_away(gold: list[float]):
+    view = explorer(gold)
     does(view, chart="gold", order="data")
-    band = next(value for value in re.findall(r'data-value="([^"]+)"', view.parts["view"]) if value.endswith(" 5"))
-    kept = does(view, band=band)
-    low, high = map(float, band.split())
-    assert kept == [f"p{place}" for place, gold in enumerate(GOLD) if low <= gold <= high]
-    assert (
-        f'name="low" type="number" step="any" aria-label="gold from" value="{band.split()[0]}"'
-        in view.parts["controls"]
-    )
-    assert len(does(view, band=band)) == 5
+    bands = re.findall(r'data-value="([^"]+)" aria-label="gold .+?: (\d) pairs"', view.parts["view"])
+    assert len(bands) == 5
+    for band, count in bands:
+        assert len(does(view, band=band)) == int(count)
+        low, high = band.split()
+        assert f'aria-label="gold from" value="{low}"' in view.parts["controls"]
+        assert f'aria-label="gold to" value="{high}"' in view.parts["controls"]
+        assert len(does(view, band=band)) == 5
 
 
 def test_no_encoder_is_asked_before_a_chart_needs_it():
@@ -92,6 +103,52 @@ def test_a_press_on_a_sign_chooses_its_pair():
     tell = re.search(r'data-tell="chosen" data-value="(\d)"><title>x\n', view.parts["view"])
     does(view, chosen=tell[1])
     assert view.parts["view"].index(">x<br>y<") >= 0
+    kept = does(view, low="5")
+    assert kept == ["p0"]
+    signs = re.findall(r'<g(?: data-row="\d")?( data-tell="chosen" data-value="0")?><title>', view.parts["view"])
+    assert len(signs) == 4, "the pair, and the partners of its first sentence"
+    assert sum(map(bool, signs)) == 2, "those that are not listed cannot be chosen"
+    assert len(re.findall("data-tell", view.parts["view"])) == 2
+
+
+def test_of_a_sentence_with_many_partners_the_map_asks_for_few_and_says_so():
+    encoder = Encoder()
+    view = of_pairs([("one", f"partner {place}") for place in range(5000)], m=encoder)
+    does(view, search="4999")
+    view._plane(view._vectors["m"])
+    known = len(encoder.asked)
+    view.select(chart="map")
+    assert 0 < len(encoder.asked) - known <= 21
+    assert "at most the 20 that gold has nearest" in view.parts["view"]
+    assert view.parts["view"].count("<line") == 21, "of the chosen pair, and of those"
+
+
+def test_a_sentence_that_is_both_sides_of_a_pair_stands_once():
+    view = of_pairs([("a", "a"), ("a", "b"), ("a", "c")], m=Encoder())
+    assert view.parts["view"].count("<svg") == 1
+    for chart in ("map", "similarities"):
+        view.select(chart=chart, chosen=0)
+        assert view.parts["view"].count("<figure") == 1
+        assert view.parts["view"].count("<table") == 2, "the decision, and one query"
+
+
+def test_while_somebody_types_the_field_stays():
+    view = explorer()
+    for name in ("same", "low", "search"):
+        before = view.parts["controls"]
+        does(view, **{name: "4"})
+        assert view.parts["controls"] == before, name
+
+
+def test_other_rankings_without_encoders_take_charts_back_that_need_them():
+    tables = {"a": table(RIGHT, WRONG), "b": table(WRONG, RIGHT)}
+    for chart in ("similarities", "map"):
+        view = RankingExplorer(tables, encoders={"a": Encoder()})
+        view.select(chart=chart, colour="movement")
+        view.look_at({"a": tables["a"]})
+        assert all(getattr(view, name) in offered for name, offered in view.known().items())
+        assert "<svg" in view.parts["view"]
+    assert "<figure" not in similarities({}, [], [])
 
 
 def test_similarities_are_the_cosines_of_the_query_and_its_targets_written_in_their_cells():

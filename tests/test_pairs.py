@@ -92,6 +92,12 @@ def test_pairs_are_filtered_by_gold_subset_and_words_of_either_side():
     assert "<mark>cat</mark>" in view.parts["list"]
     view.select(search="", low=4.5)
     assert view.selected["pair_id"].tolist() == ["p0"]
+    view.select(low=None)
+    assert len(view.selected) == 5
+    assert 'aria-label="gold from" value=""' in view.parts["controls"]
+    with pytest.raises(TypeError):
+        view.select(low=[1])
+    assert len(view.selected) == 5
 
 
 def test_a_pair_shows_each_of_its_sentences_with_all_partners():

@@ -73,8 +73,34 @@ def test_another_query_changes_table_and_chart_and_is_the_selection(explorer: Ra
     assert '<option value="data" selected>' in explorer.parts["controls"]
     with pytest.raises(ValueError, match="order is 'wrost'; choose one of data"):
         explorer.select(order="wrost")
-    with pytest.raises(ValueError, match="'q1' is not listed now"):
-        explorer.select(search="bird", chosen="q1")
+    before = [explorer.parts[name] for name in ("status", "list", "view")]
+    for wrong, said in (
+        ({"search": "bird", "chosen": "q1"}, "'q1' is not listed now"),
+        ({"order": "worst", "chosen": "nothing"}, "chosen is 'nothing'"),
+        ({"order": "worst", "a": "three"}, "a is 'three'; choose one of one, two"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            explorer.select(**wrong)
+        assert (explorer.search, explorer.order, explorer.query_id) == ("", "data", "q1")
+        assert [explorer.parts[name] for name in ("status", "list", "view")] == before
+
+
+@pytest.mark.parametrize("kind", [str, int])
+def test_ids_that_are_numbers_are_not_taken_for_rows(kind: type, tmp_path: Path):
+    ids = {"q0": 2, "q1": 0, "q2": 7, "q3": 1}
+    numbered = [one.assign(query_id=one["query_id"].map(ids).map(kind)) for one in (table(1), table(2))]
+    explorer = RankingExplorer(dict(zip(["one", "two"], numbered, strict=True)))
+    explorer.select(order="data")
+    for row, query_id in enumerate(ids.values()):
+        does(explorer, chosen=str(row))
+        assert explorer.query_id == kind(query_id)
+        assert f"target 0 of {row}" in explorer.parts["view"]
+        assert f"few, {query_id})" in explorer.parts["view"]
+    explorer.select(chosen=kind(2))
+    assert explorer.query_id == kind(2)
+    does(explorer, search="bird")
+    assert explorer.query_id == kind(7)
+    assert 'href="#7"' in explorer.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_search_keeps_the_queries_with_these_words_whatever_their_case_and_marks_them(explorer: RankingExplorer):
@@ -155,7 +181,17 @@ def test_the_second_label_of_one_model_is_not_offered():
 
 def test_another_suite_brings_its_own_queries_and_labels():
     both = pd.concat([table(1), table(3, "other", queries=2)], ignore_index=True)
-    explorer = RankingExplorer({"one": table(2), "both": both})
+    explorer = RankingExplorer({"one": table(2), "both": both, "<img src=x>": table(3, "third")})
+    explorer.select(b="<img src=x>", suite="third")
+    assert (explorer.suite, explorer.b) == ("third", "<img src=x>"), "what is there is known once the suite is"
+    with pytest.raises(ValueError, match="b is '<img src=x>'"):
+        explorer.select(b="<img src=x>", suite="few")
+    assert (explorer.suite, explorer.b) == ("third", "<img src=x>")
+    with pytest.raises(ValueError, match="suite is 'fourth'; choose one of few, other, third"):
+        explorer.select(suite="fourth")
+    does(explorer, suite="few")
+    assert "not ranked here: &lt;img src=x&gt;" in explorer.parts["status"]
+    explorer.look_at({"one": table(2), "both": both})
     does(explorer, suite="other")
     assert len(listed(explorer)) == 2
     assert explorer.labels == ["both"]

@@ -36,7 +36,7 @@ def scores_by_gold(
     gold [n] and scores [n] of what is listed, here [n] bool; every: gold of all, whose bands these are. With `pressed`
     a band is a button, `band`, of the value "low high".
     """
-    names, edges, place = gold_bands(gold, every)
+    names, limits, place = gold_bands(gold, every)
     known = np.concatenate([*scores.values()]) if len(gold) else np.zeros(1)
     low, high = float(known.min()), max(float(known.max()), float(known.min()) + 1e-9)
     wide, left = 18 * len(scores) + 10, 44
@@ -61,7 +61,7 @@ def scores_by_gold(
                 signs, box = map(down, values[within & here]), [down(value) for value in _box_of(values[within])]
                 drawn.append(_box(box, f"{said}: median {np.median(values[within]):.3f}", number) + _diamonds(signs))
             drawn.append("</g>")
-        ends = f"{edges[band]:g} {edges[band + 1]:g}"
+        ends = " ".join(repr(end).removesuffix(".0") for end in limits[band])
         press = f' role="button" tabindex="0" data-tell="band" data-value="{ends}"' if pressed else ""
         told = escape(f"gold {name}: {int(within.sum()):,} pairs")
         inside.append(f'<g class="band"{press} aria-label="{told}">{"".join(drawn)}</g>')
@@ -98,7 +98,7 @@ def similarities(found: Mapping[str, np.ndarray], texts: Sequence[str], names: S
 
     found: label -> [n, n]; names: what stands before rows and above columns, such as letters, the query's first.
     """
-    low = min(0.0, *(float(values.min()) for values in found.values()))
+    low = min([0.0, *(float(values.min()) for values in found.values())])
     side = 34 if len(texts) <= 12 else 22
     maps = []
     for label, values in found.items():
@@ -134,13 +134,13 @@ def sentences_map(
     *,
     named: Mapping[int, str],
     lines: Sequence[tuple[int, int]] = (),
-    rows: Sequence[int] | None = None,
+    rows: Sequence[int | None] | None = None,
     said: str,
 ) -> str:
     """A sign a sentence where `planes` (label -> [n, 2]) has it, the larger the further its value is from 0.
 
     values [n] in [-1, 1]: ▲ blue above 0, ▼ vermilion below, ● where it is 0 or nearly so. named: place -> the letter
-    that stands there in place of a sign. lines: between places. rows: what a press on a sign chooses.
+    that stands there in place of a sign. lines: between places. rows: what a press on a sign chooses, None for nothing.
     """
     maps, side = [], 240 if len(named) == len(texts) else 340  # a query and its targets need little room
     for label, points in planes.items():
@@ -152,7 +152,8 @@ def sentences_map(
         ]
         last = [place for place in range(len(texts)) if place not in named] + list(named)
         for place in last:
-            press = "" if rows is None else f' data-tell="chosen" data-value="{rows[place]}"'
+            row = None if rows is None else rows[place]
+            press = "" if row is None else f' data-tell="chosen" data-value="{row}"'
             drawn.append(_sign(at[place], values[place], texts[place], named.get(place), press))
         maps.append(_under(label, svg(side, side, f"Map of {len(texts)} sentences under {label}", drawn)))
     return _beside(maps, said)

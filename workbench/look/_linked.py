@@ -35,6 +35,12 @@ class Linked(Listing):
         self.chart, self.colour, self.plane = RANKS, "gold", "PCA"
         super().__init__(kind, labels, orders, order)
 
+    def _offer(self, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
+        super()._offer(labels, orders, order)
+        for name, offered in self.known().items():
+            if name in self.looks and getattr(self, name) not in offered:
+                setattr(self, name, offered[0])
+
     def known(self) -> dict[str, Sequence[str]]:
         charts = [name for name in CHARTS if self._vectors or name in (RANKS, GOLD)]
         colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
@@ -51,7 +57,8 @@ class Linked(Listing):
     def told(self, name: str, value: Any) -> None:
         if name in self.looks:
             setattr(self, name, value)
-            self.renew()
+            if name == "chart":  # which has controls of its own; another, such as a field, may be typed in just now
+                self.renew()
         elif name == "band":
             low, high = value.split()
             same = (str(getattr(self, "low", "")), str(getattr(self, "high", ""))) == (low, high)

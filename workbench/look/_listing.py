@@ -61,33 +61,52 @@ class Listing(Live):
         """Sets from code what the controls set, by their names, and `chosen`: a row's number, or its id.
 
         Raises:
-            TypeError, ValueError: No such control, order or label.
+            TypeError, ValueError: No such control, order or label; all stays as it was.
         """
-        known, names = self.known(), (*self.choices, *self.looks)
-        for name, value in chosen.items():
+        names = (*self.choices, *self.looks)
+        for name in chosen:
             if name not in (*names, "chosen"):
                 raise TypeError(f"select has no {name!r}; it takes {', '.join(names)} and chosen")
-            if name in known and value not in known[name]:
-                raise ValueError(f"{name} is {value!r}; choose one of {', '.join(known[name])}")
-        for name, value in sorted(chosen.items(), key=lambda one: one[0] == "chosen"):  # a new list begins at its top
-            self.told(name, value)
-        if "chosen" in chosen and self.chosen not in self.listed():
-            raise ValueError(f"{chosen['chosen']!r} is not listed now; take words or limits away first")
-        self.renew()
-        self.redraw()
+        before, place = {name: getattr(self, name) for name in names}, (self.chosen, self.room)
+        try:
+            self._choose(chosen)
+        except Exception:
+            self._choose(before)
+            self.chosen, self.room = place
+            raise
+        finally:
+            self.renew()
+            self.redraw()
+
+    def _choose(self, chosen: Mapping[str, Any]) -> None:
+        """Sets one after the other: first what others are chosen of, last the row, for a new list begins at its top."""
+        for name in (*self.choices, *self.looks):
+            if name in chosen:
+                offered = self.known().get(name)
+                if offered is not None and chosen[name] not in offered:
+                    raise ValueError(f"{name} is {chosen[name]!r}; choose one of {', '.join(offered)}")
+                self.told(name, chosen[name])
+        listed = self.listed()
+        if "chosen" in chosen:
+            self.told("chosen", self.numbered(chosen["chosen"]))
+            if self.chosen not in listed:
+                raise ValueError(f"{chosen['chosen']!r} is not listed now; take words or limits away first")
 
     def told(self, name: str, value: Any) -> None:
         if name == "more":
             self.room += _ROOM
         elif name == "chosen":
-            self.chosen = self.numbered(value)
+            self.chosen = int(value)
         elif name in self.choices:
             setattr(self, name, value)
             self.chosen, self.room = None, _ROOM
 
     def numbered(self, value: Any) -> int:
-        """The number of the row that `value` names."""
-        return int(value)
+        """The number of the row that `value` names, in `select`. Raises ValueError where it names none."""
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"chosen is {value!r}; give the number of a row, or its id") from None
 
     def current(self) -> int | None:
         """The chosen row, or the first that is listed; None where none is."""
@@ -117,7 +136,7 @@ class Listing(Live):
         """How many are listed, for the eye and for a screen reader."""
         count = len(self.listed())
         none = "" if count else "; take a word or a limit away"
-        return f'<span role="status" aria-live="polite">{count:,} of {total:,} {what}{further}{none}</span>'
+        return f'<span role="status" aria-live="polite">{count:,} of {total:,} {what}{escape(further)}{none}</span>'
 
 
 def button(number: int, text: str, chosen: int | None) -> str:

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from workbench.look._live import STYLE_SHEET
@@ -14,7 +15,7 @@ from workbench.look.queries import QueryView
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
 
 
-def shared_page(title: str, queries: Mapping[str, str], view: Callable[[str], QueryView], targets: int) -> str:
+def shared_page(title: str, queries: Mapping[Any, str], view: Callable[[Any], QueryView], targets: int) -> str:
     """The page. queries: query_id -> its text, in their order; `targets`: at most, of each.
 
     Tables and charts are packed and unpacked by the page's own script; where none runs, plain tables of gold and ranks
@@ -23,10 +24,10 @@ def shared_page(title: str, queries: Mapping[str, str], view: Callable[[str], Qu
     whole, plain, index = [], [], []
     for query_id, text in queries.items():
         found = view(query_id)
-        name = escape(query_id)
+        name = escape(str(query_id))
         whole.append(f'<section id="{name}">{view_html(found, chart=slope_svg, targets=targets)}</section>')
         plain.append(f'<section id="{name}">{_plain(found.nearest(targets))}</section>')
-        index.append(f'<li><a href="#{quote(query_id)}">{escape(text)}</a></li>')
+        index.append(f'<li><a href="#{quote(str(query_id))}">{escape(text)}</a></li>')
     packed = base64.b64encode(zlib.compress("".join(whole).encode(), 9)).decode()
     parts = {"style": STYLE_SHEET, "index": "".join(index), "plain": "".join(plain), "packed": packed}
     return _PAGE.format(title=escape(title), **parts)

@@ -59,16 +59,15 @@ class RankingExplorer(Linked):
         self._all = ranking_tables(tables)
         self.suites = suites_of(self._all)
         self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
-        self._words: dict[str, str] | None
+        self._words: dict[Any, str] | None
         self._reasons = Reasons(encoders)
         self._take(self.suites[0] if suite is None else suite)
         super().__init__("queries", list(self._tables), *self._orders(), self._reasons.readers)
 
     def look_at(self, tables: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
         """Looks at other rankings from here on; what was chosen stays where it still can be. Errors as at first."""
-        query_id, self._all = self.query_id, ranking_tables(tables)
-        self.suites = suites_of(self._all)
-        self._reasons = Reasons(encoders)
+        query_id, found, reasons = self.query_id, ranking_tables(tables), Reasons(encoders)
+        self._all, self._reasons, self.suites = found, reasons, suites_of(found)
         self._vectors = {reader.label: reader for reader in self._reasons.readers}
         self._ordered.clear()
         self._found = None, []
@@ -85,7 +84,7 @@ class RankingExplorer(Linked):
         self._gold, self._scores = aligned(self._tables)
         self._queries_of, self._targets = first["query"].to_numpy(dtype=object), first["target"].to_numpy(dtype=object)
         self._rows = first.groupby("query_id", sort=False).indices
-        self._ids = [str(name) for name in self._rows]
+        self._ids = list(self._rows)  # as the tables have them: texts or numbers
         self._numbers = {query_id: place for place, query_id in enumerate(self._ids)}
 
     def _orders(self) -> tuple[dict[str, tuple[str, str]], str]:
@@ -95,8 +94,8 @@ class RankingExplorer(Linked):
         return known, "disagreement" if several else "worst"
 
     @property
-    def query_id(self) -> str | None:
-        """The chosen query; None where none is listed."""
+    def query_id(self) -> Any:
+        """The chosen query, as the tables name it; None where none is listed."""
         number = self.current()
         return None if number is None else self._ids[number]
 
@@ -106,6 +105,9 @@ class RankingExplorer(Linked):
         query_id = self.query_id
         tables = {label: self._tables[label] for label in self.shown_labels}
         return pd.DataFrame() if query_id is None else side_by_side(tables, query_id)
+
+    def known(self) -> dict[str, Sequence[str]]:
+        return super().known() | {"suite": self.suites}
 
     def numbered(self, value: Any) -> int:
         return self._numbers[value] if value in self._numbers else super().numbered(value)
@@ -147,7 +149,7 @@ class RankingExplorer(Linked):
         status = self.counted(len(self._ids), "queries", f"{before}{without}")
         return {"status": status, "list": self._list() + self.more(), "view": view, "why": self._why(query_id)}
 
-    def _why(self, query_id: str | None) -> str:
+    def _why(self, query_id: Any) -> str:
         if query_id is None or not self._reasons.readers:
             return ""
         view = self._of_query(query_id)
@@ -163,11 +165,11 @@ class RankingExplorer(Linked):
         return f'<ul class="mathjax_ignore" data-walk>{"".join(rows)}</ul>'
 
     def _view(
-        self, query_id: str, chart: Callable[[QueryView], str], words: Sequence[str] = (), *, asks: bool = False
+        self, query_id: Any, chart: Callable[[QueryView], str], words: Sequence[str] = (), *, asks: bool = False
     ) -> str:
         return view_html(self._of_query(query_id), chart=chart, targets=_TARGETS, words=words, asks=asks)
 
-    def _of_query(self, query_id: str) -> QueryView:
+    def _of_query(self, query_id: Any) -> QueryView:
         """One query under the labels that are shown."""
         rows = self._rows[query_id]
         scores = {label: self._scores[label][rows] for label in self.shown_labels}
@@ -180,13 +182,13 @@ class RankingExplorer(Linked):
         chart = partial(self._by_gold, view.query_id) if self.chart == GOLD else partial(self.family_chart, view)
         return self.explained(chart)
 
-    def _by_gold(self, query_id: str) -> str:
+    def _by_gold(self, query_id: Any) -> str:
         """Scores by gold of every listed target; the chosen query's are marked."""
         rows = np.concatenate([self._rows[name] for name in self._listed_ids()])
         shown = {label: self._scores[label][rows] for label in self.shown_labels}
         return scores_by_gold(self._gold[rows], shown, np.isin(rows, self._rows[query_id]), self._gold, pressed=False)
 
-    def _listed_ids(self) -> list[str]:
+    def _listed_ids(self) -> list[Any]:
         return [self._ids[number] for number in self.listed()]
 
     def static(self) -> str:

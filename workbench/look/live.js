@@ -79,10 +79,13 @@ function render({ model, el }) {
     event.preventDefault();
   });
 
-  // Whatever stands for one target, a row and a line, is marked together.
+  // Whatever stands for one target, a row and a line, is marked together; another query has letters of its own.
   const mark = ({ target }) => {
     const row = target.closest?.("[data-row]")?.dataset.row;
-    for (const one of el.querySelectorAll("[data-row]")) one.classList.toggle("hit", one.dataset.row === row);
+    const within = target.closest?.(".view") ?? el;
+    for (const one of el.querySelectorAll("[data-row]")) {
+      one.classList.toggle("hit", one.dataset.row === row && within.contains(one));
+    }
   };
   for (const kind of ["mouseover", "focusin"]) el.addEventListener(kind, mark);
   el.addEventListener("mouseleave", mark);

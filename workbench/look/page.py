@@ -148,7 +148,7 @@ def view_html(
 
     asks: letters are buttons, to ask why a target stands there.
     """
-    where = f"{view.suite}, {view.query_id}" if view.query_id else ""
+    where = f"{view.suite}, {view.query_id}" if view.query_id != "" else ""
     aside = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
     head = f'<p class="head"><b>{marked(view.query, words)}</b>{f" <small>({aside})</small>" if aside else ""}</p>'
     drawn = f'<div class="drawn">{chart(view)}</div>' if chart else ""

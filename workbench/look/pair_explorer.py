@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.data import Pairs, load_pairs
 from workbench.look import _charts
 from workbench.look._asked import Vectors
-from workbench.look._linked import GOLD, MAP, RANKS, Linked, centred, fitted
+from workbench.look._linked import GOLD, MAP, RANKS, SIMILAR, Linked, centred, fitted
 from workbench.look._listing import button, with_words
 from workbench.look._live import choice
 from workbench.look._style import shortened
@@ -26,6 +26,7 @@ _MAPPED = 300  # listed pairs whose sentences a map has
 _FITTED = 1000  # sentences of the suite that its plane is fitted to
 # What a limit is of: (in a few words, column, what its value is multiplied with).
 _LIMITS = {"": ("gold", "gold", 1), "overlap_": ("% in common", "overlap", 100), "words_": ("words", "words", 1)}
+_SIDES = ("sentence1", "sentence2")
 _FIELDS = [f"{of}{end}" for of in _LIMITS for end in ("low", "high")]
 
 
@@ -121,6 +122,8 @@ class PairExplorer(Linked):
             shown["why"] = self._why(chosen)
         if chosen is not None and self.chart == RANKS:
             shown["view"] = self._pair(chosen, slope_svg)
+        elif chosen is not None and self.chart == SIMILAR and self._views(chosen):
+            shown["view"] = self._pair(chosen, lambda view: self.explained(lambda: self.family_chart(view)))
         elif chosen is not None:
             chart = f'<div style="flex:1 1 340px">{self.explained(lambda: self._chart(chosen))}</div>'
             shown["view"] = beside(self._pair(chosen, None), chart, 1)
@@ -135,18 +138,20 @@ class PairExplorer(Linked):
             scores = {label: self.table[f"score: {label}"].to_numpy()[rows] for label in self.shown_labels}
             return _charts.scores_by_gold(gold, scores, rows == chosen, every)
         pair = self.table.iloc[chosen]
-        views = [view for side in ("sentence1", "sentence2") if (view := self._view(pair[side])) is not None]
         scores = {label: pair[[f"score: {label}"]].to_numpy() for label in self.shown_labels}
         alone = QueryView.made(pair["sentence1"], [pair["sentence2"]], pair[["gold"]].to_numpy(), scores)
-        return "".join(map(self.family_chart, views or [alone]))
+        return self.family_chart(alone)
 
     def _map(self, rows: np.ndarray, chosen: int) -> str:
         """The sentences of these pairs, of the chosen one and of its partners, which lines join."""
-        pair = [self._rows[side][chosen] for side in ("sentence1", "sentence2")]
-        near = {row: None for sentence in pair for row in self._partners[sentence]}
+        pair = list(dict.fromkeys(self._rows[side][chosen] for side in _SIDES))
+        near = list(dict.fromkeys([chosen, *(row for sentence in pair for row in self._nearest(sentence))]))
+        wanted = np.array([*near, *rows])
+        here = np.isin(wanted, self.listed())
+        listed = set(wanted[here].tolist())
         of: dict[str, int] = {}
-        for row in [*near, *rows.tolist()]:
-            for side in ("sentence1", "sentence2"):
+        for row in [*wanted[here].tolist(), *wanted[~here].tolist()]:  # a sentence stands for a listed pair, if it can
+            for side in _SIDES:
                 of.setdefault(self._rows[side][row], row)
         texts, places = list(of), {text: place for place, text in enumerate(of)}
         lines = [(places[self._rows["sentence1"][row]], places[self._rows["sentence2"][row]]) for row in near]
@@ -158,10 +163,15 @@ class PairExplorer(Linked):
             self._values()[drawn],
             named={places[sentence]: str(number + 1) for number, sentence in enumerate(pair)},
             lines=lines,
-            rows=drawn,
+            rows=[row if row in listed else None for row in drawn],
             said=f"{self.plane} of the vectors of the first {len(rows)} listed pairs; 1 and 2: the chosen one, lines: "
-            f"pairs of its sentences. {self.said()}.",
+            f"pairs of its sentences, of each at most the {_TARGETS} that gold has nearest. {self.said()}.",
         )
+
+    def _nearest(self, sentence: str) -> list[int]:
+        """The rows of at most `_TARGETS` pairs of a sentence: one of very many would take minutes to encode."""
+        gold = self._rows["gold"]
+        return sorted(self._partners[sentence], key=lambda row: -gold[row])[:_TARGETS]
 
     def _plane(self, vectors: Vectors) -> Callable[[np.ndarray], np.ndarray]:
         """Fitted to sentences of the whole suite, so that it stays while the list changes."""
@@ -180,7 +190,8 @@ class PairExplorer(Linked):
 
     def told(self, name: str, value: Any) -> None:
         self._reasons.told(name, value)
-        super().told(name, value)
+        cleared = value is None and (name in _FIELDS or name == "same")
+        super().told(name, "" if cleared else value)
 
     def _why(self, number: int) -> str:
         if not self._reasons.readers:
@@ -206,7 +217,7 @@ class PairExplorer(Linked):
 
     def _row(self, number: int, chosen: int | None) -> str:
         pair = {name: values[number] for name, values in self._rows.items()}
-        first, second = (marked(_cut(pair[side]), self.words) for side in ("sentence1", "sentence2"))
+        first, second = (marked(_cut(pair[side]), self.words) for side in _SIDES)
         first = button(number, first, chosen)
         ranks = "".join(_rank(pair, label) for label in self.shown_labels)
         here = ' class="chosen"' if number == chosen else ""
@@ -220,7 +231,7 @@ class PairExplorer(Linked):
         pair = {name: values[number] for name, values in self._rows.items()}
         both = f"{escape(pair['sentence1'])}<br>{escape(pair['sentence2'])}"
         named = ", ".join(escape(str(pair[name])) for name in ("subset", "pair_id") if pair[name])
-        views = [view for side in ("sentence1", "sentence2") if (view := self._view(pair[side])) is not None]
+        views = self._views(number)
         alone = "" if views else " Neither sentence stands in another pair."
         where = f"<small>({named}: gold {pair['gold']:.4g}.{alone})</small>"
         drawn = "".join(view_html(view, chart=chart, targets=_TARGETS) for view in views)
@@ -245,6 +256,11 @@ class PairExplorer(Linked):
             f'<table class="ranks"><thead><tr><th class="number">gold {least:g} or more</th>{names}</tr></thead>'
             f"<tbody><tr>{''.join(cells)}</tr></tbody></table>"
         )
+
+    def _views(self, number: int) -> list[QueryView]:
+        """Each sentence of a pair that has other partners, with all of them; one that is both stands once."""
+        sentences = dict.fromkeys(self._rows[side][number] for side in _SIDES)
+        return [view for sentence in sentences if (view := self._view(sentence)) is not None]
 
     def _view(self, sentence: str) -> QueryView | None:
         rows = self._partners[sentence]

@@ -1,6 +1,7 @@
 """Every pair of a suite as a table: gold, and where each label has it among all pairs."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,20 @@ def worth(table: pd.DataFrame, order: str, a: str, b: str) -> np.ndarray:
     return (values[order] if order in values else table[order]).to_numpy()
 
 
-def gold_bands(gold: np.ndarray, every: np.ndarray, bands: int = 5) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Names and edges of equal bands of `every`, from whole number to whole number; the band of each of `gold`."""
-    edges = np.linspace(np.floor(every.min()), max(np.ceil(every.max()), np.floor(every.min()) + 1), bands + 1)
-    names = [f"{edges[band]:.3g} to {edges[band + 1]:.3g}" for band in range(bands)]
-    return names, edges, np.clip(np.digitize(gold, edges[1:-1]), 0, bands - 1)
+def gold_bands(
+    gold: np.ndarray, every: np.ndarray, bands: int = 5
+) -> tuple[list[str], list[tuple[float, float]], np.ndarray]:
+    """Names and limits of equal bands of `every`, from whole number to whole number; the band of each of `gold`.
+
+    A band begins at its lower edge and ends before its upper one, the last at it. Its limits are inclusive and hold
+    the same of `every`: where a gold lies on the upper edge, the upper limit is the next smaller gold.
+    """
+    least = np.floor(every.min())
+    edges = np.linspace(least, max(np.ceil(every.max()), least + 1), bands + 1).round(12)  # 0.6 and not 0.6 + 1e-16
+    names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+    highs = [every[every < high].max(initial=low) if high in every else high for low, high in pairwise(edges[:-1])]
+    limits = list(zip(edges[:-1].tolist(), map(float, [*highs, edges[-1]]), strict=True))
+    return names, limits, np.clip(np.digitize(gold, edges[1:-1]), 0, bands - 1)
 
 
 def best_threshold(same: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
