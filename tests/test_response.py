@@ -70,6 +70,27 @@ def test_two_settings_are_a_map_whose_choice_is_framed(root: Path):
     }
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [([None, 0.1], ["None", "0.1"]), ([True, False], ["False", "True"]), ([None, "cls"], ["None", "cls"])],
+)
+def test_an_unset_value_and_a_switch_are_named_as_they_are_and_can_be_chosen(values: list, names: list[str]):
+    rows = [{"label": "m", "value": value, "dev": 1 - place, "test": 0.0} for place, value in enumerate(values)]
+    table = pd.DataFrame(rows).assign(seeds=1, dev_std=0.0, test_std=0.0)
+    figure = look.response_curves(table, "mlp", "s")
+    assert list(figure.layout.xaxis.categoryarray) == names
+    for line in figure.data:
+        assert [name for name, size in zip(line.x, line.marker.size, strict=True) if size == 14] == [str(values[0])]
+
+
+def test_a_grid_with_gaps_has_its_axes_in_order():
+    cells = [(0.05, 64), (0.05, 256), (0.1, 16), (0.1, 64)]
+    table = pd.DataFrame(cells, columns=["value", "second"]).assign(label="m", dev=0.5, test=0.5, dev_std=0, test_std=0)
+    layout = look.response_map(table, ("temperature", "batch_size"), "s").layout
+    assert list(layout.yaxis.categoryarray) == list(layout.yaxis2.categoryarray) == ["16", "64", "256"]
+    assert list(layout.xaxis.categoryarray) == ["0.05", "0.1"]
+
+
 def test_without_runs_there_is_nothing_to_draw(tmp_path: Path):
     table = look.response(tmp_path, "temperature", "s")
     assert table.empty

@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -94,7 +96,7 @@ def response_curves(table: pd.DataFrame, setting: str, suite: str) -> go.Figure:
     for colour, (label, rows) in coloured(table.groupby("label", sort=False)):
         names = list(map(_named, rows["value"]))
         for column, kind in enumerate(("dev", "test"), start=1):
-            ringed = [label in best.index and value == best.loc[label, "value"] for value in rows["value"]]
+            ringed = [label in best.index and name == _named(best.loc[label, "value"]) for name in names]
             figure.add_scatter(
                 x=names,
                 y=100 * rows[kind],
@@ -112,7 +114,7 @@ def response_curves(table: pd.DataFrame, setting: str, suite: str) -> go.Figure:
                 row=1,
                 col=column,
             )
-    figure.update_xaxes(title=plain(setting), type="category")
+    figure.update_xaxes(title=plain(setting), **_axis(table["value"]))
     return laid_out(figure, f"Spearman x 100 by {plain(setting)}; ringed: chosen on dev")
 
 
@@ -135,8 +137,8 @@ def response_map(table: pd.DataFrame, settings: tuple[str, str], suite: str) -> 
                 frame = {"symbol": "square-open", "size": 40, "color": "black", "line": {"width": 3}}
                 place = {"x": [_named(best.loc[label, "value"])], "y": [_named(best.loc[label, "second"])]}
                 figure.add_scatter(**place, mode="markers", marker=frame, showlegend=False, row=row, col=column)
-    figure.update_xaxes(title=plain(settings[0]), type="category")
-    figure.update_yaxes(title=plain(settings[1]), type="category")
+    figure.update_xaxes(title=plain(settings[0]), **_axis(table["value"]))
+    figure.update_yaxes(title=plain(settings[1]), **_axis(table["second"]))
     title = f"Spearman x 100 by {plain(settings[0])} and {plain(settings[1])}; framed: chosen on dev"
     return laid_out(figure, title, height=80 + 300 * len(labels))
 
@@ -157,5 +159,19 @@ def _map(rows: pd.DataFrame, kind: str) -> go.Heatmap:
     )
 
 
+def _axis(values: Iterable[Any]) -> dict[str, Any]:
+    """An axis of the values in their order, also where a grid has gaps: unset, numbers by size, texts."""
+
+    def place(value: Any) -> tuple[int, Any]:
+        return (2, value) if isinstance(value, str) else (0, 0) if pd.isna(value) else (1, value)
+
+    names = list(dict.fromkeys(map(_named, sorted(values, key=place))))
+    return {"type": "category", "categoryorder": "array", "categoryarray": names}
+
+
 def _named(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else plain(value)
+    if pd.isna(value):
+        return "None"  # pandas has nan where a setting is None
+    if isinstance(value, bool | np.bool_):
+        return str(value)
+    return f"{value:g}" if isinstance(value, Real) else plain(value)
