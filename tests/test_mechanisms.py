@@ -1,6 +1,7 @@
 """How a method works, to try: what the views show is what the library's losses and ranks give."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from workbench.encoder import Encoder
+from workbench.errors import SettingError
 from workbench.look import Composition, Ordering, RankPlane, TopOne
 from workbench.losses import compose, cosent, cosine_matrix, info_nce, listnet
 from workbench.ranks import rank_vectors
@@ -80,6 +82,30 @@ def test_the_composition_is_that_of_the_loss():
     assert "the ‖ chef ‖ chops ‖ the onion" in does(view, parts="4")
     view.select(how="concat_halves")
     assert "use avg or sum" in view.parts["problem"]
+
+
+def test_what_a_list_has_not_is_refused_and_numbers_are_read_by_size():
+    assert Ordering(COSINES, LABELS, scale=5.0).values["scale"] == "5"
+    view = Ordering(COSINES, LABELS)
+    view.select(scale=20.0)
+    assert 'value="20" selected' in view.parts["controls"]
+    for wrong in (
+        lambda: view.select(scale=10),
+        lambda: Ordering(COSINES, LABELS, scale=10),
+        lambda: RankPlane(size=7),
+        lambda: RankPlane().select(size=2),
+        lambda: Composition("world-encoder", [], how="max"),
+        lambda: Composition("world-encoder", SENTENCES, how="max"),
+    ):
+        with pytest.raises(SettingError, match=r"choose one of|two at least"):
+            wrong()
+    assert view.values["scale"] == "20"
+
+
+def test_an_encoder_that_is_not_there_is_said_where_the_table_would_stand(tmp_path: Path):
+    view = Composition(tmp_path / "none", SENTENCES)
+    assert "none" in view.parts["problem"]
+    assert 'role="alert"' in view._repr_mimebundle_()[0]["text/html"]
 
 
 def test_between_two_boundaries_the_rank_vector_stays_and_across_one_it_changes():

@@ -1,13 +1,11 @@
 """What stands beside a list and shows its selection another way: ranks, scores by gold, a map, similarities."""
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
 
-from workbench.errors import WorkbenchError
 from workbench.look import _charts
 from workbench.look._asked import Vectors
 from workbench.look._listing import Listing
@@ -82,13 +80,6 @@ class Linked(Listing):
     def said(self) -> str:
         """What the signs of a map say."""
         return _SAID[self.colour]
-
-    def explained(self, drawn: Callable[[], str]) -> str:
-        """The chart, or why it cannot be drawn."""
-        try:
-            return drawn()
-        except (ValueError, WorkbenchError) as problem:
-            return f'<p class="problem" role="alert">{escape(str(problem))}</p>'
 
     def family_chart(self, view: QueryView) -> str:
         """Similarities or map of one query and its targets, of which those are drawn that are nearest."""

@@ -1,5 +1,6 @@
 """A view that the kernel draws as HTML and a browser shows: what is pressed and typed comes back here."""
 
+from collections.abc import Callable, Collection, Mapping
 from html import escape
 from itertools import count
 from pathlib import Path
@@ -66,8 +67,24 @@ class Live(anywidget.AnyWidget):
     def refuse(self, words: str) -> None:
         """Puts these words in the place of all that is drawn: why it cannot be."""
         said = dict.fromkeys(self.parts.keys() - {"controls"}, "")
-        said |= {"problem": f'<p class="problem" role="alert">{escape(words)}</p>'}
+        said |= {"problem": refused(words)}
         self.parts = {"controls": self._controls, **said}
+
+    def explained(self, drawn: Callable[[], str]) -> str:
+        """What this draws, or why it cannot be drawn."""
+        try:
+            return drawn()
+        except (ValueError, WorkbenchError) as problem:
+            return refused(problem)
+
+    def put(self, names: Collection[str], values: Mapping[str, Any]) -> None:
+        """Sets from code what the controls set; TypeError for what is not among their names."""
+        if unknown := values.keys() - set(names):
+            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(names)}")
+        for name, value in values.items():
+            self.told(name, value)
+        self.renew()
+        self.redraw()
 
     def say(self, words: str) -> None:
         """Puts these words in the place of the status, at once: something takes time."""
@@ -93,6 +110,11 @@ class Live(anywidget.AnyWidget):
         self.redraw()
         data, metadata = bundle
         return {**data, "text/html": inlined(self.static())}, metadata
+
+
+def refused(problem: object) -> str:
+    """What stands where something cannot be drawn."""
+    return f'<p class="problem" role="alert">{escape(str(problem))}</p>'
 
 
 def choice(name: str, options: dict[str, str], chosen: str, *, title: str = "") -> str:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from html import escape
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
+from workbench.errors import SettingError
 from workbench.look._live import Live, choice
 
 
@@ -46,20 +48,27 @@ class Mechanism(Live):
         if name in self.sliders:
             self.values[name] = min(max(float(value), self.sliders[name].low), self.sliders[name].high)
         elif name in self.lists:
-            self.values[name] = str(value)
+            self.values[name] = self._taken(name, value)
+
+    def _taken(self, name: str, value: Any) -> Any:
+        """A value of a list as the list has it, numbers by their size; SettingError for one that it has not."""
+        if name not in self.lists:
+            return value
+        text = f"{value:g}" if isinstance(value, Real) else str(value)
+        options = self.lists[name][1]
+        if text not in options:
+            raise SettingError(f"{name} is {value!r}; choose one of {', '.join(options)}")
+        return text
 
     def select(self, **values: Any) -> None:
-        """Sets from code what the controls set. Raises TypeError for what there is no control of."""
-        if unknown := values.keys() - {*self.sliders, *self.lists}:
-            known = ", ".join([*self.sliders, *self.lists])
-            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {known}")
-        for name, value in values.items():
-            self.told(name, value)
-        self.renew()
-        self.redraw()
+        """Sets from code what the controls set.
+
+        Raises TypeError for what there is no control of, SettingError for what a list has not.
+        """
+        self.put([*self.sliders, *self.lists], {name: self._taken(name, value) for name, value in values.items()})
 
     def drawn(self) -> dict[str, str]:
         return {"answer": f'<div class="mathjax_ignore"><div class="view">{self.shown()}</div></div>'}
 
     def static(self) -> str:
-        return f"<p>Run the cell to change the numbers.</p>{self.drawn()['answer']}"
+        return f"<p>Run the cell to change the numbers.</p>{self.explained(lambda: self.drawn()['answer'])}"

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.errors import SettingError
 from workbench.look._asked import Untrained
 from workbench.look._grid import grid
 from workbench.look._sliders import Mechanism, Slider
@@ -81,7 +82,7 @@ class Ordering(Mechanism):
     def __init__(self, cosines: Any, labels: Any, *, scale: float = 20.0) -> None:
         """cosines, labels: [n], a pair each. scale: lambda, of 1, 5, 20, 50 and 100."""
         self._cosines, self._labels = (np.asarray(list_, dtype=np.float64) for list_ in (cosines, labels))
-        super().__init__(scale=f"{scale:g}")
+        super().__init__(scale=scale)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """[n, n] weight of the comparison of pair a (row), labelled higher, with pair b, nan where there is none; and
@@ -135,9 +136,11 @@ class Composition(Mechanism):
 
     def __init__(self, encoder: Any, sentences: Sequence[str], *, how: str = "avg", temperature: float = 0.05) -> None:
         """encoder: a name, a folder, an `Encoder`, or a run, of which it is what training began with; loaded when it is
-        first needed. sentences: two at least.
+        first needed. sentences: two at least, else SettingError.
         """
         self._given, self.sentences = encoder, list(sentences)
+        if len(self.sentences) < 2:
+            raise SettingError(f"{len(self.sentences)} sentences have nothing to be told apart from; give two at least")
         self._known: dict[str, Any] = {}
         super().__init__(parts=2, how=how, temperature=temperature)
 
