@@ -1,5 +1,6 @@
 """Choosing runs without a browser: what is ticked, what it gives, and what follows it."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from written_runs import SUITE, write_run
 from workbench.config import CoSENTConfig, SimCSEConfig
 from workbench.look import RankingExplorer, RunPicker, finished_runs, rankings_of_runs, scores_of_runs
 from workbench.metrics import spearman
+from workbench.runs import Run
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,56 @@ def test_seeds_of_other_pairs_have_no_mean(tmp_path: Path):
         write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0, pairs=pairs)
     with pytest.raises(ValueError, match="seeds of simcse were scored on other pairs"):
         scores_of_runs(finished_runs(tmp_path, SUITE), SUITE, seeds="mean")
+
+
+def rewritten(run: Run, rankings: pd.DataFrame, scores: pd.DataFrame | None = None) -> None:
+    run.write_evaluation(run.metrics(), run.scores() if scores is None else scores, rankings)
+
+
+def test_seeds_that_ranked_other_targets_are_refused_and_the_ticks_stay(tmp_path: Path):
+    written = [write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0) for seed in (0, 1, 2)]
+    rewritten(written[2], written[2].rankings().iloc[5:])
+    picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    explorer = RankingExplorer(picker.rankings, SUITE)
+    picker.feeds(explorer)
+    does(picker, "seeds", "mean")
+    assert "look at them one by one" in picker.parts["problem"]
+    assert "3 of 3 runs ticked" in picker.parts["status"]
+    assert explorer.labels == ["before", "simcse"], "it shows what it showed"
+    does(picker, "run 2", False)
+    assert picker.parts["problem"] == ""
+    assert "2 of 3 runs ticked" in picker.parts["status"]
+
+
+def test_seeds_of_the_same_pairs_have_a_mean_wherever_these_stand_in_the_files(tmp_path: Path):
+    first, second = (write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0) for seed in (0, 1))
+    tables = [pd.concat([table.assign(suite="other"), table]) for table in (second.rankings(), second.scores())]
+    rewritten(second, *tables)
+    runs = finished_runs(tmp_path, SUITE)
+    for found, given in ((rankings_of_runs, first.rankings), (scores_of_runs, first.scores)):
+        assert len(found(runs, SUITE, seeds="mean")["simcse"]) == len(given())
+
+
+def test_a_table_is_read_once_and_the_last_explorer_alone_is_fed(
+    picker: RunPicker, runs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+):
+    old, new = (RankingExplorer(picker.rankings, SUITE) for _ in range(2))
+    mine = picker.rankings["cosent"]
+    mine["score"] = 0.0
+    read = []
+    reads = Run.rankings
+    monkeypatch.setattr(Run, "rankings", lambda run, stage="": read.append(run.path) or reads(run, stage))
+    picker.feeds(old)
+    picker.feeds(new)
+    for label in ("simcse", "cosent"):
+        picker.select(labels=[label])
+        assert (old.labels, new.labels) == (["before", "cosent", "simcse"], ["before", label])
+    assert new.selected["score: cosent"].abs().max() > 0
+    assert len(read) <= 1, "no more than the before stage of simcse, which was not shown yet"
+    run = Run(runs["path"].iloc[0])
+    os.utime(run.path / "rankings.csv", (1, 1))
+    assert list(picker.rankings) == ["before", "cosent"]
+    assert run.path in read, "what is written anew is read anew"
 
 
 def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker):

@@ -1,6 +1,7 @@
 """What runs hold by label, for views that set labels beside each other: rankings, scored pairs, encoders."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,20 @@ SEEDS = {"first": "the first of each", "mean": "averaged", "each": "one by one"}
 def rankings_of_runs(
     runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
 ) -> dict[str, pd.DataFrame]:
-    """label -> ranking table of `suite`; "before" is the first run's encoder untrained.
+    """label -> ranking table of `suite`; "before" is the untrained encoder of the first run that scored it.
 
     labels: only these, in this order; none: all. seeds: "first": of each label's first; "mean": ranks by the mean of
     the seeds' scores; "each": one by one, as "label, seed 0". Raises ValueError for a label that no run has, and for
     seeds that scored other pairs.
     """
-    return _of_runs(runs, suite, Run.rankings, paths_of_runs(runs, labels, seeds), before)
+    return _of_runs(suite, "rankings", paths_of_runs(runs, labels, seeds), before)
 
 
 def scores_of_runs(
     runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
 ) -> dict[str, pd.DataFrame]:
     """label -> scores.csv of `suite`, for `pair_table`; all else as of `rankings_of_runs`."""
-    return _of_runs(runs, suite, Run.scores, paths_of_runs(runs, labels, seeds), before)
+    return _of_runs(suite, "scores", paths_of_runs(runs, labels, seeds), before)
 
 
 def encoders_of_runs(
@@ -40,12 +41,13 @@ def encoders_of_runs(
 ) -> dict[str, Any]:
     """label -> what `Why` and `Ask` can ask, by the names of `rankings_of_runs`; of a mean, the first seed's.
 
-    Nothing is loaded yet. "before" is the encoder that the first run began with. A run that keeps no encoder, of what
-    nothing is trained for, is left out.
+    Nothing is loaded yet. A run that keeps no encoder, because nothing is trained for it or because it reads two
+    sentences together, is left out; so is "before" where it is of such a run.
     """
-    found: dict[str, Any] = {name: Run(paths[0]) for name, paths in paths_of_runs(runs, labels, seeds).items()}
-    found = {name: run for name, run in found.items() if (run.path / "encoder").is_dir()}
-    return {BEFORE: Untrained(next(iter(found.values()))), **found} if before and found else found
+    paths = paths_of_runs(runs, labels, seeds)
+    found: dict[str, Any] = {name: run for name, group in paths.items() if (run := _asked(group[0]))}
+    start = _asked(_started(paths)) if before else None
+    return {BEFORE: Untrained(start), **found} if start else found
 
 
 def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str], seeds: str) -> dict[str, list[str]]:
@@ -64,26 +66,52 @@ def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str], seeds: str) -> dict
     return {label: group["path"].tolist()[: None if seeds == "mean" else 1] for label, group in groups.items()}
 
 
-def _of_runs(
-    runs: pd.DataFrame, suite: str, read: Callable[[Run, str], pd.DataFrame], paths: dict[str, list[str]], before: bool
-) -> dict[str, pd.DataFrame]:
+def _of_runs(suite: str, kind: str, paths: dict[str, list[str]], before: bool) -> dict[str, pd.DataFrame]:
     found: dict[str, pd.DataFrame] = {}
+    if before and (untrained := _table(_started(paths), suite, kind, BEFORE)) is not None:
+        found[BEFORE] = untrained
     for name, group in paths.items():
-        tables = [table for path in group if (table := _table(path, suite, read, "")) is not None]
-        if not tables:
-            continue
-        if before and not found and (Path(group[0]) / BEFORE / "metrics.json").is_file():
-            untrained = _table(group[0], suite, read, BEFORE)
-            found |= {} if untrained is None else {BEFORE: untrained}
-        found[name] = tables[0] if len(tables) == 1 else _mean(name, tables)
+        tables = [table for path in group if (table := _table(path, suite, kind)) is not None]
+        if tables:
+            found[name] = tables[0] if len(tables) == 1 else _mean(name, tables)
     return found
 
 
-def _table(path: str, suite: str, read: Callable[[Run, str], pd.DataFrame], stage: str) -> pd.DataFrame | None:
-    """A run's rows of the suite; None where it cannot be read, or has none."""
-    table = readable(path, lambda run: read(run, stage))
-    table = None if table is None else table.loc[table["suite"] == suite]
-    return table if table is not None and len(table) else None
+def _started(paths: dict[str, list[str]]) -> str:
+    """The run whose untrained encoder is "before": the first that scored it; "" where none did."""
+    firsts = (group[0] for group in paths.values())
+    return next((path for path in firsts if (Path(path) / BEFORE / "metrics.json").is_file()), "")
+
+
+@lru_cache(maxsize=256)
+def _run(path: str) -> Run:
+    """One object a run, so that who has loaded its encoder knows it again."""
+    return Run(path)
+
+
+def _asked(path: str) -> Run | None:
+    """The run, where it keeps an encoder that has a vector of a sentence."""
+    if not (Path(path) / "encoder").is_dir():
+        return None
+    config = readable(path, lambda run: run.config)
+    return None if config is None or getattr(config, "model", "") == "interaction" else _run(path)
+
+
+def _table(path: str, suite: str, kind: str, stage: str = "") -> pd.DataFrame | None:
+    """A run's rows of the suite, a copy; None where it cannot be read, or has none."""
+    file = Path(path) / stage / f"{kind}.csv"
+    if not path:
+        return None
+    written = file.stat().st_mtime_ns if file.is_file() else 0
+    table = readable(path, lambda run: _rows(str(run.path), suite, kind, stage, written))
+    return table.copy() if table is not None and len(table) else None
+
+
+@lru_cache(maxsize=64)
+def _rows(path: str, suite: str, kind: str, stage: str, written: int) -> pd.DataFrame:
+    """As `_table`, read once as long as the file, written at this moment, stays."""
+    table: pd.DataFrame = getattr(Run(path), kind)(stage)
+    return table.loc[table["suite"] == suite].reset_index(drop=True)
 
 
 def _mean(name: str, tables: list[pd.DataFrame]) -> pd.DataFrame:

@@ -1,15 +1,15 @@
 """Choosing runs: which of them, with the encoder before training or without, their seeds averaged or one by one."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from html import escape
 from typing import Any
 
 import pandas as pd
 
-from workbench.errors import RunError
+from workbench.errors import RunError, WorkbenchError
 from workbench.look._listing import with_words
-from workbench.look._live import Live, choice
+from workbench.look._live import Live, choice, refused
 from workbench.look.comparison import seed_table
 from workbench.look.of_runs import SEEDS, encoders_of_runs, paths_of_runs, rankings_of_runs, scores_of_runs
 from workbench.runs import Run
@@ -21,7 +21,7 @@ class RunPicker(Live):
     """A table of finished runs with a box each; below it the means of those that are ticked.
 
     `runs` has the rows of what is ticked, for every table and figure that takes `finished_runs`; `rankings`, `scores`
-    and `encoders` are what explorers take. An explorer that `feeds` names shows what is ticked at once.
+    and `encoders` are what explorers take. The explorers that `feeds` names show what is ticked at once.
     """
 
     def __init__(
@@ -38,7 +38,8 @@ class RunPicker(Live):
         self._text = [" ".join(map(str, row)).casefold() for row in self._all[["label", "settings"]].to_numpy()]
         self._finished = [_finished(path) for path in self._all["path"]]
         self._search = ""
-        self._followers: list[Callable[[], None]] = []
+        self._fed: tuple[Any, ...] = ()
+        self._problem = ""
         super().__init__("runs")
 
     @property
@@ -61,14 +62,12 @@ class RunPicker(Live):
         """As `encoders_of_runs`, of what is ticked."""
         return encoders_of_runs(self.runs, before=self.before, seeds=self.seeds)
 
-    def feeds(self, explorer: Any) -> None:
-        """From here on the `RankingExplorer` shows what is ticked, as soon as it is; of nothing, what it showed."""
+    def feeds(self, *explorers: Any) -> None:
+        """From here on each `RankingExplorer` shows what is ticked, as soon as it is; of nothing, what it showed.
 
-        def show() -> None:
-            if tables := self.rankings:
-                explorer.look_at(tables, self.encoders)
-
-        self._followers.append(show)
+        What was fed before no longer is: a cell that is run again makes another explorer.
+        """
+        self._fed = explorers
 
     def select(
         self, *, labels: Sequence[str] | None = None, before: bool | None = None, seeds: str | None = None
@@ -79,8 +78,8 @@ class RunPicker(Live):
             self._chosen = self._of(labels)
         self.before, self.seeds = self.before if before is None else before, seeds or self.seeds
         self.renew()
-        self.redraw()
         self._tell()
+        self.redraw()
 
     def controls(self) -> str:
         before = " checked" if self.before else ""
@@ -110,6 +109,7 @@ class RunPicker(Live):
             "status": f'<span role="status" aria-live="polite">{said}</span>',
             "list": self._table(self._listed(), boxes=True),
             "means": self._means(),
+            "problem": self._problem,
         }
 
     def static(self) -> str:
@@ -117,8 +117,15 @@ class RunPicker(Live):
         return head + self._table(sorted(self._chosen), boxes=False) + self._means()
 
     def _tell(self) -> None:
-        for follow in self._followers:
-            follow()
+        """Feeds; what cannot be shown together, such as seeds that ranked other targets, is said here."""
+        self._problem = ""
+        try:
+            if self._fed and (tables := self.rankings):
+                encoders = self.encoders
+                for explorer in self._fed:
+                    explorer.look_at(tables, encoders)
+        except (ValueError, WorkbenchError) as problem:
+            self._problem = refused(problem)
 
     def _of(self, labels: Iterable[str]) -> set[int]:
         wanted = set(labels)
