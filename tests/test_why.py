@@ -3,24 +3,27 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tiny_checkpoints import WORDS
 from written_runs import SUITE, write_run
 
-from workbench.config import SimCSEConfig
+from workbench.config import CoSENTConfig, SimCSEConfig
 from workbench.encoder import Encoder
 from workbench.errors import EncoderError
 from workbench.look import (
     PairExplorer,
     RankingExplorer,
     Why,
+    _asked,
     encoders_of_runs,
     finished_runs,
     rankings_of_runs,
     scores_of_runs,
 )
 from workbench.look._reasons import left_out, pieces, token_split
+from workbench.runs import Run
 
 QUERY, TARGET = "the chef chops the onion", "onion is cut by cook"
 HOSTILE = '<script>alert(1)</script> & "quotes" $1 to $2 \u202eright \U0001f600\nanother line'
@@ -107,11 +110,46 @@ def test_words_and_maps_of_every_encoder_stand_side_by_side(english: Encoder):
     assert re.search(r">[▲▼]0\.\d{3}<", html)
     view._told(None, {"other": "the boat sinks"}, None)
     assert len(re.findall("<caption>english: ", view.parts["answer"])) == 2
+    assert view.parts["answer"].count("counts has no map") == 1, "of two targets too"
 
 
 def test_an_encoder_that_takes_no_mean_has_no_map_and_says_so():
     view = Why({"start": "world-encoder"}, QUERY, TARGET)
     assert "start has no map: pooling &#x27;cls&#x27; takes no mean" in view.parts["answer"]
+
+
+def test_an_encoder_that_cannot_be_read_hides_no_other(tmp_path):
+    def broken(sentences: list[str]) -> np.ndarray:
+        raise EncoderError("its weights are <b>lost</b>")
+
+    view = Why({"broken": broken, "none": tmp_path / "none", "counts": counts}, "a b", "a c", "d c")
+    for html in (view.parts["answer"], view._repr_mimebundle_()[0]["text/html"]):
+        assert html.count("<table") == 3
+        assert "broken cannot be asked: its weights are &lt;b&gt;lost&lt;/b&gt;." in html
+        assert "none cannot be asked" in html
+    assert list(view.selected) == ["side", "word", "counts"]
+    alone = Why({"none": tmp_path / "none"}, "a", "b")
+    assert "none cannot be asked" in alone.parts["problem"]
+    assert "none cannot be asked" in alone._repr_mimebundle_()[0]["text/html"]
+
+
+@pytest.mark.parametrize("label", ["side", "word"])
+def test_a_label_is_no_column_of_the_table_of_words(label: str):
+    with pytest.raises(EncoderError, match=f"a label is '{label}'"):
+        Why({label: counts}, "a", "b")
+    assert list(Why({"self": counts}, "a", "b").selected) == ["side", "word", "self"]
+
+
+def test_vectors_of_many_edits_are_not_all_kept_and_a_corpus_is(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_asked, "_KEPT", 5)
+    read = []
+    rows = _asked.Vectors("counts", lambda texts: read.extend(texts) or counts(texts))
+    corpus = [f"a b {number}" for number in range(20)]
+    for letter in range(30):
+        assert len(rows([f"query {letter}"])) == 1
+        assert len(rows(corpus)) == len(corpus)
+    assert len(rows._known) == 5 + len(corpus)
+    assert len(read) == 30 + len(corpus), "each once"
 
 
 def test_text_is_shown_as_text_and_what_lacks_is_said():
@@ -162,11 +200,19 @@ def test_in_the_explorers_a_click_opens_it_and_a_second_one_closes_it(runs):
     assert 'name="why"' not in explorer.static()
 
     explorer._told(None, {"why": "B"}, None)
+    explorer.select(chart="gold")
+    assert "Why B?" in explorer.parts["why"], "another chart leaves the list as it is"
     explorer.select(order="data")
     assert explorer.parts["why"] == ""
 
+    simcse, elsewhere = explorer._reasons.readers
+    explorer.look_at(tables, {"simcse": encode, "elsewhere": counts})
+    assert explorer._reasons.readers[0] is simcse, "what it has loaded stays"
+    assert explorer._reasons.readers[1] is not elsewhere
+
     every = PairExplorer(scores_of_runs(runs, SUITE), SUITE, encoders={"simcse": encode})
     every._told(None, {"why": "this score"}, None)
+    every.select(chart="gold")
     assert "Why this score?" in every.parts["why"]
     assert 'name="against"' not in every.parts["why"]
 
@@ -186,3 +232,22 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_the_start(runs):
     assert list(found) == list(rankings_of_runs(runs, SUITE)) == ["before", "simcse"]
     assert found["before"].load().source == "bundled:world-encoder"
     assert list(encoders_of_runs(runs, before=False)) == ["simcse"]
+    assert encoders_of_runs(runs) == found, "who has loaded them knows them again"
+
+
+def test_before_is_one_encoder_and_runs_without_vectors_are_left_out(tmp_path):
+    given = (({"model": "interaction"}, True), ({"scale": 5.0}, False), ({"scale": 10.0}, True))
+    for seed, (changed, keeps) in enumerate(given):
+        run = write_run(tmp_path, CoSENTConfig.from_parameters("demo", seed, changed), 2.0)
+        if keeps:
+            (run.path / "encoder").mkdir()
+    runs = finished_runs(tmp_path, SUITE)
+    of_seed = {row["seed"]: row["label"] for row in runs.to_dict("records")}
+    assert list(encoders_of_runs(runs, before=False)) == [of_seed[2]]
+    for first in of_seed.values():
+        labels = sorted(of_seed.values(), key=lambda label, first=first: label != first)
+        before = rankings_of_runs(runs, SUITE, labels=labels)["before"]
+        path = runs.loc[runs["label"] == first, "path"].iloc[0]
+        pd.testing.assert_frame_equal(before, Run(path).rankings("before"))
+        start = encoders_of_runs(runs, labels=labels).get("before")
+        assert (str(start.run.path) == path) if first == of_seed[2] else start is None

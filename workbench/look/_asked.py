@@ -12,19 +12,21 @@ from workbench.errors import EncoderError
 from workbench.runs import Run
 
 _BATCH = 64  # sentences between two words of how far it is, and between two looks at what is typed meanwhile
+_KEPT = 4096  # sentences whose vectors are known besides as many as were ever asked at once
 
 
 class Vectors:
     """Unit rows of sentences under one encoder, loaded when it is first asked; each sentence is encoded once."""
 
     def __init__(self, label: str, given: Any) -> None:
-        self.label, self._given = label, given
-        self._known: dict[str, np.ndarray] = {}
+        self.label, self.given = label, given
+        self._known: dict[str, np.ndarray] = {}  # what was asked last stands last
+        self._largest = 0
 
     @cached_property
     def encode(self) -> Callable[[list[str]], Any]:
         """Sentences -> vectors. Raises EncoderError where the encoder cannot be read."""
-        return encode_of(self.label, self._given)
+        return encode_of(self.label, self.given)
 
     def reading(self, sentences: Sequence[str]) -> Iterator[str]:
         """Encodes a batch at each step, before which it says how far it is."""
@@ -40,7 +42,12 @@ class Vectors:
         """[n, d], float64."""
         for _ in self.reading(sentences):
             pass
-        return np.stack([self._known[sentence] for sentence in sentences])
+        rows = {sentence: self._known.pop(sentence) for sentence in dict.fromkeys(sentences)}
+        self._known |= rows
+        self._largest = max(self._largest, len(rows))
+        for oldest in list(self._known)[: -(_KEPT + self._largest)]:  # a corpus stays, however large, while one types
+            del self._known[oldest]
+        return np.stack([rows[sentence] for sentence in sentences])
 
 
 def encode_of(label: str, given: Any) -> Callable[[list[str]], Any]:

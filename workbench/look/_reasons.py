@@ -106,8 +106,15 @@ class Reader(Vectors):
         return token_split(owner, first, second)
 
 
-def readers(given: Mapping[str, Any]) -> list[Reader]:
-    """One a label. Raises EncoderError for none."""
+def readers(given: Mapping[str, Any], known: Sequence[Reader] = ()) -> list[Reader]:
+    """One a label; of `known` that which has this label and reads the same, with what it has loaded.
+
+    Raises EncoderError for none, and for a label that is a column of the table of words.
+    """
     if not given:
         raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
-    return [Reader(str(label), one) for label, one in given.items()]
+    if taken := {"side", "word"} & set(given):
+        raise EncoderError(f"a label is {taken.pop()!r}, which is a column of the table of words; give it another")
+    there = {reader.label: reader for reader in known}
+    made = [Reader(str(label), one) for label, one in given.items()]
+    return [there[new.label] if new.label in there and there[new.label].given == new.given else new for new in made]

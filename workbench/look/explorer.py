@@ -66,7 +66,8 @@ class RankingExplorer(Linked):
 
     def look_at(self, tables: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
         """Looks at other rankings from here on; what was chosen stays where it still can be. Errors as at first."""
-        query_id, found, reasons = self.query_id, ranking_tables(tables), Reasons(encoders)
+        known = self._reasons.readers
+        query_id, found, reasons = self.query_id, ranking_tables(tables), Reasons(encoders, known)
         self._all, self._reasons, self.suites = found, reasons, suites_of(found)
         self._vectors = {reader.label: reader for reader in self._reasons.readers}
         self._ordered.clear()
@@ -117,7 +118,8 @@ class RankingExplorer(Linked):
             self._take(value)
             self._offer(list(self._tables), *self._orders())
             self.renew()
-        self._reasons.told(name, value)
+        if name not in self.looks:
+            self._reasons.told(name, value)
         super().told(name, value)
 
     def find(self) -> list[int]:

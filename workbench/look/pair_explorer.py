@@ -189,7 +189,8 @@ class PairExplorer(Linked):
         ]
 
     def told(self, name: str, value: Any) -> None:
-        self._reasons.told(name, value)
+        if name not in self.looks:
+            self._reasons.told(name, value)
         cleared = value is None and (name in _FIELDS or name == "same")
         super().told(name, "" if cleared else value)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._grid import beside, grid
-from workbench.look._live import Live, choice
+from workbench.look._live import Live, choice, refused
 from workbench.look._reasons import Reader, Split, pieces, readers
 from workbench.look.ask import ENCODER
 
@@ -44,17 +44,15 @@ class Why(Live):
 
     @property
     def selected(self) -> pd.DataFrame:
-        """The table of words: side, word, and by label the effect of leaving it out, in cosines."""
-        return word_table(self._readers, self._sentences())
+        """The table of words: side, word, and by label the effect of leaving it out, in cosines.
+
+        An encoder that cannot be asked, which the view names, has no column.
+        """
+        return word_table(self._readers, self._sentences())[0]
 
     def select(self, **texts: str) -> None:
         """Sets query, target or other from code."""
-        if unknown := texts.keys() - {"query", "target", "other"}:
-            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes query, target and other")
-        for name, text in texts.items():
-            self.told(name, text)
-        self.renew()
-        self.redraw()
+        self.put(("query", "target", "other"), texts)
 
     def controls(self) -> str:
         fields = (("query", "query"), ("target", "target"), ("other", "against (need not be)"))
@@ -68,46 +66,59 @@ class Why(Live):
             setattr(self, name, value)
 
     def drawn(self) -> dict[str, str]:
-        return {"answer": reasons_html(self._readers, self._sentences())}
+        return {"answer": self._answer()}
 
     def static(self) -> str:
-        try:
-            return f"<p>Run the cell to change the sentences.</p>{reasons_html(self._readers, self._sentences())}"
-        except DataError as problem:
-            return f"<p>Run the cell to type them: {escape(str(problem))}</p>"
+        return f"<p>Run the cell to change the sentences.</p>{self.explained(self._answer)}"
+
+    def _answer(self) -> str:
+        return reasons_html(self._readers, self._sentences())
 
     def _sentences(self) -> list[str]:
         return [self.query, self.target, *([self.other] if self.other.strip() else [])]
 
 
-def word_table(asked: Sequence[Reader], sentences: Sequence[str]) -> pd.DataFrame:
+def word_table(asked: Sequence[Reader], sentences: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """side ("query", "target", "other") | word | a column a label: what of the cosine is lost without the word.
 
     The first row, of the side "all", has the cosine itself. sentences: query, target, and perhaps a second target, of
-    which the cosine is then subtracted. Raises DataError where one is blank.
+    which the cosine is then subtracted. Behind the table: of each encoder that cannot be asked, why. Raises DataError
+    where a sentence is blank, EncoderError where no encoder can be asked.
     """
     if not all(sentence.strip() for sentence in sentences):
         raise DataError("no query or no target yet; type one")
     sides = zip(("query", "target", "other"), sentences, strict=False)
     words = [(side, word.strip()) for side, sentence in sides for word in pieces(sentence)]
     table = pd.DataFrame([("all", ""), *words], columns=["side", "word"])
-    found = {reader.label: reader.left_out(sentences) for reader in asked}
-    return table.assign(**{label: [full, *np.concatenate(effects)] for label, (full, effects) in found.items()})
+    without = []
+    for reader in asked:
+        try:
+            full, effects = reader.left_out(sentences)
+        except WorkbenchError as reason:
+            without.append(f"{reader.label} cannot be asked: {reason}.")
+        else:
+            table[reader.label] = [full, *np.concatenate(effects)]
+    if len(without) == len(asked):
+        raise EncoderError(" ".join(without))
+    return table, without
 
 
 def reasons_html(asked: Sequence[Reader], sentences: Sequence[str]) -> str:
     """The words of query and targets with what hangs on each, and a map of tokens of each encoder that has one."""
-    table = word_table(asked, sentences)
+    table, without = word_table(asked, sentences)
+    asked = [reader for reader in asked if reader.label in table]
     what, signs = _ONE if len(sentences) == 2 else _TWO
     full = ", ".join(f"{escape(reader.label)} <b>{table[reader.label].iloc[0]:.3f}</b>" for reader in asked)
     titles = {"query": "query", "target": "target", "other": "second target"}
     sides = table.iloc[1:].groupby("side", sort=False)
     largest = float(table.iloc[1:, 2:].abs().to_numpy().max(initial=0))
     words = "".join(beside(_words(part.set_index("word"), titles[str(side)], largest)) for side, part in sides)
-    maps = "".join(_maps(asked, sentences[0], target) for target in sentences[1:])
+    maps, mapless = _maps(asked, sentences[0], sentences[1:])
+    said = " ".join([*([_MAP_SAYS] if maps else []), *(escape(reason) for reason in [*mapless, *without])])
     return (
         f'<div class="mathjax_ignore"><div class="view"><p class="head">{what.capitalize()}: {full}</p>{words}'
-        f'<p class="head"><small>{_WORDS_SAY.format(what=what, signs=signs)}</small></p>{maps}</div></div>'
+        f'<p class="head"><small>{_WORDS_SAY.format(what=what, signs=signs)}</small></p>{maps}'
+        f'<p class="head"><small>{said}</small></p></div></div>'
     )
 
 
@@ -116,23 +127,29 @@ def _words(part: pd.DataFrame, title: str, largest: float) -> str:
     return grid(title, values.to_numpy(), (part.index.tolist(), list(values)), largest, _signed)
 
 
-def _maps(asked: Sequence[Reader], query: str, target: str) -> str:
-    """The maps of one target, on one scale of colour; and who has none."""
-    found: dict[str, Split] = {}
-    without = []
-    for reader in asked:
-        try:
-            found[reader.label] = reader.split(query, target).folded(_TOKENS)
-        except EncoderError as reason:
-            without.append(f"{reader.label} has no map: {reason}.")
+def _maps(asked: Sequence[Reader], query: str, targets: Sequence[str]) -> tuple[str, list[str]]:
+    """The maps of each target; and, once, who has none."""
+    drawn, without = "", []
+    for target in targets:
+        found: dict[str, Split] = {}
+        for reader in asked:
+            try:
+                found[reader.label] = reader.split(query, target).folded(_TOKENS)
+            except EncoderError as reason:
+                without.append(f"{reader.label} has no map: {reason}.")
+        drawn += _maps_of(target, found)
+    return drawn, list(dict.fromkeys(without))
+
+
+def _maps_of(target: str, found: Mapping[str, Split]) -> str:
+    """The maps of one target, on one scale of colour."""
     largest = max((float(np.abs(split.terms).max()) for split in found.values()), default=0)
     drawn = [
         beside(grid(f"{label}: {split.cosine:.3f}", *split.with_sums(), largest, _hundredth))
         for label, split in found.items()
     ]
     title = f'<p class="head">Token by token: <b>{escape(target)}</b></p>' if drawn else ""
-    said = [_MAP_SAYS] if drawn else []
-    return f'{title}{"".join(drawn)}<p class="head"><small>{" ".join([*said, *map(escape, without)])}</small></p>'
+    return f"{title}{''.join(drawn)}"
 
 
 def _hundredth(value: float) -> str:
@@ -146,8 +163,9 @@ def _signed(value: float) -> str:
 class Reasons:
     """What an explorer that was given encoders shows of why: a target that was clicked, and one to hold it against."""
 
-    def __init__(self, encoders: Mapping[str, Any] | None) -> None:
-        self.readers = readers(encoders) if encoders else []
+    def __init__(self, encoders: Mapping[str, Any] | None, known: Sequence[Reader] = ()) -> None:
+        """known: of what was shown before; one of these that still serves is kept."""
+        self.readers = readers(encoders, known) if encoders else []
         self._of = self._against = ""
 
     def told(self, name: str, value: Any) -> None:
@@ -173,4 +191,4 @@ class Reasons:
         try:
             return f"{title}{against}{reasons_html(asked, sentences)}"
         except (ValueError, WorkbenchError) as problem:
-            return f'{title}<p class="problem" role="alert">{escape(str(problem))}</p>'
+            return f"{title}{refused(problem)}"
