@@ -145,6 +145,7 @@ def test_vectors_of_many_edits_are_not_all_kept_and_a_corpus_is(monkeypatch: pyt
     read = []
     rows = _asked.Vectors("counts", lambda texts: read.extend(texts) or counts(texts))
     corpus = [f"a b {number}" for number in range(20)]
+    assert list(rows.reading(corpus)), "as Ask does, which then asks for single sentences first"
     for letter in range(30):
         assert len(rows([f"query {letter}"])) == 1
         assert len(rows(corpus)) == len(corpus)

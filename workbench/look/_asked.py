@@ -32,7 +32,9 @@ class Vectors:
         """Encodes a batch at each step, before which it says how far it is."""
         from workbench.methods.protocol import unit_rows  # torch, which only who asks needs
 
-        rest = [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._known]
+        wanted = dict.fromkeys(sentences)
+        self._largest = max(self._largest, len(wanted))
+        rest = [sentence for sentence in wanted if sentence not in self._known]
         for start in range(0, len(rest), _BATCH):
             yield f"{self.label} reads: {start:,} of {len(rest):,} sentences"
             part = rest[start : start + _BATCH]
@@ -44,7 +46,6 @@ class Vectors:
             pass
         rows = {sentence: self._known.pop(sentence) for sentence in dict.fromkeys(sentences)}
         self._known |= rows
-        self._largest = max(self._largest, len(rows))
         for oldest in list(self._known)[: -(_KEPT + self._largest)]:  # a corpus stays, however large, while one types
             del self._known[oldest]
         return np.stack([rows[sentence] for sentence in sentences])
