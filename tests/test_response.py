@@ -72,7 +72,7 @@ def test_two_settings_are_a_map_whose_choice_is_framed(root: Path):
 
 @pytest.mark.parametrize(
     ("values", "names"),
-    [([None, 0.1], ["None", "0.1"]), ([True, False], ["False", "True"]), ([None, "cls"], ["None", "cls"])],
+    [([None, 0.1], ["0.1", "None"]), ([True, False], ["False", "True"]), ([None, "cls"], ["cls", "None"])],
 )
 def test_an_unset_value_and_a_switch_are_named_as_they_are_and_can_be_chosen(values: list, names: list[str]):
     rows = [{"label": "m", "value": value, "dev": 1 - place, "test": 0.0} for place, value in enumerate(values)]

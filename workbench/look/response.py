@@ -160,10 +160,10 @@ def _map(rows: pd.DataFrame, kind: str) -> go.Heatmap:
 
 
 def _axis(values: Iterable[Any]) -> dict[str, Any]:
-    """An axis of the values in their order, also where a grid has gaps: unset, numbers by size, texts."""
+    """An axis of the values in their order, also where a grid has gaps: numbers by size, texts, unset."""
 
     def place(value: Any) -> tuple[int, Any]:
-        return (2, value) if isinstance(value, str) else (0, 0) if pd.isna(value) else (1, value)
+        return (1, value) if isinstance(value, str) else (2, 0) if pd.isna(value) else (0, value)
 
     names = list(dict.fromkeys(map(_named, sorted(values, key=place))))
     return {"type": "category", "categoryorder": "array", "categoryarray": names}
