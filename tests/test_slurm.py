@@ -1,6 +1,9 @@
 """A sweep on a real Slurm: arrays, failures, time limits, dead nodes; the same cells as on one machine."""
 
+import contextlib
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -139,27 +142,86 @@ def test_two_nodes_train_to_the_weights_of_one_process(tmp_path: Path, monkeypat
         assert histories[1][name].to_numpy() == pytest.approx(histories[0][name].to_numpy(), abs=1e-4, nan_ok=True)
 
 
-def job_of(tmp_path: Path, **parts: object) -> _slurm.CellJob:
-    made = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
-    job = _slurm.CellJob(made.folder, made.cells[0].path, STAND_IN)
-    job.sweep, job.cell, job.process, job.started = made, made.cells[0], None, time.time()
-    for name, value in parts.items():
-        setattr(job, name, value)
-    return job
-
-
 def test_a_cell_whose_time_never_suffices_is_given_up_and_says_why(tmp_path: Path):
     pytest.importorskip("submitit")
-    job = job_of(tmp_path, fruitless=1)
-    state = job.sweep.path(job.cell) / "checkpoint" / "state.safetensors"
-    assert job.checkpoint().function.fruitless == 2
-    job.fruitless = 2
-    assert job.checkpoint() is None
-    assert "3 times before a state was saved; give it more minutes" in job.sweep.table()["failure"][0]
-    state.parent.mkdir()
+    made = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
+    (cell,) = made.cells
+    path = made.path(cell)
+    state = path / "checkpoint" / "state.safetensors"
+    state.parent.mkdir(parents=True)
     state.touch()
-    job.started -= 10
-    assert job.checkpoint().function.fruitless == 0
+
+    def told(fruitless: int, *, begun: bool = True, saved: bool = False) -> _slurm.CellJob | None:
+        """What is queued again after a start that was told to end."""
+        job = _slurm.CellJob(made.folder, cell.path, STAND_IN, fruitless)
+        if begun:
+            job.before = job._saved()
+            job.process = _process.begin(made, cell, {}, ["true"])
+        if saved:
+            os.utime(state, (1, 1))  # the clock of a file server need not be a node's
+        again = job.checkpoint()
+        return again and again.function
+
+    assert told(1).fruitless == 2
+    assert told(2, saved=True).fruitless == 0
+    assert told(2, begun=False).fruitless == 2, "one that only waited has shown nothing"
+    assert made.state(cell) == "waiting"
+    assert told(2) is None
+    assert "3 times before a state was saved; give it more minutes" in made.table()["failure"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"minutes": -5}, "minutes=-5"),
+        ({"minutes": 1}, "at least 3 minutes"),
+        ({"chunk": 0}, "chunk=0"),
+        ({"cpus": 0}, "cpus=0"),
+        ({"notice": 3600}, "at least 62 minutes"),
+        ({"options": {"nodes": "1-2"}}, "nodes=1-2.*one number"),
+        ({"options": {"job-name": "mine"}}, "job-name is set by the sweep"),
+    ],
+)
+def test_what_no_job_can_have_is_refused(given: dict, words: str):
+    with pytest.raises(SettingError, match=words):
+        sweeps.Slurm(**given)
+
+
+def test_any_number_of_cells_at_a_time_is_as_many_as_an_array_holds():
+    assert sweeps.Slurm().parameters("mine", 0)["slurm_array_parallelism"] == sweeps.Slurm().chunk
+    assert sweeps.Slurm().parameters("mine", 7)["slurm_array_parallelism"] == 7
+
+
+def test_two_who_put_a_sweep_into_the_queue_at_once_or_are_killed_at_it_leave_each_cell_there_once_and_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("submitit")
+    made = sweeps.sweep("simcse", seeds="0-3", runs_root=tmp_path, dry=True)
+    lines: list[str] = []
+
+    def take(sweep: sweeps.Sweep, cells: list[sweeps.Cell], asked: dict, before: set[str]) -> str:
+        time.sleep(0.1)
+        job = len(lines) + 1
+        lines.extend(f"{job}_{number} {asked['name']}" for number in range(len(cells)))
+        if job > 1:
+            raise KeyboardInterrupt
+        return str(job)
+
+    monkeypatch.setattr(_slurm, "_submitted", take)
+    monkeypatch.setattr(_slurm, "_ask", lambda *words: "\n".join([*lines, "9_0 workbench-other"]))
+    asked = sweeps.Slurm(chunk=2)
+    both = [threading.Thread(target=_die_of_it, args=(made, asked)) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert sorted(sweeps.queued(made).values()) == sorted(cell.path for cell in made.cells)
+    assert sorted(sweeps.queued(made)) == ["1_0", "1_1", "3_0", "3_1"]
+
+
+def _die_of_it(made: sweeps.Sweep, asked: sweeps.Slurm) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        _slurm.submit(made, asked)
 
 
 def test_what_no_cluster_is_there_for_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -169,6 +231,7 @@ def test_what_no_cluster_is_there_for_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RunError, match="took no jobs"):
         sweeps.sweep("simcse", runs_root=tmp_path, slurm=sweeps.Slurm())
+    assert [sweeps.queued(each) for each in sweeps.list_sweeps(tmp_path)] == [{}, {}], "there is nothing to ask for"
     monkeypatch.setattr(sys, "argv", ["workbench", "sweep", "simcse", "--gpus", "1", "--runs", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         main()

@@ -19,6 +19,7 @@ from workbench.files import is_held, lock_run
 from workbench.runs import list_runs, note_failure, run_path
 from workbench.sweeps import _local, _process, _sweep
 from workbench.sweeps._plan import cells_of
+from workbench.sweeps._process import NO_FORK
 from workbench.sweeps._warm import Warm
 
 
@@ -223,6 +224,8 @@ def test_a_name_stands_for_one_set_of_cells(tmp_path: Path):
         sweeps.sweep("simcse", seeds=[1], runs_root=tmp_path, name="mine", dry=True)
     with pytest.raises(SettingError, match="is no name"):
         sweeps.sweep("simcse", seeds=[1], runs_root=tmp_path, name="../mine", dry=True)
+    with pytest.raises(SettingError, match="is no name"):
+        sweeps.sweep("simcse", runs_root=tmp_path, name="..", dry=True)
 
 
 def test_the_time_to_come_is_that_of_finished_runs_of_the_kind(tmp_path: Path):
@@ -250,12 +253,46 @@ def test_cells_share_gpus_and_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     queue = _local.Queue(made, 0)
     assert (queue.jobs, queue.free) == (2, ["4", "5"])
     assert _local.Queue(made, 4).free == ["4", "5", "4", "5"]
+    on_cpu = sweeps.sweep("simcse", grid={"processes": 4, "device": "cpu"}, runs_root=tmp_path, dry=True)
+    assert _local.Queue(on_cpu, 0).waiting == on_cpu.cells, "the GPUs are none of its business"
     large = sweeps.sweep("simcse", grid={"processes": 4}, runs_root=tmp_path, dry=True)
     with pytest.raises(SettingError, match="2 GPUs are visible"):
         _local.Queue(large, 0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert _local.visible_gpus() == []
     assert int(_local._share(10**6, [])["OMP_NUM_THREADS"]) == 1
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize("jobs", [0, 3, 4])
+def test_every_cell_has_the_gpus_that_it_asked_for_and_no_gpu_more_cells_than_its_share(
+    jobs: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    class Held:
+        returncode: int | None = None
+
+        def poll(self) -> int | None:
+            return self.returncode
+
+        def close(self) -> None: ...
+
+        def said(self) -> str:
+            return ""
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    monkeypatch.setattr(_local.Queue, "_begin", lambda queue, cell, environment: Held())
+    methods = {"cosent": {"processes": 2}, "simcse": {"processes": 1}}
+    queue = _local.Queue(sweeps.sweep(methods, seeds="0-3", runs_root=tmp_path, dry=True), jobs)
+    ended = 0
+    while queue.waiting or queue.workers:
+        ended += len(list(queue.advance()))
+        for worker in queue.workers:
+            assert len(set(worker.gpus)) == len(worker.gpus) == worker.cell.config.processes
+        used = [gpu for worker in queue.workers for gpu in worker.gpus]
+        assert max(used.count("4"), used.count("5")) <= max(1, (jobs + 1) // 2)
+        if queue.workers:
+            queue.workers[ended % len(queue.workers)].process.returncode = 1
+    assert ended == 8
 
 
 def command(root: Path, *words: str) -> list[str]:
@@ -336,8 +373,9 @@ def test_a_forked_cell_that_crashes_hangs_or_is_told_to_end_harms_no_other(
         "    if how == 'hangs':\n        time.sleep(600)\n"
         "    if how == 'waits':\n        os.read(0, 1)\n        sys.exit(130)\n"
     )
+    (tmp_path / "broken.py").write_text("raise ValueError('for the cell that needs it')\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    loads = ["stands_in", "workbench.sweeps._prepared"]
+    loads = ["broken", "stands_in", "workbench.sweeps._prepared"]
     warm = Warm(tmp_path / "warm.log", {"OF_THE_CELL": "none"}, loads=loads, cell="stands_in")
     hows = ["crashes", "refuses", "hangs", "waits", "ends"]
     cells = {how: warm.begin(how, tmp_path / how, {"OF_THE_CELL": how.upper()}) for how in hows}
@@ -359,3 +397,41 @@ def test_a_forked_cell_that_crashes_hangs_or_is_told_to_end_harms_no_other(
     early.close()
     assert early.wait(60) == -signal.SIGKILL, "not begun yet: nothing to wait for"
     warm.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere cells are not forked")
+def test_a_cell_that_the_system_has_no_room_for_says_so_and_harms_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "waits.py").write_text("import os\ndef main(how):\n    os.read(0, 1)\n")
+    # One cell keeps one handle open, and needs another for the moment of the fork.
+    (tmp_path / "narrow.py").write_text(
+        "import os, resource\n"
+        "last = max(map(int, os.listdir('/proc/self/fd')))\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (last + 2, 1000))\n"
+    )
+    (tmp_path / "ends.py").write_text("import os\nos.write(2, b'no room at all\\n')\nos._exit(1)\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "warm.log").write_text("of an earlier sweep\n")
+    made = sweeps.sweep("simcse", seeds="0-1", runs_root=tmp_path / "runs", dry=True)
+    warm = Warm(tmp_path / "warm.log", {}, loads=["waits", "workbench.sweeps._prepared", "narrow"], cell="waits")
+    first, second = (warm.begin("", tmp_path / "log", {}) for _ in range(2))
+    assert second.wait(60) == NO_FORK
+    assert first.poll() is None
+    first.close()
+    assert first.wait(60) == 0
+    again = warm.begin("", tmp_path / "log", {})
+    again.close()
+    assert again.wait(60) == 0, "there is room again"
+    lost = Warm(tmp_path / "warm.log", {}, loads=["ends"], cell="waits")
+    third = lost.begin("", tmp_path / "log", {})
+    third.wait(60)
+    for cell, process in zip(made.cells, (second, third), strict=True):
+        assert _process.outcome(made, cell, process) == "failed"
+    warm.stop()
+    lost.stop()
+    said = made.table()["failure"].tolist()
+    assert "Too many open files" in said[0]
+    assert "no room at all" in said[1]
+    assert "of an earlier sweep" not in said[0]
+    assert (first.said(), again.said()) == ("", "")

@@ -1,7 +1,8 @@
 """A process that loads modules, and then becomes a cell, and its kernel, by a fork: `python -m ... MODULE...`.
 
 It reads lines of JSON, {"start": number, ...}, {"end": number} or {"kill": number}, and writes one, {"number", "code"},
-for each cell that is over, with number 0 when all is loaded. A cell is a process of its own: one that crashes harms no
+for each cell that is over, with number 0 when all is loaded, and code NO_FORK for a cell that the system had no room
+for, whose message stands on stderr. A cell is a process of its own: one that crashes harms no
 other. This one has no threads, and touches no GPU, neither of which outlives a fork. For Linux: macOS allows none after
 some libraries were loaded.
 """
@@ -14,6 +15,8 @@ import select
 import signal
 import sys
 from typing import Any, NoReturn
+
+from workbench.sweeps._process import NO_FORK
 
 _BETWEEN = 0.05  # seconds between two looks at what ended
 
@@ -28,8 +31,12 @@ class _Cells:
 
     def hear(self, told: dict[str, Any]) -> None:
         if "start" in told:
-            reader, writer = os.pipe()
-            process = os.fork()
+            try:
+                process, reader, writer = _fork()
+            except OSError as problem:  # harms no cell that runs
+                print(f"no cell can be started: {problem}", file=sys.stderr, flush=True)
+                self.answer(told["start"], NO_FORK)
+                return
             if process == 0:
                 _become(told, reader, [*self.pipes.values(), writer, self.answers])
             os.close(reader)
@@ -57,7 +64,7 @@ def main(modules: list[str]) -> None:
     cells = _Cells(os.dup(1))
     os.dup2(2, 1)
     for name in modules:
-        with contextlib.suppress(ImportError):  # the cell says what is missing
+        with contextlib.suppress(Exception):  # the cell, which loads it again, says what is wrong with it
             importlib.import_module(name)
     cells.answer(0, 0)  # all is loaded
     rest = b""
@@ -70,6 +77,17 @@ def main(modules: list[str]) -> None:
             for line in lines:
                 cells.hear(json.loads(line))
         cells.tell_ended()
+
+
+def _fork() -> tuple[int, int, int]:
+    """The process, 0 in the cell itself, and the two ends of its pipe. Raises OSError and leaves nothing open."""
+    reader, writer = os.pipe()
+    try:
+        return os.fork(), reader, writer
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
 
 
 def _become(facts: dict[str, Any], stdin: int, foreign: list[int]) -> NoReturn:

@@ -52,13 +52,13 @@ class Queue:
     """What waits and what runs."""
 
     def __init__(self, sweep: Sweep, jobs: int) -> None:
-        gpus = visible_gpus()
+        self.gpus = gpus = visible_gpus()
         self.jobs = jobs or max(1, len(gpus))
         self.sweep = sweep
         # More cells than GPUs share them evenly.
         self.free = [gpus[place % len(gpus)] for place in range(max(self.jobs, len(gpus)))] if gpus else []
-        most = max(cell.config.processes for cell in sweep.cells)
-        if gpus and most > len(gpus):
+        most = max(map(_gpus_of, sweep.cells))
+        if gpus and most > len(gpus):  # it would wait for ever
             raise SettingError(f"a cell has processes={most}, and {len(gpus)} GPUs are visible; lower it")
         self.waiting = [cell for cell in sweep.cells if sweep.state(cell) != "finished"]
         self.workers: list[Worker] = []
@@ -92,7 +92,7 @@ class Queue:
 
     def _ready(self, cell: Cell, pending: set[str]) -> bool:
         """Whether what it needs is there and nobody else runs it."""
-        if pending.intersection(cell.needs) or (self.free and len(self.free) < _gpus_of(cell)):
+        if pending.intersection(cell.needs) or (self.gpus and len(set(self.free)) < _gpus_of(cell)):
             return False
         now = time.monotonic()
         if now - self.looked.get(cell.path, -_ELSEWHERE) < _ELSEWHERE:
@@ -103,7 +103,9 @@ class Queue:
         return True
 
     def _start(self, cell: Cell) -> None:
-        taken = [self.free.pop(0) for _ in range(_gpus_of(cell))] if self.free else []
+        taken = list(dict.fromkeys(self.free))[: _gpus_of(cell)]  # each once, though cells may share it
+        for gpu in taken:
+            self.free.remove(gpu)
         process = self._begin(cell, _share(self.jobs, taken))
         self.workers.append(Worker(cell, process, taken, time.monotonic()))
 
@@ -133,7 +135,7 @@ def _gpus_of(cell: Cell) -> int:
 def _share(jobs: int, gpus: list[str]) -> dict[str, str]:
     """What of the machine a cell may use: its GPUs, or its share of the cores."""
     threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, _cores() // jobs))}
-    return threads | ({"CUDA_VISIBLE_DEVICES": ",".join(dict.fromkeys(gpus))} if gpus else {})
+    return threads | ({"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {})
 
 
 def _cores() -> int:

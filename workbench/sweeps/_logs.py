@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 
-def tail(path: Path, lines: int = 1) -> str:
-    """The last lines that are not empty; "" where there is no log."""
+def tail(path: Path, lines: int = 1, start: int = 0) -> str:
+    """The last lines from byte `start` on that are not empty; "" where there is no log."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
+            file.seek(max(start, file.seek(0, os.SEEK_END) - 4000))
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""

@@ -16,6 +16,7 @@ from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep
 
 GRACE = 20.0  # seconds for a cell to end
+NO_FORK = 71  # EX_OSERR: exit code of a cell that the system had no room for
 CELL = [sys.executable, "-m", "workbench.sweeps._cell"]
 
 
@@ -30,11 +31,17 @@ class Process(Protocol):
     def close(self) -> None:
         """Tells it to end."""
 
+    def said(self) -> str:
+        """What the process that should have made it said, where that is why it ended; else ""."""
+
 
 class _Alone(subprocess.Popen):
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self.stdin.close()  # type: ignore[union-attr]
+
+    def said(self) -> str:
+        return ""
 
 
 def arguments_of(sweep: Sweep, cell: Cell) -> str:
@@ -77,5 +84,5 @@ def outcome(sweep: Sweep, cell: Cell, process: Process) -> str | None:
         code = process.returncode
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         with contextlib.suppress(RunError):  # a full disk is said already
-            note_failure(path, f"the cell {how}; its last lines:\n{tail(sweep.log(cell), 5)}")
+            note_failure(path, f"the cell {how}; its last lines:\n{tail(sweep.log(cell), 5)}{process.said()}")
     return "failed"

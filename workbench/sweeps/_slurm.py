@@ -1,13 +1,18 @@
 """The cells of a sweep on a Slurm cluster: arrays of jobs through submitit, each a cell that goes on after any end."""
 
+import secrets
 import signal
 import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import filelock
 
 from workbench.errors import RunError, SettingError
 from workbench.files import explained, write_json
@@ -21,21 +26,24 @@ from workbench.sweeps._sweep import Sweep
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
 
-_FILE = "slurm.json"
+_FILE = "slurm.json"  # name of an array in Slurm -> the cells' paths
+_OURS = ("array", "dependency", "job-name", "signal", "time")  # options of sbatch that are set here
+_EARLY = 60  # seconds by which Slurm may tell a job earlier than asked
 _CHUNK = 1000  # jobs of an array: a cluster's MaxArraySize is 1001 unless it says otherwise
 _BETWEEN = 0.5  # seconds between two looks at a cell
 _ELSEWHERE = 5.0  # seconds between two looks at a run of another process
 _UNTIL_KILLED = 900  # seconds that a job which was told to end waits for its end
+_PATIENCE = 300  # seconds for another process to put the same sweep into the queue
 _FRUITLESS = 3  # starts in a row without a saved state, after which a cell is given up
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """What each cell asks of the cluster.
+    """What each cell asks of the cluster. Raises SettingError for what no job can have.
 
-    minutes: of one start; when they are over the job is queued again and the cell goes on. memory: in GB, cpus,
-    partition: None is what the cluster gives. options: any other of sbatch's by its long name, such as "account".
-    notice: seconds before the end at which a cell is told. chunk: jobs of one array.
+    minutes: of one start; when they are over the job is queued again and the cell goes on; the notice and a minute at
+    least. memory: in GB, cpus, partition: None is what the cluster gives. options: any other of sbatch's by its long
+    name, such as "account". notice: seconds before the end at which a cell is told. chunk: jobs of one array.
     """
 
     partition: str | None = None
@@ -47,6 +55,22 @@ class Slurm:
     notice: int = 90
     chunk: int = _CHUNK
 
+    def __post_init__(self) -> None:
+        for name, least in {"gpus": 0, "cpus": 1, "memory": 0, "minutes": 1, "notice": 1, "chunk": 1}.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise SettingError(f"a cell on Slurm: {name}={value}; give at least {least}")
+        if 60 * self.minutes <= self.notice + _EARLY:
+            raise SettingError(
+                f"minutes={self.minutes}: a cell is told to end {self.notice} to {self.notice + _EARLY} seconds before "
+                f"its time is over; give at least {(self.notice + _EARLY) // 60 + 1} minutes"
+            )
+        nodes = str(self.options.get("nodes", 1))
+        if not nodes.isdecimal() or int(nodes) < 1:
+            raise SettingError(f"nodes={nodes}: every start of a cell has as many; give one number, at least 1")
+        if ours := [name for name in self.options if name.replace("_", "-") in _OURS]:
+            raise SettingError(f"sbatch's {ours[0]} is set by the sweep itself (of its time say minutes); leave it out")
+
     def parameters(self, title: str, at_once: int) -> dict[str, Any]:
         """As submitit calls them."""
         asked = {
@@ -54,7 +78,7 @@ class Slurm:
             "gpus_per_node": self.gpus or None,
             "cpus_per_task": self.cpus,
             "mem_gb": self.memory,
-            "slurm_array_parallelism": at_once or None,
+            "slurm_array_parallelism": at_once or self.chunk,  # or submitit says 256
             "slurm_additional_parameters": dict(self.options) or None,
         }
         fixed = {"slurm_srun_args": ["--nodes=1", "--ntasks=1"]}  # of several nodes, training takes the others itself
@@ -70,6 +94,11 @@ def submit(sweep: Sweep, asked: Slurm, *, at_once: int = 0) -> dict[str, list[st
     """
     require_modules("submitit")
     _require_enough(sweep, asked)
+    with _alone(sweep):
+        return _submit(sweep, asked, at_once)
+
+
+def _submit(sweep: Sweep, asked: Slurm, at_once: int) -> dict[str, list[str]]:
     there = queued(sweep)
     missing = [cell for cell in sweep.cells if sweep.state(cell) != "finished" and cell.path not in there.values()]
     made: dict[str, list[str]] = {}
@@ -79,10 +108,36 @@ def submit(sweep: Sweep, asked: Slurm, *, at_once: int = 0) -> dict[str, list[st
         before |= {job for job, paths in made.items() if needs.intersection(paths)}
         for start in range(0, len(cells), asked.chunk):
             part = cells[start : start + asked.chunk]
-            job = _submitted(sweep, part, asked.parameters(f"workbench-{sweep.name}", at_once), before)
-            made[job] = [cell.path for cell in part]
-            write_json(sweep.folder / _FILE, _submissions(sweep) | {job: made[job]})
+            name = f"workbench-{sweep.name}-{secrets.token_hex(4)}"
+            with _noted(sweep, name, [cell.path for cell in part]) as paths:
+                made[_submitted(sweep, part, asked.parameters(name, at_once), before)] = paths
     return made
+
+
+@contextmanager
+def _alone(sweep: Sweep) -> Iterator[None]:
+    """While no other process puts the sweep into the queue."""
+    lock = filelock.FileLock(sweep.folder / ".submit.lock")
+    with explained(sweep.folder):
+        try:
+            held = lock.acquire(timeout=_PATIENCE)
+        except filelock.Timeout:
+            raise RunError(f"another process is putting {sweep.folder} into Slurm's queue; wait for it") from None
+    with held:
+        yield
+
+
+@contextmanager
+def _noted(sweep: Sweep, name: str, paths: list[str]) -> Iterator[list[str]]:
+    """Says beforehand what an array holds: whoever is killed while Slurm takes it leaves no job that is not found."""
+    known = _submissions(sweep)
+    with explained(sweep.folder):
+        write_json(sweep.folder / _FILE, known | {name: paths})
+    try:
+        yield paths
+    except RunError:
+        write_json(sweep.folder / _FILE, known)
+        raise
 
 
 def queued(sweep: Sweep) -> dict[str, str]:
@@ -90,13 +145,9 @@ def queued(sweep: Sweep) -> dict[str, str]:
     known = _submissions(sweep)
     if not known:
         return {}
-    waiting = set(_ask("squeue", "--me", "--noheader", "--array", "--format=%i").split())
-    jobs = {
-        job if len(paths) == 1 else f"{job}_{number}": path
-        for job, paths in known.items()
-        for number, path in enumerate(paths)
-    }
-    return {job: path for job, path in jobs.items() if job in waiting}
+    lines = _ask("squeue", "--me", "--noheader", "--array", "--format=%i %j").splitlines()
+    named = [line.strip().partition(" ") for line in lines]
+    return {job: known[name][int(job.partition("_")[2] or 0)] for job, _, name in named if name in known}
 
 
 def cancel(sweep: Sweep) -> int:
@@ -112,12 +163,20 @@ class CellJob:
 
     def __init__(self, folder: Path, path: str, command: Sequence[str], fruitless: int = 0) -> None:
         self.folder, self.path, self.command, self.fruitless = folder, path, command, fruitless
+        self.told = False
+        self.process: _process.Process | None = None  # of this start
+        self.before: int | None = None  # when the state was saved that it goes on from
+
+    @cached_property
+    def sweep(self) -> Sweep:
+        return Sweep(self.folder)
+
+    @cached_property
+    def cell(self) -> Cell:
+        return next(cell for cell in self.sweep.cells if cell.path == self.path)
 
     def __call__(self) -> None:
         """Returns when the run is finished; RunError where it failed, so that Slurm calls the job failed too."""
-        self.sweep = Sweep(self.folder)
-        self.cell = next(cell for cell in self.sweep.cells if cell.path == self.path)
-        self.started, self.told, self.process = time.time(), False, None
         # Told to end, but not yet killed: a job that returns now would be over for Slurm, and not queued again.
         signal.signal(signal.SIGTERM, self._note)
         for need in self.cell.needs:
@@ -135,12 +194,11 @@ class CellJob:
         """Called by submitit before the time is over, or at preemption: what is queued again; None: nothing."""
         from submitit.helpers import DelayedSubmission
 
-        if self.process is not None:
-            end(self.process)
-            forget_failure(self.sweep.path(self.cell))
-        state = self.sweep.path(self.cell) / "checkpoint" / "state.safetensors"
-        saved = state.is_file() and state.stat().st_mtime > self.started
-        fruitless = 0 if saved else self.fruitless + 1
+        if self.process is None:  # it waited; the run may be another's
+            return DelayedSubmission(CellJob(self.folder, self.path, self.command, self.fruitless))
+        end(self.process)
+        forget_failure(self.sweep.path(self.cell))
+        fruitless = 0 if self._saved() != self.before else self.fruitless + 1
         if fruitless < _FRUITLESS:
             return DelayedSubmission(CellJob(self.folder, self.path, self.command, fruitless))
         note_failure(
@@ -150,12 +208,18 @@ class CellJob:
         )
         return None
 
+    def _saved(self) -> int | None:
+        """When the state was saved, by the clock of whoever keeps the file; None: there is none."""
+        state = self.sweep.path(self.cell) / "checkpoint" / "state.safetensors"
+        return state.stat().st_mtime_ns if state.is_file() else None
+
     def _wait_for(self, path: str) -> None:
         while is_running(self.sweep.root / path):
             time.sleep(_ELSEWHERE)
 
     def _run(self) -> str | None:
         """One start of the cell; as `outcome`."""
+        self.before = self._saved()
         self.process = begin(self.sweep, self.cell, {}, self.command)
         try:
             while self.process.poll() is None:  # not wait: it holds a lock that `checkpoint`, a signal's, needs
@@ -166,6 +230,7 @@ class CellJob:
             return outcome(self.sweep, self.cell, self.process)
         finally:
             end(self.process)
+            self.process = None
 
     def _note(self, *_: object) -> None:
         self.told = True

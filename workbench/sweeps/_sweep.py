@@ -82,7 +82,7 @@ class Sweep:
         for cell in _one_of_a_kind(cells):
             check_settings(cell.config)
         folder = root / _FOLDER / (name or spec.title)
-        if Path(name).name != name:
+        if Path(name).name != name or name == "..":
             raise SettingError(f"{name!r} is no name for a sweep: it is that of a folder under {root / _FOLDER}")
         facts = {"spec": spec.model_dump(mode="json"), "cells": [asdict(cell) for cell in cells]}
         if (folder / _FILE).exists():

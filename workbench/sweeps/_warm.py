@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.files import explained
+from workbench.sweeps._logs import tail
+from workbench.sweeps._process import NO_FORK
 
 CELL = "workbench.sweeps._cell"
 LOADS = (
@@ -28,8 +30,9 @@ class Warm:
     def __init__(
         self, log: Path, environment: dict[str, str], *, loads: Sequence[str] = LOADS, cell: str = CELL
     ) -> None:
-        self.cell = cell
+        self.cell, self.log = cell, log
         with explained(log.parent), log.open("a", encoding="utf-8") as errors:
+            self._from = errors.seek(0, os.SEEK_END)
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "workbench.sweeps._forks", *loads],
                 stdin=subprocess.PIPE,
@@ -61,6 +64,10 @@ class Warm:
             while text := os.read(self.process.stdout.fileno(), 65536):  # type: ignore[union-attr]
                 *lines, self._rest = (self._rest + text).split(b"\n")
                 self.ended |= {facts["number"]: facts["code"] for facts in map(json.loads, lines)}
+
+    def said(self) -> str:
+        """The last lines of its log, those of earlier sweeps left out."""
+        return tail(self.log, 5, self._from)
 
     def stop(self) -> None:
         """Ends it; its cells have ended before, or do so by themselves."""
@@ -105,3 +112,8 @@ class WarmCell:
     def kill(self) -> None:
         """Ends it at once."""
         self.warm.tell({"kill": self.number})
+
+    def said(self) -> str:
+        """What the process that forks said, where it is gone or could not fork; else ""."""
+        lost = self.warm.ended.get(self.number, NO_FORK) == NO_FORK
+        return f"\nthe process that forks cells, {self.warm.log}:\n{self.warm.said()}" if lost else ""
