@@ -17,7 +17,7 @@ from torch.testing import assert_close
 from workbench import sweeps
 from workbench.cli import main
 from workbench.errors import RunError, SettingError
-from workbench.sweeps import _process, _slurm, _sweep
+from workbench.sweeps import _local, _process, _slurm, _sweep
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
@@ -32,6 +32,7 @@ def cluster() -> Iterator[Slurm]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells that take a moment, without a kernel."""
     monkeypatch.setattr(_process, "CELL", STAND_IN)
+    monkeypatch.setattr(_local, "WARM", False)  # or those of this machine train
     monkeypatch.setattr(_sweep, "check_settings", lambda config: None)
 
 

@@ -33,6 +33,7 @@ class Process(Protocol):
 
     def said(self) -> str:
         """What the process that should have made it said, where that is why it ended; else ""."""
+        ...
 
 
 class _Alone(subprocess.Popen):
