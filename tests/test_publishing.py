@@ -40,6 +40,7 @@ def test_the_card_has_the_scores_as_the_hub_reads_them_and_no_path(saved: Path):
     assert "/data/" not in text
     assert text.count("## Results") == 1
     assert "| world-test | Spearman | 0.4568 |" in text
+    assert r"| a\|b | Spearman | 1 |" in with_results(str(card), "x", {"a|b": {"spearman": 1.0}})
 
 
 def test_a_dry_run_lists_the_files_and_sends_nothing(saved: Path):

@@ -23,7 +23,7 @@ from accelerate.utils import LoggerType
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from workbench.config import CoSENTConfig, SimCSEConfig
+from workbench.config import BaseConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError, SettingError
@@ -33,6 +33,7 @@ from workbench.methods.simcse import SimCSE
 from workbench.processes import run_processes
 from workbench.runs import Run
 from workbench.train import Plan, State, fit
+from workbench.train.__main__ import main
 from workbench.train._listeners import Progress
 
 
@@ -651,6 +652,12 @@ def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences:
     )
     with pytest.raises(RunError, match=r"not finite at step 1 .*lower the learning rate"):
         fit(method, sentences)
+
+
+def test_a_run_of_no_training_is_refused_by_the_processes_of_one(tmp_path: Path):
+    run = Run.create(BaseConfig.from_parameters("demo", 0), tmp_path)
+    with pytest.raises(SystemExit, match="nothing is trained in it"):
+        main(str(run.path))
 
 
 def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sentences, dev: Pairs):

@@ -72,10 +72,14 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
     for key, value in facts.items():
         if value:
             setattr(data, key, value)
-    rows = [f"| {one.dataset_name} | {one.metric_name} | {one.metric_value:g} |" for one in data.eval_results]
+    rows = [f"| {_cell(one.dataset_name)} | {one.metric_name} | {one.metric_value:g} |" for one in data.eval_results]
     text = card.text.partition("\n## Results")[0].rstrip()
     card.text = "\n".join([text, "", "## Results", "", "| set | metric | value |", "|---|---|---:|", *rows, ""])
     return str(card)
+
+
+def _cell(text: Any) -> str:
+    return str(text).replace("|", "\\|")
 
 
 def push_evaluated(

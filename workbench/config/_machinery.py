@@ -160,7 +160,7 @@ class Settings(pydantic.BaseModel):
     def _computed(self) -> dict[str, Any]:
         fields = type(self).model_fields
         unchanged = {name for name in self.added if getattr(self, name) == fields[name].default}
-        return self.model_dump(mode="json", exclude=self.outside_digest | unchanged)
+        return self.model_dump(mode="json", exclude={*self.outside_digest, *unchanged})
 
     def table(self) -> pd.DataFrame:
         """One row a setting; `changed` marks what differs from its profile."""

@@ -64,7 +64,8 @@ def _public(names: Any) -> Any:
     if not isinstance(names, str):
         return list(dict.fromkeys(filter(None, map(_public, names)))) or None
     if names in CATALOGUE:
-        return CATALOGUE[names].hub.repo if CATALOGUE[names].hub else None
+        hub = CATALOGUE[names].hub
+        return hub.repo if hub else None
     there = _PUBLIC_NAME.fullmatch(names) and names not in BUNDLED_MODELS and not Path(names).exists()
     return names if there else None
 

@@ -58,7 +58,7 @@ def to_mteb(run: Run, folder: str | Path, name: str = "") -> list[Path]:
             _LOG.warning("%s: its Spearman is undefined (all scores are equal), which mteb has no form for", suite)
             continue
         language = "zho-Hans" if suite.startswith("zh-") else "eng-Latn"
-        scores = {"test": [found | {"main_score": main, "hf_subset": "default", "languages": [language]}]}
+        scores: Any = {"test": [found | {"main_score": main, "hf_subset": "default", "languages": [language]}]}
         read = inputs.get(f"suite {suite}") or inputs[suite]
         facts = {"task_name": suite, "dataset_revision": read["sha256"], "mteb_version": version("mteb")}
         cache.save_to_cache(TaskResult(scores=scores, evaluation_time=None, **facts), meta)

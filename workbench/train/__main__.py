@@ -6,6 +6,7 @@ import sys
 
 import torch
 
+from workbench.config import TrainingConfig
 from workbench.data import load_dev, load_training
 from workbench.errors import RunError
 from workbench.files import lock_run
@@ -23,6 +24,8 @@ def main(path: str) -> None:
         raise SystemExit(str(error)) from None
     os.environ.pop("JPY_SESSION_NAME", None)  # lines of progress, which the notebook's process passes on, and no bar
     config = run.config
+    if not isinstance(config, TrainingConfig):
+        raise SystemExit(f"{run.path} is of an encoder that is evaluated as it is; nothing is trained in it")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 < config.processes:
         raise SystemExit(f"{run.path} has processes={config.processes} and 1 was started; start it by torchrun")
     on_gpu = torch.cuda.is_available() and config.device != "cpu"
