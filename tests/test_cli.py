@@ -227,7 +227,8 @@ def test_lab_opens_at_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     started: list[list[str]] = []
     monkeypatch.setenv("PYTHONSTARTUP", "")
     monkeypatch.setattr("os.execv", lambda _, command: started.append(command))
-    lab(tmp_path / "notebooks")
+    lab(tmp_path / "notebooks", ["--no-browser"])
+    assert started[0][-1] == "--no-browser"
     (opened,) = (option.split("/lab/tree/")[1] for option in started[0] if "default_url" in option)
     assert (tmp_path / opened).is_file()
     assert opened == "notebooks/00_tour.ipynb"

@@ -70,7 +70,7 @@ def test_what_does_not_exist_is_refused_before_anything_is_made(tmp_path: Path, 
     ("method", "overrides", "words"),
     [
         ("simcse", {"dev": "world-dve"}, "world-dev"),
-        ("simcse", {"train": "world-train"}, "train: world-train holds pairs; simcse takes sentences there"),
+        ("simcse", {"train": "world-train"}, r"simcse takes sentences there \(pairs are what cosent trains on\)"),
         ("cosent", {"train": "world"}, "train: world holds sentences; cosent takes pairs there"),
         ("cosent", {"train": "nli.tsv"}, "train: .*nli.tsv holds triples; cosent takes pairs there"),
         ("rankcse", {"dev": "world"}, "dev: world holds sentences; rankcse takes pairs there"),

@@ -8,6 +8,8 @@ from .config import RankCSEConfig as RankCSEConfig
 from .config import RankEncoderConfig as RankEncoderConfig
 from .config import SimCSEConfig as SimCSEConfig
 from .config import TrainingConfig as TrainingConfig
+from .data import Pairs as Pairs
+from .data import Sentences as Sentences
 from .data import load_dev as load_dev
 from .data import load_pairs as load_pairs
 from .data import load_sentences as load_sentences

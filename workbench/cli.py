@@ -83,7 +83,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 
 @app.command()
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A folder, a run, a hub id, world-encoder or world-teacher.")],
+    model: Annotated[str, typer.Argument(help="A folder, a run, a hub id, or a bundled name such as english-encoder.")],
     suites: Annotated[str, typer.Option(help="Sets of scored pairs and transfer tasks, between commas.")] = "",
     profile: Annotated[
         str, typer.Option(help="as-it-is, or a base of the papers: first-last, mean, whitening, static, ...")
@@ -186,6 +186,9 @@ def notebooks(folder: Annotated[Path, typer.Argument(help="Where to; notebooks t
 @app.command()
 def lab(
     folder: Annotated[Path, typer.Argument(help="Notebooks that it lacks are copied there.")] = Path("notebooks"),
+    passed: Annotated[
+        list[str] | None, typer.Option("--with", metavar="OPTION", help="For JupyterLab, as in --with=--allow-root.")
+    ] = None,
 ) -> None:
     """JupyterLab on the notebooks, at the tour; runs lie beside their folder, in runs/."""
     require_modules("jupyterlab")
@@ -193,6 +196,7 @@ def lab(
     os.environ.setdefault("PYTHONSTARTUP", str(PACKAGE / "_startup.py"))
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve().parent}"]
     command.append(f"--LabApp.default_url=/lab/tree/{folder.resolve().name}/00_tour.ipynb")
+    command += passed or []
     if sys.platform == "win32":  # where execv neither waits for what it starts nor quotes a path with spaces
         raise typer.Exit(subprocess.call(command))
     os.execv(sys.executable, command)
@@ -295,6 +299,7 @@ def main() -> None:
     """The command; a refusal is one clear text and exit code 2, a failed run exit code 1."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # each retry is a line, twice
     if mixed := namesake():
         print(f"warning: {mixed}", file=sys.stderr)
     try:

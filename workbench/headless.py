@@ -126,12 +126,19 @@ def check_settings(config: TrainingConfig) -> None:
     _check_models(config)
 
 
+def _trained_on(kind: str) -> str:
+    """Which methods are, for a refusal."""
+    methods = [name for name, settings in CONFIGS.items() if kind in settings.from_parameters().train_kinds]
+    return f" ({kind} are what {' and '.join(methods)} train{'s' * (len(methods) == 1)} on)" if methods else ""
+
+
 def _check_data(config: TrainingConfig) -> None:
     """Raises DataError when a set that the run needs cannot be used; what only the hub has is not asked for."""
     data_revisions(config)
     wanted = config.data_sets
     problems = [
         f"{setting}: {name} holds {found[0]}; {config.method} takes {' or '.join(kinds)} there"
+        + (_trained_on(found[0]) if setting == "train" else "")
         for setting, (names, kinds) in wanted.items()
         for name in names
         if not {*(found := kinds_of(name))} & {*kinds}

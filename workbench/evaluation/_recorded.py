@@ -6,7 +6,7 @@ from workbench.baselines import load_base
 from workbench.config import BaseConfig
 from workbench.data import load_suites
 from workbench.evaluation._evaluate import evaluate
-from workbench.runs import Run
+from workbench.runs import Run, is_finished, run_path
 
 
 def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
@@ -15,11 +15,11 @@ def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
     It holds what `evaluate` writes of a trained one, and so stands in every list, table and comparison of runs.
     Raises DataError, EncoderError, SettingError or RunError with the cause.
     """
-    suites = load_suites(config)  # before a folder is made
+    suites = load_suites(config)
+    model = None if is_finished(run_path(config, runs_root)) else load_base(config)  # before a folder is made
     run = Run.create(config, runs_root)
     try:
-        if not run.finished:
-            model = load_base(config)
+        if model is not None and not run.finished:
             run.record(trained=True)  # there is nothing to train
             evaluate(model, suites, run=run, classifier=config.classifier)
     finally:
