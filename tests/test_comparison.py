@@ -11,7 +11,7 @@ import pytest
 from written_runs import PAIRS, SUITE, write_run
 
 from workbench.cli import overrides_of
-from workbench.config import CONFIGS, SEVEN_STS, CoSENTConfig, RankCSEConfig, SimCSEConfig
+from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CoSENTConfig, RankCSEConfig, SimCSEConfig
 from workbench.data import TRANSFER
 from workbench.look import (
     comparison,
@@ -99,6 +99,18 @@ def test_runs_of_one_setting_are_tested_against_their_encoders_before_training(r
     assert "its own encoder before training" in comparison.what_there_is(simcse, root)
     assert "compared with simcse" in comparison.what_there_is(runs, root)
     assert len(comparison.paired_tests(runs, SUITE, "before", samples=5)) == len(runs)
+
+
+def test_an_evaluation_is_not_asked_for_an_encoder_before_training(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    config = BaseConfig(encoder="world-encoder", suites=[SUITE])
+    shutil.rmtree(write_run(tmp_path, config, 1.0).path / "before")
+    alone = comparison.finished_runs(tmp_path, SUITE)
+    assert alone["method"].tolist() == ["base"]
+    assert comparison.in_words(comparison.paired_tests(alone, SUITE, samples=5)).empty
+    write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    both = comparison.finished_runs(tmp_path, SUITE)
+    assert comparison.paired_tests(both, SUITE, "before", samples=5)["label"].tolist() == ["simcse"]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Files of the user's own, by path."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -370,7 +371,7 @@ def test_a_name_that_is_not_there_is_a_row_of_the_check_beside_the_others() -> N
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("absent.tsv", "absent.tsv: no such file"),
+        ("absent.tsv", f"absent.tsv: no such file in {re.escape(str(Path.cwd()))};"),
         ("data/mine.xlsx", "save the sheet as CSV in UTF-8"),
         ("mine.json", "one object a line, as .jsonl"),
         ("mine.parquet", "no such file"),

@@ -61,6 +61,15 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(picker: RunPicker):
     assert picker.runs["label"].tolist() == ["cosent"], "all that are listed"
 
 
+def test_where_settings_differ_it_says_of_which_run_before_is(picker: RunPicker):
+    assert "; before: the start of cosent, seed 7" in picker.parts["status"]
+    does(picker, "before", False)
+    assert "start of" not in picker.parts["status"]
+    does(picker, "before", True)
+    does(picker, "run 0", False)
+    assert "start of" not in picker.parts["status"]
+
+
 def test_seeds_stand_one_by_one_or_averaged(runs: pd.DataFrame):
     each = rankings_of_runs(runs, SUITE, before=False, seeds="each")
     assert list(each) == ["cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]

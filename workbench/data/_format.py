@@ -134,6 +134,8 @@ def check_regular(path: Path) -> None:
     """DataError when `path` is no file, and for a folder, a pipe or a device, which exist, in these words."""
     if not path.is_file():
         what = "is a folder, no file" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
+        if what == "no such file" and not path.is_absolute():
+            what += f" in {Path.cwd()}"  # which of a notebook is its kernel's folder, and nowhere to be seen
         raise DataError(f"{path}: {what}; give a path to a file, or a name of the catalogue")
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from workbench.config import SEVEN_STS
+from workbench.config import SEVEN_STS, BaseConfig
 from workbench.data import TRANSFER
 from workbench.errors import RunError
 from workbench.look._kept import kept, scores_checksum
@@ -164,8 +164,8 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     Args:
         runs: As `finished_runs` gives them.
         suite: On which pairs; "sts-average": on the mean of the seven sets, pairs drawn and exchanged within each.
-        baseline: A label; "before": each run's own encoder before training; "": the first SimCSE, from which every
-            method here starts, else the first label, and "before" where all runs have one label.
+        baseline: A label; "before": each run's own encoder before training, which an evaluation has not; "": the first
+            SimCSE, from which every method here starts, else the first label, and "before" where all have one label.
         samples: Of the bootstrap and of the permutations.
 
     Returns:
@@ -183,7 +183,10 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         raise ValueError(f"no runs {name!r}; there are {', '.join([*known, _BEFORE])}")
     base = {row["seed"]: row["path"] for row in runs.to_dict("records") if row["label"] == name}
     rows = []
-    for run in runs.loc[runs["label"] != name].to_dict("records"):
+    tested = runs["label"] != name
+    if name == _BEFORE:
+        tested &= runs["method"] != BaseConfig.method  # `workbench evaluate` trains nothing: no "before" to ask for
+    for run in runs.loc[tested].to_dict("records"):
         seed = run["seed"] if run["seed"] in base else min(base, default=run["seed"])
         path, stage = (run["path"], _BEFORE) if name == _BEFORE else (base[seed], "")
         ours = readable(run["path"], partial(_scores, suite=suite))

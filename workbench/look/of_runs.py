@@ -46,7 +46,7 @@ def encoders_of_runs(
     """
     paths = paths_of_runs(runs, labels, seeds)
     found: dict[str, Any] = {name: run for name, group in paths.items() if (run := _asked(group[0]))}
-    start = _asked(_started(paths)) if before else None
+    start = _asked(started(paths)) if before else None
     return {BEFORE: Untrained(start), **found} if start else found
 
 
@@ -68,7 +68,7 @@ def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str], seeds: str) -> dict
 
 def _of_runs(suite: str, kind: str, paths: dict[str, list[str]], before: bool) -> dict[str, pd.DataFrame]:
     found: dict[str, pd.DataFrame] = {}
-    if before and (untrained := _table(_started(paths), suite, kind, BEFORE)) is not None:
+    if before and (untrained := _table(started(paths), suite, kind, BEFORE)) is not None:
         found[BEFORE] = untrained
     for name, group in paths.items():
         tables = [table for path in group if (table := _table(path, suite, kind)) is not None]
@@ -77,7 +77,7 @@ def _of_runs(suite: str, kind: str, paths: dict[str, list[str]], before: bool) -
     return found
 
 
-def _started(paths: dict[str, list[str]]) -> str:
+def started(paths: dict[str, list[str]]) -> str:
     """The run whose untrained encoder is "before": the first that scored it; "" where none did."""
     firsts = (group[0] for group in paths.values())
     return next((path for path in firsts if (Path(path) / BEFORE / "metrics.json").is_file()), "")
