@@ -120,4 +120,8 @@ def test_only_what_terms_read_is_needed():
     assert (config.checkpoints, config.runs_needed) == ([], [("simcse", "demo")]), "E1 is where it starts"
     config = MixedConfig.from_parameters("paper", 0, {"base": "bert-base-cased", "start": "base"})
     assert config.checkpoints == ["bert-base-cased"]
+    config = MixedConfig.from_parameters(
+        "paper", 0, {"base": "bert-base-cased", "start": "base", "gamma": 1.0, "teachers": ["bert-base-uncased"]}
+    )
+    assert config.checkpoints == ["bert-base-cased", "bert-base-uncased"], "a teacher that is called as the encoder"
     assert Mixed.config_class is MixedConfig

@@ -62,9 +62,9 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def checkpoints(self) -> list[str]:
-        """The encoder, teachers whose lists count, E1 where ranks do."""
-        ours = [name for name in super().checkpoints if self.start == "backbone" or name != self.encoder]
-        return list(dict.fromkeys([*ours, *(RankEncoderConfig.checkpoints.__get__(self) if self._reads_e1 else [])]))
+        """What training starts from, E1 where ranks count, teachers whose lists do."""
+        start = RankEncoderConfig.checkpoints.__get__(self) if self._reads_e1 else [self.encoder]
+        return list(dict.fromkeys([*start, *(self.teachers if self.gamma else [])]))
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:

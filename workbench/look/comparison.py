@@ -298,7 +298,7 @@ def _with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
     """label, seed, path, stage of each run; of runs with one label first that of the start, to see them beside it."""
     found = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
     started = [(_BEFORE, seed, path, _BEFORE) for _, seed, path, _ in found if Run(path).has(_BEFORE)]
-    return [*(started[:1] if runs["label"].nunique() == 1 else []), *found]
+    return [*(started[:1] if len(set(runs["label"])) == 1 else []), *found]
 
 
 def _sets(suite: str, known: Container[str]) -> list[str]:
