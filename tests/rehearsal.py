@@ -2,7 +2,7 @@
 
     make rehearsal                           all commands, offline, from a clean cache; exit 1 when one of them fails
     python tests/rehearsal.py --chosen       a command for each value of the settings that decide what runs
-    python tests/rehearsal.py --method NAME --notebooks DIR --out FILE
+    python tests/rehearsal.py --method NAME --notebooks DIR --out FILE    the trainings of one method alone
 
 It ends in a table: command, exit, seconds, first error; and in the time of all. What runs is what would run at full
 size: the real settings of the profile, but for the length of training and the size of a batch. What is measured means
@@ -132,8 +132,8 @@ def _run_cell(source: str, space: dict[str, Any]) -> None:
 def rehearse(
     commands: Sequence[tuple[str, Any]], standing: Sequence[str], folder: Path, notebooks: Path
 ) -> Iterator[dict[str, Any]]:
-    """Runs the commands, then the notebooks that look at finished runs over what they left, then what
-    stands in the documents and trains nothing; a row each.
+    """Runs the commands; then, where `standing` has what stands in the documents and trains nothing, the notebooks that
+    look at finished runs over what is left, and those; a row each.
     """
     _stand_ins(commands, standing, folder)
     runs = folder / "runs"
@@ -141,7 +141,7 @@ def rehearse(
         (path,) = notebooks.glob(f"[0-9][0-9]_{config.method}.ipynb")
         values = {"profile": config.profile, "seed": config.seed, "overrides": overrides_in(config)}
         yield _row(command, lambda path=path, values=values: run_cells(path, values | {"runs_root": str(runs)}))
-    for path in sorted(notebooks.glob("2[0-9]_*.ipynb")):
+    for path in sorted(notebooks.glob("2[0-9]_*.ipynb")) if standing else ():
         for suite in ("sts-average", "stsb-test") if path.stem == "20_compare" else ("stsb-test",):
             values = {"runs_root": str(runs), "suite": suite, "samples": 20}
             yield _row(f"{path.stem} on {suite}", lambda path=path, values=values: run_cells(path, values))
@@ -193,9 +193,9 @@ def run_command(command: str, folder: Path) -> str:
 
 
 def _row(name: str, work: Callable[[], str]) -> dict[str, Any]:
-    started = time.perf_counter(), time.process_time()
+    started = time.perf_counter(), sum(os.times()[:4])
     failed = work()
-    seconds, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
+    seconds, cpu = time.perf_counter() - started[0], sum(os.times()[:4]) - started[1]  # and of what it started
     row = {"command": name, "exit": int(bool(failed)), "seconds": round(seconds, 1), "cpu": round(cpu, 2)}
     print(f"{seconds:6.1f} s  {failed or 'well'}  {name}", file=sys.stderr, flush=True)
     return row | {"failed": failed}
@@ -245,6 +245,7 @@ def main() -> int:
         commands = [found for found in documented() if given.method in ("", found[1].method)]
         commands = chosen(commands) if given.chosen else commands
         pages = ["README.md"] if given.chosen else ["README.md", "docs/reproducing.md"]
+        pages = [] if given.method else pages
         standing = [found for name in pages for found in looking((PROJECT / name).read_text(encoding="utf-8"))]
         rehearsed = rehearse(commands, standing, Path(folder), given.notebooks.resolve())
         rows, full = collected(rehearsed, Path(folder))

@@ -119,7 +119,7 @@ def sets_of(config: TrainingConfig | BaseConfig) -> set[str]:
     """The data sets that a run of `config` reads, and the run that is its E1."""
     named = [name for suite in config.suites for name in sets_of_task(suite)]
     if isinstance(config, BaseConfig):
-        return set(named)
+        return {*named, *([config.fit_on] if config.kind in ("whitening", "tfidf") else [])}
     return {config.train, config.dev, *named}.union(*(sets_of(base) for base in _base_of(config)))
 
 

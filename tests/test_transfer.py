@@ -174,9 +174,11 @@ def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_g
     torch.manual_seed(5)
     wanted = torch.rand(3)
     torch.manual_seed(5)
-    first = fit_senteval((x, y), None, 1e-2)(x)
+    first = [guess(x) for guess in fit_senteval((x, y), None, [1e-2, 10.0])]
     torch.testing.assert_close(torch.rand(3), wanted)
-    np.testing.assert_array_equal(fit_senteval((x, y), None, 1e-2)(x), first)
+    alone = [fit_senteval((x, y), None, [strength])[0](x) for strength in (1e-2, 10.0)]
+    np.testing.assert_array_equal(alone, first)  # layers that learn side by side learn what each would alone
+    assert (first[0] == y).mean() > (first[1] == y).mean()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ regularisation chosen on ten folds of those. With train and test (TREC, MRPC): c
 too (SST-2): chosen there. Rows are ordered and folds drawn as SentEval's, so that the folds are the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,12 +13,11 @@ import numpy as np
 
 from workbench.data import TransferTask, labels, texts
 from workbench.errors import DataError
-from workbench.evaluation._senteval import SEED, fit_senteval
+from workbench.evaluation._senteval import SEED, Classes, Rows, fit_senteval
 from workbench.methods.protocol import distinct_vectors
 
 Classifier = Literal["sklearn", "senteval"]
-Rows = tuple[np.ndarray, np.ndarray]  # features [n, d], classes [n]
-Fit = Callable[[Rows, Rows | None, float], Callable[[np.ndarray], np.ndarray]]
+Fit = Callable[[Rows, Rows | None, Sequence[float]], list[Classes]]  # one a strength
 FOLDS = 10
 
 
@@ -89,16 +88,20 @@ class _Judge:
     grid: list[float]
 
     def __call__(self, train: Rows, test: Rows, dev: Rows | None = None) -> tuple[np.ndarray, float]:
-        """The classes given to the rows of `test`, and the accuracy with which the strength was chosen."""
-        scores = [self._accuracy(strength, train, dev) for strength in self.grid]
-        best = int(np.argmax(scores))
-        return self.fit(train, dev, self.grid[best])(test[0]), scores[best]
+        """The classes given to the rows of `test`, and the accuracy with which the strength was chosen.
 
-    def _accuracy(self, strength: float, train: Rows, dev: Rows | None) -> float:
-        """On dev, or the mean over ten folds of train; what SentEval prints as equal is equal."""
+        That is on dev, or the mean over ten folds of train.
+        """
         parts = [(train, dev)] if dev else ((_some(train, a), _some(train, b)) for a, b in _folds(self.name, train))
-        right = [np.mean(self.fit(learned, held, strength)(held[0]) == held[1]) for learned, held in parts]
-        return round(float(np.mean(right)), 4)
+        right = [self._accuracies(learned, held) for learned, held in parts]
+        scores = [round(float(mean), 4) for mean in np.mean(right, axis=0)]  # what SentEval prints as equal is equal
+        best = int(np.argmax(scores))
+        (guess,) = self.fit(train, dev, self.grid[best : best + 1])
+        return guess(test[0]), scores[best]
+
+    def _accuracies(self, learned: Rows, held: Rows) -> list[float]:
+        """On `held`, a strength each."""
+        return [float(np.mean(guess(held[0]) == held[1])) for guess in self.fit(learned, held, self.grid)]
 
 
 def _folds(name: str, rows: Rows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -114,7 +117,7 @@ def _some(rows: Rows, which: np.ndarray) -> Rows:
     return rows[0][which], rows[1][which]
 
 
-def _fit_sklearn(train: Rows, _: Rows | None, strength: float) -> Callable[[np.ndarray], np.ndarray]:
+def _fit_sklearn(train: Rows, _: Rows | None, strengths: Sequence[float]) -> list[Classes]:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=strength, max_iter=2000).fit(*train).predict
+    return [LogisticRegression(C=strength, max_iter=2000).fit(*train).predict for strength in strengths]
