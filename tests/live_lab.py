@@ -18,7 +18,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 PATIENCE = 60_000  # milliseconds for a step of the browser; a busy machine starts a kernel slowly
-PICTURES = Path(__file__).resolve().parent.parent / "build" / "screenshots"
+BETWEEN = 500  # milliseconds between two looks; without, a page is asked before each of its frames
 KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
 CELLS = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
 
@@ -103,8 +103,14 @@ class Watched:
 
 
 def open_notebook(page: Any, address: str, name: str) -> None:
-    page.goto(f"{address}/lab/tree/{name}?reset")
-    page.wait_for_function("window.jupyterapp !== undefined")
+    """Opens a notebook; on a page that shows JupyterLab in the place of the one that was open, whose kernel ends."""
+    if page.url.startswith(address):
+        page.evaluate("window.jupyterapp.shell.currentWidget?.dispose()")
+        page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
+        command(page, "docmanager:open", path=name)
+    else:
+        page.goto(f"{address}/lab/tree/{name}?reset")
+        page.wait_for_function("window.jupyterapp !== undefined", polling=BETWEEN)
     page.locator(".jp-Notebook .jp-Cell").first.wait_for()
 
 
@@ -123,19 +129,21 @@ def change_cell(page: Any, number: int, source: str) -> None:
 
 def wait_for_kernel(page: Any) -> None:
     """Asked to run before its kernel answers, JupyterLab asks in return which kernel is meant."""
-    page.wait_for_function(f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}?.status === 'idle'")
+    page.wait_for_function(
+        f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}?.status === 'idle'", polling=BETWEEN
+    )
 
 
-def restart_and_run_all(page: Any, *, seconds: float) -> None:
-    """Restarts the kernel, runs every cell and waits for the end: the last cell has run, or one has failed."""
+def run_all(page: Any, *, seconds: float) -> None:
+    """Runs every cell in a new kernel and waits for the end: the last cell has run, or one has failed."""
     wait_for_kernel(page)
-    command(page, "notebook:restart-run-all")
-    page.locator(".jp-Dialog .jp-mod-accept").click()
+    command(page, "notebook:run-all-cells")
+    failed = "({ outputs }) => [...Array(outputs.length).keys()].some(row => outputs.get(row).type === 'error')"
     ended = (
         f"() => {{ const code = {CELLS}.filter(cell => cell.type === 'code');"
-        f"return {KERNEL}?.status === 'idle' && (code.at(-1).executionCount || {ERRORS}.length); }}"
+        f"return {KERNEL}?.status === 'idle' && (code.at(-1).executionCount || code.some({failed})); }}"
     )
-    page.wait_for_function(ended, timeout=1000 * seconds, polling=200)
+    page.wait_for_function(ended, timeout=1000 * seconds, polling=BETWEEN)
 
 
 def theme(page: Any, name: str) -> None:
@@ -146,15 +154,17 @@ def theme(page: Any, name: str) -> None:
 
 
 def pictures(page: Any, **views: Any) -> None:
-    """Screenshots of each view on the screens of two sizes, in a folder that git ignores, to be looked at."""
-    usual = page.viewport_size
+    """Screenshots of each view on the screens of two sizes, to be looked at, where PICTURES names a folder for them."""
+    if "PICTURES" not in os.environ:
+        return
+    folder, usual = Path(os.environ["PICTURES"]), page.viewport_size
     light = "light" if page.locator("body[data-jp-theme-light=true]").count() else "dark"
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for width, height in ((1280, 800), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})
         for name, view in views.items():
             view.evaluate("view => view.scrollIntoView()")
-            page.screenshot(path=PICTURES / f"{name}-{width}-{light}.png")
+            page.screenshot(path=folder / f"{name}-{width}-{light}.png")
     page.set_viewport_size(usual)
 
 

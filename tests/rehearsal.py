@@ -17,7 +17,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.cli import main as main_of_the_command
 from workbench.data import TRANSFER
 from workbench.files import OWN_FILES
 
@@ -185,11 +185,17 @@ def looking(text: str) -> list[str]:
 
 
 def run_command(command: str, folder: Path) -> str:
-    """Runs a command of the shell in `folder`; "", or the last line that it complained in."""
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split()], cwd=folder, capture_output=True, text=True, check=False
-    )
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+    """Runs a command of the shell in `folder`, in this process; "", or the last line that it complained in."""
+    said = io.StringIO()
+    sys.argv = command.split()
+    try:
+        with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            main_of_the_command()
+    except SystemExit as end:
+        return (said.getvalue().strip().splitlines() or [f"exit {end.code}"])[-1] if end.code else ""
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
+    return ""
 
 
 def _row(name: str, work: Callable[[], str]) -> dict[str, Any]:

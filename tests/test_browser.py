@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 from live_lab import (
+    CELLS,
     FLAGS,
     PATIENCE,
     Watched,
@@ -18,7 +19,7 @@ from live_lab import (
     jupyterlab,
     open_notebook,
     pictures,
-    restart_and_run_all,
+    run_all,
     theme,
     wait_for_kernel,
 )
@@ -77,9 +78,10 @@ def address(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def watched(browser: Any) -> Iterator[Watched]:
+def watched(browser: Any, tmp_path: Path) -> Iterator[Watched]:
     watched = Watched(browser)
     yield watched
+    watched.page.screenshot(path=tmp_path / "end.png")  # to see where it stopped
     watched.page.close()
     assert watched.problems == []
     assert watched.elsewhere == []
@@ -102,7 +104,7 @@ def wait_for_another(page: Any, target: str) -> str:
     return best(page)
 
 
-def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, address: str, tmp_path: Path):
+def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, address: str):
     page = watched.page
     open_notebook(page, address, "live.ipynb")
     wait_for_kernel(page)
@@ -110,7 +112,6 @@ def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, add
     page.locator(f"{VIEW} svg").wait_for(timeout=4 * PATIENCE)
     first = best(page)
     page.locator(LIST).first.scroll_into_view_if_needed()
-    page.screenshot(path=tmp_path / "1-opened.png")
 
     page.locator(f"{LIST}[aria-current]").focus()
     page.keyboard.press("ArrowDown")
@@ -123,7 +124,6 @@ def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, add
     )
     page.locator(f"{VIEW} g[data-row=A] path").hover(force=True)
     assert page.locator(f"{VIEW} tr.hit td").nth(1).inner_text() == first
-    page.screenshot(path=tmp_path / "2-marked.png")
 
     page.locator(f"{QUERIES} [name=order]").focus()
     page.keyboard.press("ArrowDown")
@@ -138,7 +138,6 @@ def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, add
     counted = re.compile(r"^\d{1,2} of 250 queries; before each: KCC of a$")
     page.locator(f"{QUERIES} [role=status]", has_text=counted).wait_for()
     assert set(page.locator(f"{QUERIES} mark").all_inner_texts()) == {"chef"}
-    page.screenshot(path=tmp_path / "3-searched.png")
 
     every = page.locator("[data-kind=pairs]")
     every.locator("[name=low]").focus()
@@ -181,13 +180,11 @@ def test_reopened_without_trust_the_rankings_are_still_there(
     cell = output.locator("tbody tr").first.locator("td")
     assert cell.nth(1).evaluate("cell => getComputedStyle(cell).textAlign") == "left"
     output.scroll_into_view_if_needed()
-    page.screenshot(path=tmp_path / "6-untrusted.png")
 
     page.goto(export_html(folder / "untrusted.ipynb").as_uri())
     assert page.locator("table").filter(has_text="gold rank").count() >= 3
     assert page.locator("img").evaluate_all("all => all.every(image => image.naturalWidth > 0)")
     page.locator("table").filter(has_text="gold rank").first.scroll_into_view_if_needed()
-    page.screenshot(path=tmp_path / "7-page.png")
 
 
 ASK = f"""
@@ -217,9 +214,7 @@ for step in (0, 1, 2):
 """
 
 
-def test_a_question_is_asked_and_answered_by_keyboard_alone(
-    watched: Watched, address: str, folder: Path, tmp_path: Path
-):
+def test_a_question_is_asked_and_answered_by_keyboard_alone(watched: Watched, address: str, folder: Path):
     notebook = new_notebook(cells=[new_code_cell(ASK), new_code_cell(WHY)])
     notebook.metadata = nbformat.read(NOTEBOOK, as_version=4).metadata
     nbformat.write(notebook, folder / "ask.ipynb")
@@ -251,12 +246,10 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     answer.locator("g[data-row=B] path").hover(force=True)  # a line lies under its own letters
     assert answer.locator("tr.hit td").nth(1).inner_text() == "the boat sinks"
     assert answer.locator("g.hit title").text_content().startswith("B: the boat sinks")
-    page.screenshot(path=tmp_path / "ask.png")
     page.locator("[data-kind=ask] [name=among]").focus()
     page.keyboard.press("ArrowDown")
     answer.get_by_text("stand under every encoder").wait_for()
     assert answer.locator("tbody tr").count() == 10
-    page.screenshot(path=tmp_path / "nearest.png")
 
     # Why: the words of a target that is typed, and in the explorer what a row hangs on, by Enter and by a click.
     why = page.locator("[data-kind=why]")
@@ -268,7 +261,6 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     assert re.fullmatch(r"[▲▼]0\.\d{3}", words.locator("td.number").first.inner_text())
     total = why.locator("table").last.locator("td").last.inner_text()
     assert float(total) / 100 == pytest.approx(float(why.locator("caption").last.inner_text().split()[-1]), abs=1e-3)
-    page.screenshot(path=tmp_path / "why.png")
     explorer = page.locator(QUERIES)
     explorer.locator("button[name=why]").first.focus()
     page.keyboard.press("Enter")
@@ -277,7 +269,6 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     explorer.get_by_text("Why C?").wait_for()
     explorer.get_by_label("against").select_option("A")
     explorer.locator("caption", has_text="second target").wait_for()
-    page.screenshot(path=tmp_path / "why-explorer.png")
 
     page.locator("[data-kind=ask] [name=among]").select_option("the lines below")
     theme(page, "Light")
@@ -303,7 +294,6 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(
     (folder / "go on").touch()
     expect(points).to_have_count(4)
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
-    page.screenshot(path=tmp_path / "curve.png")
 
 
 TINY = {"max_steps": 2, "eval_steps": 1, "train_limit": 64, "batch_size": 16}
@@ -322,6 +312,7 @@ TYPED: dict[str, dict[str, Any]] = {
 }
 
 
+SHOWN = f"{CELLS}.flatMap(cell => cell.toJSON().outputs ?? []).map(one => [one.data?.['text/html']].flat().join(''))"
 MECHANISMS = ["11_rankcse", "12_compcse", "13_cosent", "14_rankencoder"]  # each has a view of how it works
 CURVES = {"12_compcse": 3, "14_rankencoder": 2}  # that grew, and one of several trainings side by side
 
@@ -334,7 +325,7 @@ def typed(source: str, values: dict[str, Any]) -> str:
     return source
 
 
-def test_every_notebook_runs_live_without_an_error(watched: Watched, address: str, folder: Path, tmp_path: Path):
+def test_every_notebook_runs_live_without_an_error(watched: Watched, address: str, folder: Path):
     assert [path.stem for path in NOTEBOOKS] == sorted(TYPED)
     page, failed = watched.page, {}
     curve = page.locator(".js-plotly-plot", has_text="Dev Spearman and training loss")
@@ -345,24 +336,26 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
         cells = nbformat.read(path, as_version=4).cells
         (number,) = (place for place, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", []))
         change_cell(page, number, typed(cells[number].source, TYPED[path.stem]))
-        restart_and_run_all(page, seconds=240)
-        page.screenshot(path=tmp_path / f"{path.stem}.png")
+        run_all(page, seconds=240)
         if found := errors(page):
             failed[path.stem] = found
         elif "overrides" in TYPED[path.stem]:
             bars = page.locator(".jp-OutputArea .jupyter-widgets .progress-bar-success")
             assert bars.count() > 0, f"{path.stem}: no bar showed how far training was"
             assert curve.count() == CURVES.get(path.stem, 1)
+        if path.stem == "00_tour":
+            shown = [html for html in page.evaluate(SHOWN) if "gold rank" in html or "Run the cell to ask" in html]
+            assert len(shown) == 3, "rankings before and after, and one to ask for"
+            assert all("data:image/svg+xml" in html for html in shown)
         if path.stem in MECHANISMS and not failed:
             try_mechanism(page)
         if path.stem == "21_rankings" and not failed:
-            pick_runs(page, tmp_path)
-        page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
+            pick_runs(page)
     assert failed == {}
     assert len(list((folder / "runs").glob("*/*/metrics.json"))) == 7  # CompCSE's baseline is a run too
 
 
-def pick_runs(page: Any, folder: Path) -> None:
+def pick_runs(page: Any) -> None:
     """A run is taken away by keyboard and the seeds set apart by mouse: the explorer below follows at once."""
     from playwright.sync_api import expect
 
@@ -378,7 +371,6 @@ def pick_runs(page: Any, folder: Path) -> None:
     expect(labels.filter(has_text="simcse, seed 0")).to_have_count(1)
     runs.get_by_label("before", exact=True).uncheck()
     expect(labels.filter(has_text="before")).to_have_count(0)
-    page.screenshot(path=folder / "picked.png")
 
 
 def try_mechanism(page: Any) -> None:

@@ -73,7 +73,6 @@ def show(page: Any, figure: go.Figure, tmp_path: Path) -> None:
     (tmp_path / "figure.html").write_text(html.replace("<head>", f"<head>{MATHJAX}"), encoding="utf-8")
     page.goto((tmp_path / "figure.html").as_uri())
     page.locator(".main-svg .xtick text").first.wait_for()
-    page.screenshot(path=tmp_path / "figure.png")
 
 
 def test_dollars_and_markup_in_names_are_shown_as_they_are(page: Any, tmp_path: Path):
@@ -87,7 +86,6 @@ def test_every_model_is_on_the_screen_with_its_name_as_it_is(count: int, page: A
     page.goto(RankingExplorer(tables(labels)).to_html(tmp_path / "page.html").as_uri())
     names = page.locator("svg text[font-weight=bold]")
     names.first.wait_for()
-    page.screenshot(path=tmp_path / "page.png")
     assert names.all_text_contents()[:2] == ["gold", LABEL[:6] + "…" + LABEL[-6:]]
     right = names.evaluate_all("all => all.map(name => name.getBoundingClientRect().right)")
     assert len(right) == count + 1
@@ -118,7 +116,6 @@ def test_without_a_script_the_page_has_its_content_as_plain_tables(browser: Any,
     page.goto(path.as_uri())
     rows = [row.split("\t") for row in page.locator("section table").inner_text().splitlines()]
     assert rows[:2] == [["target", "gold", "gold rank", LABEL, "two"], [TARGET, "5", "1", "1", "1"]]
-    page.screenshot(path=tmp_path / "plain.png")
     page.close()
 
 
@@ -127,7 +124,6 @@ def test_a_list_of_thousands_opens_and_stays_on_a_few_screens(page: Any, tmp_pat
     page.locator("tbody tr").first.wait_for()
     assert page.locator("tbody tr").count() == 52, "50 targets, KCC and NDCG"
     assert page.locator("svg").bounding_box()["height"] < 900
-    page.screenshot(path=tmp_path / "page.png")
 
 
 HOSTILE = [
@@ -198,7 +194,6 @@ def test_hostile_text_is_text_in_every_view_which_stays_whole_and_accessible(bro
     assert [url for url in asked if not url.startswith("file:")] == []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.screenshot(path=tmp_path / f"{scheme}.png", full_page=True)
         assert violations(page) == []
     page.goto(views["queries_ranks"].to_html(tmp_path / "page.html").as_uri())
     page.locator("section svg").wait_for()
@@ -206,7 +201,6 @@ def test_hostile_text_is_text_in_every_view_which_stays_whole_and_accessible(bro
     assert page.evaluate("window.met") is None
     assert page.locator(":is(img, u, i, s, section script)").count() == 0
     assert [url for url in asked if not url.startswith("file:")] == []
-    page.screenshot(path=tmp_path / "page.png")
     page.close()
 
 

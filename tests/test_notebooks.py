@@ -3,20 +3,26 @@
 import ast
 import itertools
 import json
+import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import papermill
 import pytest
+from executed_notebook import LOADS
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from written_runs import SUITE, write_run
 
+from workbench import sweeps
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
-from workbench.headless import execute, notebook_of, run_method
+from workbench.headless import notebook_of
 from workbench.methods import METHODS
+from workbench.sweeps._warm import Warm
+
+pytestmark = pytest.mark.xdist_group("notebooks")  # one process that has loaded what they load
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -25,7 +31,8 @@ HEADINGS = [
     *("Parameters", "Setting", "The idea by hand", "Data", "Train"),
     *("Evaluate", "Look at rankings", "Deviations and next"),
 ]
-TINY = {"max_steps": 2, "eval_steps": 2, "train_limit": 200, "device": "cpu"}
+TINY = {"max_steps": 2, "eval_steps": 2, "train_limit": 200, "device": "cpu", "suites": "ladders-all"}
+TINY |= {"base": "world-encoder", "corpus_size": 64}
 
 
 def read(path: Path) -> NotebookNode:
@@ -116,13 +123,23 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
     assert "assert_close(" in "\n".join(cell.source for cell in code(read(path)))
 
 
-def executed(path: Path, folder: Path, parameters: dict[str, Any], check: str = "") -> NotebookNode:
-    """The notebook after it ran in `folder`, with `check` as one more cell."""
-    content = read(path)
-    content.cells.append(new_code_cell(check))
-    nbformat.write(content, folder / "in.ipynb")
-    execute(folder / "in.ipynb", folder / "out.ipynb", parameters)
-    return read(folder / "out.ipynb")
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., NotebookNode]]:
+    """(notebook, folder, parameters) -> it after it ran there, without torch; all by forks of one process."""
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    warm = Warm(tmp_path_factory.mktemp("warm") / "log", {"PYTHONPATH": path}, loads=LOADS, cell="executed_notebook")
+
+    def run(path: Path, folder: Path, parameters: dict[str, Any]) -> NotebookNode:
+        content = read(path)
+        content.cells.append(new_code_cell("import sys\nassert 'torch' not in sys.modules, 'torch was loaded'"))
+        nbformat.write(content, folder / "in.ipynb")
+        given = {"in": str(folder / "in.ipynb"), "out": str(folder / "out.ipynb"), "parameters": parameters}
+        cell = warm.begin(json.dumps(given), folder / "log", {})
+        assert cell.wait(300) == 0, (folder / "log").read_text() + cell.said()
+        return read(folder / "out.ipynb")
+
+    yield run
+    warm.stop()
 
 
 def output(notebook: NotebookNode, kind: str) -> list[Any]:
@@ -130,25 +147,13 @@ def output(notebook: NotebookNode, kind: str) -> list[Any]:
     return [data[kind] for data in outputs if kind in data]
 
 
-WITHOUT_TORCH = "import sys\nassert 'torch' not in sys.modules, 'torch was loaded'"
-
-
 @pytest.mark.slow
-def test_the_tour_ends_with_rankings_side_by_side(tmp_path: Path):
-    done = executed(FOLDER / "00_tour.ipynb", tmp_path, {})
-    tables = [html for html in output(done, "text/html") if "gold rank" in html]
-    assert len(tables) == 2
-    (asked,) = [html for html in output(done, "text/html") if "Run the cell to ask" in html]
-    assert all("data:image/svg+xml" in html for html in [*tables, asked])
-
-
-@pytest.mark.slow
-def test_two_methods_are_compared_without_torch(tmp_path: Path):
+def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callable[..., NotebookNode]):
     for seed in (0, 1):
         write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 2.0)
     write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "samples": 50, "baseline": "simcse"}
-    done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters, WITHOUT_TORCH)
+    done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
     assert re.search(r"\d\d\.\d\d ± \d+\.\d\d", tables)
     assert "simcse, seed 0" in tables
@@ -159,31 +164,22 @@ def test_two_methods_are_compared_without_torch(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_papermill_itself_stops_at_a_name_that_the_notebook_does_not_have(tmp_path: Path):
-    with pytest.raises(papermill.PapermillExecutionError, match=r"no parameter 'samplse'.*did you mean 'samples'"):
-        papermill.execute_notebook(
-            FOLDER / "20_compare.ipynb",
-            tmp_path / "out.ipynb",
-            parameters={"samplse": 20, "runs_root": str(tmp_path)},
-            progress_bar=False,
-        )
-
-
-@pytest.mark.slow
-def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path):
-    done = executed(FOLDER / "20_compare.ipynb", tmp_path, {"runs_root": str(tmp_path)}, WITHOUT_TORCH)
+def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path, executed: Callable[..., NotebookNode]):
+    done = executed(FOLDER / "20_compare.ipynb", tmp_path, {"runs_root": str(tmp_path)})
     texts = [item.text for cell in code(done) for item in cell.outputs if item.output_type == "stream"]
     assert any("workbench run simcse --seed 0" in text for text in texts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_runs", [False, True], ids=["no runs", "runs"])
-def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(tmp_path: Path, with_runs: bool):
+def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(
+    tmp_path: Path, executed: Callable[..., NotebookNode], with_runs: bool
+):
     if with_runs:
         write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
         write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
-    done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters, WITHOUT_TORCH)
+    done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
     assert "workbench run rankcse --profile paper --set info_nce=false --set beta=0; " in tables
     assert "80.05" in tables
@@ -193,11 +189,13 @@ def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_runs", [False, True], ids=["no runs", "runs"])
-def test_rankings_are_shown_with_and_without_runs(tmp_path: Path, with_runs: bool):
+def test_rankings_are_shown_with_and_without_runs(
+    tmp_path: Path, executed: Callable[..., NotebookNode], with_runs: bool
+):
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "ask_with": []}
     if with_runs:
         write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
-    done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters, WITHOUT_TORCH)
+    done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters)
     assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 3
     picked, html, every_pair = output(done, "text/html")
     assert f"{int(with_runs)} of {int(with_runs)} runs" in picked
@@ -209,17 +207,15 @@ def test_rankings_are_shown_with_and_without_runs(tmp_path: Path, with_runs: boo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", [name for name in METHODS if name != "simcse" and list(FOLDER.glob(f"*_{name}.ipynb"))]
-)
-def test_a_method_runs_from_top_to_bottom(method: str, tmp_path: Path):
-    """SimCSE's is run by the tests of the command line."""
-    known = CONFIGS[method].model_fields
-    run = run_method(method, overrides={key: value for key, value in TINY.items() if key in known}, runs_root=tmp_path)
-    assert run.finished
-    done = read(run.path / "notebook.ipynb")
-    assert notebook_of(method).stem.endswith(method)
-    assert output(done, "application/vnd.plotly.v1+json")
+def test_every_method_runs_from_top_to_bottom(tmp_path: Path):
+    """In a sweep, whose cells share what they load; SimCSE's is run by the tests of the command line."""
+    methods = [name for name in METHODS if name != "simcse" and list(FOLDER.glob(f"*_{name}.ipynb"))]
+    given = {name: {key: value for key, value in TINY.items() if key in CONFIGS[name].model_fields} for name in methods}
+    done = sweeps.sweep(given, runs_root=tmp_path)
+    assert dict.fromkeys(methods, "finished") == {cell.method: done.state(cell) for cell in done.cells}
+    for cell in done.cells:
+        assert notebook_of(cell.method).stem.endswith(cell.method)
+        assert output(read(done.path(cell) / "notebook.ipynb"), "application/vnd.plotly.v1+json")
 
 
 def test_a_notebook_that_another_names_is_a_link_to_it(notebook: NotebookNode):
