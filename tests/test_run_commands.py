@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import platform
+import re
 import sys
 import tarfile
 from pathlib import Path
@@ -10,13 +13,13 @@ import pandas as pd
 import pytest
 
 from workbench.commands._runs import aligned
-from workbench.config import RankEncoderConfig, SimCSEConfig
+from workbench.config import BaseConfig, RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import lock_run
 from workbench.runs import Run, export_runs, find_run, import_runs, list_runs, note_failure, remove_runs, select_runs
 
 
-def written(root: Path, config: SimCSEConfig | RankEncoderConfig, score: float | None) -> Run:
+def written(root: Path, config: SimCSEConfig | RankEncoderConfig | BaseConfig, score: float | None) -> Run:
     """A run, finished where it has a score."""
     run = Run.create(config, root)
     if score is not None:
@@ -97,19 +100,27 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     (base.path / "encoder").mkdir()
     (base.path / "encoder" / "config.json").write_text("{}")
     by_folder = written(tmp_path, simcse(3, encoder=str(base.path)), 0.5)
-    with pytest.raises(RunError, match=f"is what .*{by_method.path.name}.*learned from"):
+    with pytest.raises(RunError, match=f"is needed: .*{by_method.path.name} learned from it"):
         remove_runs([base], tmp_path)
     with pytest.raises(RunError, match=f"{by_folder.path.name} learned from"):
         remove_runs([base, by_method], tmp_path)
     assert len(list_runs(tmp_path)) == 3
-    remove_runs([base, by_method, by_folder], tmp_path)
+    config = BaseConfig.from_parameters("demo", overrides={"encoder": str(base.path)})
+    judged = written(tmp_path, config, 0.4)
+    with pytest.raises(RunError, match=f"{judged.path.name} evaluated it"):
+        remove_runs([base, by_method, by_folder], tmp_path)
+    remove_runs([base, by_method, by_folder, judged], tmp_path)
     assert list_runs(tmp_path).empty
 
 
-def test_a_run_in_progress_is_not_removed_nor_exported(root: Path, tmp_path: Path):
+def test_a_run_in_progress_is_not_removed_nor_exported_and_who_holds_it_is_said(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/mine.ipynb")
     run = find_run(f"{simcse(2).digest()}-s2", root)
     lock = lock_run(run.path, ".headless.lock")
-    with pytest.raises(RunError, match="a process is working on"):
+    who = rf"process {os.getpid()} on {re.escape(platform.node())} since 20\d\d-.*, the kernel of /home/me/mine.ipynb"
+    with pytest.raises(RunError, match=f"a process is working on .*{who}.*end it first"):
         remove_runs([run], root)
     with pytest.raises(RunError, match="a process is working on"):
         export_runs([run], tmp_path / "a.tar.gz", root)
@@ -178,8 +189,8 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return int(end.value.code or 0)
 
 
-def test_the_commands_list_show_and_ask_before_they_remove(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filters_mean(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
     assert call(monkeypatch, "runs", str(root), "seed=7", "--json") == 0
     (found,) = json.loads(capsys.readouterr().out)
@@ -194,3 +205,15 @@ def test_the_commands_list_show_and_ask_before_they_remove(
     assert len(list_runs(root)) == 5
     assert call(monkeypatch, "rm", name, "--runs", str(root), "--yes") == 0
     assert len(list_runs(root)) == 4
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert call(monkeypatch, "rm", "temperature=0.2", "seed<9", "--runs", str(root)) == 1
+    assert re.fullmatch(r"\S+-s0\nremove 1 run\? .*", capsys.readouterr().out.strip())
+    one = str(tmp_path / "one.tar.gz")
+    assert call(monkeypatch, "export", "temperature=0.2", "--to", one, "--runs", str(root)) == 0
+    assert capsys.readouterr().out.endswith(": 1 run\n")
+    assert call(monkeypatch, "rm", "status=finished", "--runs", str(root), "--yes") == 0
+    assert list_runs(root)["status"].tolist() == ["unfinished"]
+    for words, code in ((["seed=1"], 1), (["seed=2", name], 2)):
+        assert call(monkeypatch, "rm", *words, "--runs", str(root), "--yes") == code
+    assert len(list_runs(root)) == 1

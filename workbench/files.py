@@ -1,14 +1,16 @@
 """Files that are never half written (beside, then renamed into place), and the checksums that name their content."""
 
+import datetime
 import errno
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
@@ -139,8 +141,25 @@ def lock_run(path: Path, name: str = ".lock") -> filelock.BaseFileLock:
     try:
         lock.acquire(timeout=0.2, poll_interval=0.02)  # `is_held` may have it for a moment
     except filelock.Timeout:
-        raise RunError(f"another process is working on {path}; wait for it, or choose another seed") from None
+        who = f"another process is working on {path} ({holder(path, name)})"
+        raise RunError(f"{who}; wait for it, or choose another seed") from None
+    if lock.lock_counter == 1:
+        notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
+        with suppress(OSError):  # on a full disk nobody learns who it is
+            (path / name).write_text(f"process {os.getpid()} on {platform.node()} since {now()}{notebook}", "utf-8")
     return lock
+
+
+def holder(path: Path, name: str = ".lock") -> str:
+    """Who took the lock called `name` of the run in `path` last: process, host, since when, a kernel's notebook."""
+    with suppress(OSError):
+        return (path / name).read_text("utf-8") or "it left no name"
+    return "it left no name"
+
+
+def now() -> str:
+    """The time as runs keep it: UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def is_held(path: Path, name: str = ".lock") -> bool:

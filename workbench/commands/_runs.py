@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 runs_app = typer.Typer()
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
-Names = Annotated[list[str], typer.Argument(help="Runs: a folder, or how its name begins.")]
+Names = Annotated[
+    list[str], typer.Argument(help="Runs: a folder, or how its name begins; or filters, as of `workbench runs`.")
+]
 
 
 @runs_app.command("runs")
@@ -65,8 +67,8 @@ def show(
         print(f"  {label:<10} {value}")
     if run.finished:
         print(metrics_table(run.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
-    for other in needed_by(runs).get(run.path.resolve(), []):
-        print(f"  learned from it: {other}")
+    for other, what in needed_by(runs).get(run.path.resolve(), {}).items():
+        print(f"  {what}: {other}")
 
 
 def _told(run: "Run", facts: dict[str, Any]) -> dict[str, Any]:
@@ -92,14 +94,14 @@ def remove(
     runs: Runs = "runs",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove runs for good, once you said yes; never one that another run learned from."""
-    from workbench.runs import find_run, remove_runs, require_removable
+    """Remove runs for good, once you said yes; never one that a run which stays learned from, or evaluated."""
+    from workbench.runs import choose_runs, counted, remove_runs, require_removable
 
-    found = list({run.path.resolve(): run for run in (find_run(name, runs) for name in names)}.values())
+    found = choose_runs(names, runs)
     require_removable(found, runs)
     for run in found:
         print(run.path)
-    if not yes and not typer.confirm(f"remove {'this run' if len(found) == 1 else f'these {len(found)} runs'}?"):
+    if not yes and not typer.confirm(f"remove {counted(len(found), 'run')}?"):
         raise typer.Exit(1)
     remove_runs(found, runs)
 
@@ -112,17 +114,18 @@ def export(
     sweep: Annotated[bool, typer.Option("--sweep", help="The names are those of sweeps: all runs of each.")] = False,
 ) -> None:
     """Write runs, or all of a sweep, into one archive; what they learned from comes along."""
-    from workbench.runs import Run, export_runs, find_run
+    from workbench.runs import Run, choose_runs, counted, export_runs
 
     if sweep:
         from workbench.sweeps import find_sweep
 
         swept = [find_sweep(name, runs) for name in names]
-        chosen = {path: Run(path) for each in swept for cell in each.cells if (path := each.path(cell)).exists()}
+        paths = dict.fromkeys(each.path(cell) for each in swept for cell in each.cells)
+        chosen = [Run(path) for path in paths if path.exists()]
         beside = [each.folder for each in swept]
     else:
-        chosen, beside = {name: find_run(name, runs) for name in names}, []
-    print(f"{to}: {export_runs(chosen.values(), to, runs, beside)} runs")
+        chosen, beside = choose_runs(names, runs), []
+    print(f"{to}: {counted(export_runs(chosen, to, runs, beside), 'run')}")
 
 
 @runs_app.command("import")

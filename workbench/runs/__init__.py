@@ -12,14 +12,25 @@ from workbench.runs._listing import (
     shown_runs,
 )
 from workbench.runs._run import Run, folder_of_runs, run_path
-from workbench.runs._select import find_run, is_filter, select_runs
-from workbench.runs._state import clock, failure_of, forget_failure, is_finished, is_running, note_failure, read_json
+from workbench.runs._select import choose_runs, find_run, is_filter, select_runs
+from workbench.runs._state import (
+    clock,
+    counted,
+    failure_of,
+    forget_failure,
+    is_finished,
+    is_running,
+    note_failure,
+    read_json,
+)
 
 __all__ = [
     "ACCURACY",
     "SCORE",
     "Run",
+    "choose_runs",
     "clock",
+    "counted",
     "export_runs",
     "failure_of",
     "find_run",

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.config import CONFIGS, RECORDED
+from workbench.config import CONFIGS, RECORDED, BaseConfig
 from workbench.errors import RunError, WorkbenchError
 from workbench.files import explained, file_checksum, replacing
 from workbench.runs._listing import list_folders, read_rows
 from workbench.runs._run import NAME, Run, folder_of_runs, run_path
-from workbench.runs._state import FINISHED, is_finished, is_running
+from workbench.runs._state import FINISHED, is_finished, require_idle
 
 
 def runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
@@ -31,25 +31,25 @@ def runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
     return {path for path in found if NAME.fullmatch(path.name)} - {Path(row["path"]).resolve()}
 
 
-def needed_by(root: str | Path) -> dict[Path, list[Path]]:
-    """Folder of a run -> those of the runs under `root` that learn from it."""
-    found: dict[Path, list[Path]] = {}
+def needed_by(root: str | Path) -> dict[Path, dict[Path, str]]:
+    """Folder of a run -> those of the runs under `root` that "learned from it" or "evaluated it"."""
+    found: dict[Path, dict[Path, str]] = {}
     for row in read_rows(root):
+        what = "evaluated it" if row["method"] == BaseConfig.method else "learned from it"
         for path in runs_needed(row, folder_of_runs(root)):
-            found.setdefault(path, []).append(Path(row["path"]).resolve())
+            found.setdefault(path, {})[Path(row["path"]).resolve()] = what
     return found
 
 
 def require_removable(runs: Sequence[Run], root: str | Path = "runs") -> None:
-    """Raises RunError where a run is in progress, or one that stays learns from it."""
+    """Raises RunError where a run is in progress, or one that stays learned from it or evaluated it."""
     leaving = {run.path.resolve() for run in runs}
     needs = needed_by(root)
     for path in leaving:
-        if is_running(path):
-            raise RunError(f"a process is working on {path}; end it first")
-        stay = sorted(str(other) for other in set(needs.get(path, [])) - leaving)
+        require_idle(path, "end it first")
+        stay = sorted(f"{other} {what}" for other, what in needs.get(path, {}).items() if other not in leaving)
         if stay:
-            raise RunError(f"{path} is what {', '.join(stay)} learned from; remove these too, or keep it")
+            raise RunError(f"{path} is needed: {', '.join(stay)}; remove these too, or keep it")
 
 
 def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
@@ -75,8 +75,7 @@ def export_runs(runs: Iterable[Run], file: str | Path, root: str | Path = "runs"
     for path in wanted:  # grows: what a run learned from comes along
         wanted += [need for need in runs_needed(rows[path], top) if need in rows and need not in wanted]
     for path in wanted:
-        if is_running(path):
-            raise RunError(f"a process is working on {path}; export it when it has ended")
+        require_idle(path, "export it when it has ended")
     with (
         explained(target),
         replacing(target, binary=True) as stream,

@@ -1,6 +1,5 @@
 """What a number depends on besides its settings: libraries, this project's commit, the machine."""
 
-import datetime
 import importlib.metadata
 import platform
 import subprocess
@@ -19,11 +18,6 @@ def provenance() -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "host": platform.node(),
     }
-
-
-def now() -> str:
-    """The time as runs keep it: UTC, to the second."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _versions() -> dict[str, str]:

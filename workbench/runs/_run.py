@@ -16,13 +16,14 @@ from workbench.files import (
     file_checksum,
     json_text,
     lock_run,
+    now,
     read_csv,
     replacing,
     sweep,
     text_checksum,
     write_json,
 )
-from workbench.runs._provenance import now, provenance
+from workbench.runs._provenance import provenance
 from workbench.runs._state import FINISHED, forget_failure, is_finished, read_json, restore
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder

@@ -119,3 +119,19 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
     raise RunError(
         f"{len(found)} runs begin with {name!r}: {shown}{', ...' if len(found) > 8 else ''}; give more of it"
     )
+
+
+def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
+    """The runs of these names (as of `find_run`), each once, or all for which filters hold (as of `select_runs`).
+
+    Raises RunError where there is none, SettingError where names and filters are given together.
+    """
+    where = [word for word in words if is_filter(word)]
+    if not where:
+        return list({run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values())
+    if len(where) < len(words):
+        raise SettingError(f"{' '.join(words)}: give the names of runs, or filters all of which hold, not both")
+    found = [Run(path) for path in select_runs(root, where)["path"]]
+    if not found:
+        raise RunError(f"no runs under {folder_of_runs(root)} with {' '.join(where)}; list them with: workbench runs")
+    return found

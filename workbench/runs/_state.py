@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import RunError
-from workbench.files import explained, is_held, write_json
-from workbench.runs._provenance import now
+from workbench.files import explained, holder, is_held, now, write_json
 
 FINISHED = "metrics.json"  # a run's last file
 _FAILED = "failed.json"  # why its last start ended; gone with the next
@@ -23,6 +22,13 @@ def is_finished(path: Path) -> bool:
 def is_running(path: Path) -> bool:
     """Whether a process works on the run in `path`: one of this machine, or of others where the file system tells."""
     return any(is_held(path, name) for name in _LOCKS)
+
+
+def require_idle(path: Path, what: str) -> None:
+    """Raises RunError where a process works on the run in `path`; `what` is to be done about it."""
+    for name in _LOCKS:
+        if is_held(path, name):
+            raise RunError(f"a process is working on {path} ({holder(path, name)}); {what}")
 
 
 def note_failure(path: Path, message: str) -> None:
@@ -59,6 +65,11 @@ def restore(path: Path) -> str:
     """What to do about a run's file that is not as it was written."""
     folder = path.parent.parent if path.parent.name == "before" else path.parent
     return f"restore the file, or move {folder} away and run it again"
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things to read."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def clock(seconds: float) -> str:
