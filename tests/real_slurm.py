@@ -31,6 +31,8 @@ SelectTypeParameters=CR_Core
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
+GresTypes=gpu
+SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmctldPort={port}
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -49,18 +51,22 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 class Slurm:
     """The daemons of a cluster; `environment` is what its commands need."""
 
-    def __init__(self, folder: Path, nodes: int, cpus: int) -> None:
+    def __init__(self, folder: Path, nodes: int, cpus: int, gpus: int) -> None:
         self.folder = folder
         self.names = [f"n{number}" for number in range(nodes)]
         self.running: dict[str, subprocess.Popen] = {}
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
         controller, *ports = _free_ports(1 + nodes)
+        has = f"CPUs={cpus} RealMemory=1000" + (f" Gres=gpu:{gpus}" if gpus else "")
         described = [
-            f"NodeName={name} NodeHostname={platform.node()} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory=1000"
+            f"NodeName={name} NodeHostname={platform.node()} NodeAddr=127.0.0.1 Port={port} {has}"
             for name, port in zip(self.names, ports, strict=True)
         ]
         known = {"folder": folder, "host": platform.node(), "user": getpass.getuser(), "port": controller}
         (folder / "slurm.conf").write_text(CONFIGURATION.format(**known, nodes="\n".join(described)))
+        for number in range(gpus):
+            (folder / f"gpu{number}").touch()
+        (folder / "gres.conf").write_text(f"AutoDetect=off\nName=gpu File={folder}/gpu[0-{gpus - 1}]\n" if gpus else "")
         (folder / "state").mkdir()
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
@@ -135,13 +141,13 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def slurm(nodes: int = 1, cpus: int = 2) -> Iterator[Slurm]:
-    """A Slurm that runs; the test is skipped, with the reason, where there is none or none can be started."""
+def slurm(nodes: int = 1, cpus: int = 2, gpus: int = 0) -> Iterator[Slurm]:
+    """A Slurm that runs, of cores and GPUs in name; the test is skipped, with the reason, where none can be started."""
     lacking = [program for program in PROGRAMS if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None]
     if lacking:
         pytest.skip(f"no Slurm here ({', '.join(lacking)}): apt-get install slurmctld slurmd slurm-client munge")
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # not tmp_path: a socket's name has at most 107 letters
-    cluster = Slurm(folder, nodes, cpus)
+    cluster = Slurm(folder, nodes, cpus, gpus)
     try:
         try:
             cluster.start()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sys
 import threading
 import time
@@ -17,8 +18,10 @@ from torch.testing import assert_close
 from workbench import sweeps
 from workbench.cli import main
 from workbench.errors import RunError, SettingError
+from workbench.runs import run_path
 from workbench.sweeps import _local, _process, _slurm, _sweep
 
+DOCUMENTS = Path(__file__).resolve().parent.parent / "docs"
 pytestmark = pytest.mark.xdist_group("slurm")
 
 
@@ -118,29 +121,62 @@ def test_a_cell_that_is_queued_again_in_mid_training_ends_with_the_weights_of_on
         assert_close(value, weights[1][name], rtol=0, atol=0)
 
 
+OVER_NODES = """
+import json, sys
+from pathlib import Path
+from workbench.processes import run_processes
+from workbench.sweeps import Sweep
+root = Path(json.loads(sys.argv[1])["runs_root"])
+sweep = Sweep(next((root / "sweeps").iterdir()))
+path = sweep.path(sweep.cells[0])
+run_processes("of_a_node", str(root), 2, on_row=print, quiet=False)
+path.mkdir(parents=True)
+for name in ("config.json", "metrics.json"):
+    (path / name).write_text("{}")
+"""
+OF_A_NODE = """
+import os, sys
+(__import__("pathlib").Path(sys.argv[1]) / os.environ["RANK"]).write_text(os.environ["SLURMD_NODENAME"])
+"""
+
+
 @pytest.mark.slow
-def test_two_nodes_train_to_the_weights_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_two_nodes_train_to_the_weights_of_one_process_by_the_documented_file_and_are_given_to_a_cell_of_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     from workbench import Run, SimCSE, SimCSEConfig, fit
     from workbench.data import load_dev, load_training
 
     settings = {"max_steps": 4, "eval_steps": 4, "train_limit": 64, "batch_size": 8, "dropout": 0.0}
-    settings |= {"precision": "fp32", "device": "cpu", "log_steps": 1}
-    histories = []
-    with slurm(nodes=2, cpus=1) as two:
-        for processes in (1, 2):
-            if processes == 2:  # as a script that sbatch was given
-                job = two.ask("sbatch", "--parsable", "--nodes=2", "--output=/dev/null", "--wrap=sleep 600").strip()
-                until(lambda: two.ask("squeue", "--noheader", "--format=%t").strip() == "R")
-                monkeypatch.setenv("SLURM_JOB_ID", job)
-                monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-            config = SimCSEConfig.from_parameters("demo", 0, settings | {"processes": processes})
-            run = Run.create(config, tmp_path / str(processes))
-            histories.append(fit(SimCSE(config), load_training(config), load_dev(config), run=run, quiet=True))
-            run.release()
-        took_part = [name for name in two.names if "launch task" in (two.folder / f"slurmd-{name}.log").read_text()]
-    assert took_part == two.names
+    settings |= {"precision": "fp32", "device": "cpu", "log_steps": 1, "suites": "world-dev"}
+    config = SimCSEConfig.from_parameters("demo", 0, settings)
+    run = Run.create(config, tmp_path / "one")
+    one = fit(SimCSE(config), load_training(config), load_dev(config), run=run, quiet=True)
+
+    (script,) = re.findall(r"```\n(#!/bin/bash\n#SBATCH.*?)```", (DOCUMENTS / "sweeps.md").read_text(), re.DOTALL)
+    small = "demo " + " ".join(f"--set {name}={value}" for name, value in settings.items())
+    words = {"paper": small, "processes=8": "processes=2", "/shared/runs": str(tmp_path / "runs")}
+    for said, meant in words.items():
+        assert script.count(said) == 1
+        script = script.replace(said, meant)
+    (tmp_path / "train.sh").write_text(script)
+    (tmp_path / "of_a_node.py").write_text(OF_A_NODE)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(_process, "CELL", [sys.executable, "-c", OVER_NODES])
+
+    with slurm(nodes=2, cpus=16, gpus=4) as two:
+        two.ask("sbatch", f"--output={tmp_path / 'log'}", str(tmp_path / "train.sh"))
+        given = {"runs_root": tmp_path, "slurm": sweeps.Slurm(gpus=1, options={"nodes": "2"})}
+        found = sweeps.sweep("simcse", grid={"processes": 2}, **given)
+        until(lambda: not two.ask("squeue", "--noheader"))
+    path = run_path(config, tmp_path / "runs")
+    assert Run(path).finished, (tmp_path / "log").read_text()
     for name in ("loss", "dev_spearman"):  # what differs is the order of sums of float32
-        assert histories[1][name].to_numpy() == pytest.approx(histories[0][name].to_numpy(), abs=1e-4, nan_ok=True)
+        assert Run(path).history()[name].to_numpy() == pytest.approx(one[name].to_numpy(), abs=1e-4, nan_ok=True)
+    assert Run(path).config.processes == 2
+    assert states(found) == ["finished"], found.table()["failure"][0]
+    assert [(tmp_path / rank).read_text() for rank in "01"] == two.names
 
 
 def test_a_cell_whose_time_never_suffices_is_given_up_and_says_why(tmp_path: Path):

@@ -151,6 +151,7 @@ def test_each_cell_runs_once_a_failure_stops_nobody_and_is_all_that_runs_again(
     assert "no luck with 3" in found.table()["failure"][3]
     assert list_runs(tmp_path).shape[0] == 5
     assert ran(tmp_path) == sorted(cell.path for cell in found.cells)
+    assert (found.table()["seconds"].dropna() > 0.05).all(), "of the whole process, not of its notebook"
     sweeps.sweep("simcse", seeds="0-4", runs_root=tmp_path, jobs=2)
     assert "5 cells: 4 finished, 1 to run, 1 of them failed before" in capsys.readouterr().out
     assert ran(tmp_path).count(found.cells[3].path) == 2
@@ -312,9 +313,36 @@ def alive(root: Path) -> list[str]:
     return found
 
 
+# Notes what the process that forks must not do: ask for a GPU, or have threads. Cells and kernels may.
+WATCHED = """
+import os, sys
+if "workbench.sweeps._forks" in sys.orig_argv:
+    import torch
+    forks = os.getpid()
+    def watched(name, call):
+        def watching(*given, **how):
+            if os.getpid() == forks:
+                os.write(2, f"{name} was called\\n".encode())
+            return call(*given, **how)
+        return watching
+    for module in (torch.cuda, torch.accelerator):
+        for name in {"_lazy_init", "init", "synchronize", "is_available", "device_count"} & {*dir(module)}:
+            setattr(module, name, watched(name, getattr(module, name)))
+    def count():
+        names = [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")]
+        if os.getpid() == forks and len(names) > 1 + names.count("jemalloc_bg_thd\\n"):  # which minds forks itself
+            os.write(2, f"there are threads: {names}\\n".encode())
+    os.register_at_fork(before=count)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
-def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_running_and_both_go_on(tmp_path: Path):
+def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_running_and_both_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "sitecustomize.py").write_text(WATCHED)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     words = ["simcse", "max_steps=200", "eval_steps=200", "save_steps=5", "train_limit=200", "batch_size=8"]
     room = 300_000  # bytes of a file: for the log and the notebook, but for no state of training
     limited = ["sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh", *command(tmp_path, *words)]
@@ -333,8 +361,8 @@ def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_r
     assert not alive(tmp_path)
     done = subprocess.run(command(tmp_path, *words), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 cells: 0 finished, 1 to run" in done.stdout
-    assert next(tmp_path.glob("sweeps/*/warm.log")).read_text() == ""
+    assert "1 cell: 0 finished, 1 to run" in done.stdout
+    assert next(tmp_path.glob("sweeps/*/warm.log")).read_text() == "", "no GPU was asked for, and there are no threads"
     (found,) = sweeps.list_sweeps(tmp_path)
     assert set(found.table()["state"]) == {"finished"}
     assert (found.table()["seconds"] > 0).all()

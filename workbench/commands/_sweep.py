@@ -67,7 +67,7 @@ def start(  # noqa: PLR0917 - typer reads the parameters of a command from its s
     if given and not slurm:
         raise SettingError(f"{', '.join(given)}: of a cell on Slurm; give --slurm too")
     asked = sweeps.Slurm(**given) if slurm else None
-    found = sweeps.start(spec, runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=asked)
+    found = sweeps.sweep(**dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=asked)
     if plan:
         print(*(f"  {state:<10} {title}" for title, state in found.table()[["cell", "state"]].to_numpy()), sep="\n")
         print(f"without --plan this starts them; their states: workbench sweep status {found.name} --runs {runs}")
@@ -84,29 +84,31 @@ def status(
 ) -> None:
     """Say which cells of a sweep are finished, running, failed; of a failed one why."""
     from workbench import sweeps
+    from workbench.runs import counted
 
     chosen = [sweeps.find_sweep(name, runs)] if name else sweeps.list_sweeps(runs)
     if not chosen:
         print(f"no sweeps under {runs}; start one with: workbench sweep simcse --seeds 0-4")
     for found in chosen:
         table = found.table()
-        print(f"{found.name}: {_counts(table['state'])}")
+        print(f"{found.name}: {found.counts(table)}")
         if name:
             for state, title, seconds in table[["state", "cell", "seconds"]].itertuples(index=False):
                 print(f"  {state:<10} {title}" + (f" ({seconds:.0f} s)" if seconds == seconds else ""))  # noqa: PLR0124
             _tell(found)
             if there := sweeps.queued(found):
                 jobs = dict.fromkeys(job.partition("_")[0] for job in there)
-                print(f"{len(there)} cells in Slurm's queue, waiting or running: jobs {', '.join(jobs)}")
+                print(f"{counted(len(there), 'cell')} in Slurm's queue, waiting or running: jobs {', '.join(jobs)}")
 
 
 @sweep_app.command()
 def cancel(name: Annotated[str, typer.Argument(help="Of a sweep, or how it begins.")], runs: Runs = "runs") -> None:
     """Take a sweep out of Slurm's queue, what runs of it too; started again it goes on. Here it ends with Ctrl-C."""
     from workbench import sweeps
+    from workbench.runs import counted
 
     found = sweeps.find_sweep(name, runs)
-    print(f"{found.name}: {sweeps.cancel(found)} cells taken out of Slurm's queue")
+    print(f"{found.name}: {counted(sweeps.cancel(found), 'cell')} taken out of Slurm's queue")
 
 
 def _said(what: list[str]) -> dict[str, Any]:
@@ -135,14 +137,10 @@ def _options(sbatch: list[str] | None) -> dict[str, str]:
     return {name: value for name, _, value in parts.values()}
 
 
-def _counts(states: Any) -> str:
-    return f"{len(states)} cells: " + ", ".join(f"{count} {state}" for state, count in states.value_counts().items())
-
-
 def _tell(found: Any) -> int:
     """Prints how a sweep ended and every failure; returns how many cells are not finished."""
     table = found.table()
     for row in table.loc[table["state"] == "failed"].to_dict("records"):
         print(f"\nfailed: {row['cell']}\n  {row['failure']}\n  run: {row['path']}")
-    print(f"\n{found.folder}: {_counts(table['state'])}")
+    print(f"\n{found.folder}: {found.counts(table)}")
     return int((table["state"] != "finished").sum())

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from workbench.runs import counted
 from workbench.sweeps._local import run_here
 from workbench.sweeps._plan import Cell, Spec, read_spec, read_spec_file, seeds_of, typed_grid
 from workbench.sweeps._slurm import Slurm, cancel, queued, submit
@@ -24,7 +25,6 @@ __all__ = [
     "read_spec",
     "read_spec_file",
     "seeds_of",
-    "start",
     "sweep",
     "typed_grid",
 ]
@@ -63,28 +63,8 @@ def sweep(
         SettingError, DataError: Before anything is run. A cell that fails raises nothing: its state says so.
         RunError: Slurm takes no jobs.
     """
-    spec = read_spec(
-        methods={key: dict(value) for key, value in methods.items()} if isinstance(methods, Mapping) else methods,
-        seeds=seeds,
-        profile=profile,
-        grid=dict(grid or {}),
-        points=[dict(point) for point in points],
-        without=[dict(entry) for entry in without],
-    )
-    return start(spec, runs_root=runs_root, name=name, jobs=jobs, dry=dry, slurm=slurm)
-
-
-def start(
-    spec: Spec,
-    *,
-    runs_root: str | Path = "runs",
-    name: str = "",
-    jobs: int = 0,
-    dry: bool = False,
-    slurm: Slurm | None = None,
-) -> Sweep:
-    """The same of what a file or a command said."""
-    found = Sweep.create(spec, runs_root, name)
+    asked = {"methods": methods, "seeds": seeds, "profile": profile, "points": [*points], "without": [*without]}
+    found = Sweep.create(read_spec(**asked, grid=grid or {}), runs_root, name)
     outlook = found.outlook()
     view = View(found, outlook.cells - outlook.finished)
     view.console.print(f"{found.name}: {outlook.text(max(1, jobs))}", markup=False, highlight=False, soft_wrap=True)
@@ -94,7 +74,7 @@ def start(
         run_here(found, view, jobs=jobs)
     else:
         made = submit(found, slurm, at_once=jobs)
-        count = sum(map(len, made.values()))
-        text = f"{count} cells put into Slurm's queue" + (f" as jobs {', '.join(made)}" if made else "")
+        text = f"{counted(sum(map(len, made.values())), 'cell')} put into Slurm's queue"
+        text += f" as {'job' if len(made) == 1 else 'jobs'} {', '.join(made)}" if made else ""
         view.console.print(text, markup=False, highlight=False, soft_wrap=True)
     return found

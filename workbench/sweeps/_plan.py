@@ -108,23 +108,16 @@ def read_spec(**given: Any) -> Spec:
 
 def read_spec_file(path: Path) -> dict[str, Any]:
     """What a TOML or YAML file says of a sweep."""
+    import yaml  # papermill has it
+
     try:
         text = path.read_text(encoding="utf-8")
-        found = tomllib.loads(text) if path.suffix == ".toml" else _yaml(text)
-    except (OSError, ValueError) as problem:
+        found = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as problem:
         raise SettingError(f"{path} cannot be read as {path.suffix[1:].upper()}: {problem}") from None
     if not isinstance(found, dict):
         raise SettingError(f"{path} holds a {type(found).__name__}; give methods, seeds, grid, points, without by name")
     return found
-
-
-def _yaml(text: str) -> Any:
-    import yaml  # papermill has it
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as problem:
-        raise ValueError(problem) from None
 
 
 def seeds_of(text: str) -> list[int]:
@@ -148,8 +141,8 @@ def typed_grid(words: Iterable[str]) -> tuple[dict[str, list[Any]], dict[str, di
     for word in words:
         name, _, values = (part.strip() for part in word.partition("="))
         method, dot, key = name.rpartition(".")
-        if dot and method not in CONFIGS:
-            raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
+        if dot:
+            _require_method(method)
         grid = own.setdefault(method, {}) if dot else shared
         if not key or key in grid:
             raise SettingError(f"{word!r}: " + (f"{name} is given twice" if key else "give KEY=V1,V2"))

@@ -5,12 +5,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from workbench.errors import RunError
 from workbench.files import explained
-from workbench.runs import failure_of, note_failure
+from workbench.runs import Run, failure_of, note_failure
 from workbench.sweeps._logs import tail
 from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep
@@ -24,6 +25,7 @@ class Process(Protocol):
     """What a sweep needs of a process."""
 
     returncode: Any
+    began: float  # time.monotonic()
 
     def poll(self) -> int | None: ...
     def wait(self, timeout: float) -> int: ...
@@ -37,6 +39,10 @@ class Process(Protocol):
 
 
 class _Alone(subprocess.Popen):
+    def __init__(self, *given: Any, **how: Any) -> None:
+        self.began = time.monotonic()
+        super().__init__(*given, **how)
+
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self.stdin.close()  # type: ignore[union-attr]
@@ -79,6 +85,8 @@ def outcome(sweep: Sweep, cell: Cell, process: Process) -> str | None:
     path = sweep.path(cell)
     process.close()
     state = sweep.state(cell)
+    if state == "finished":
+        _note_whole(Run(path), time.monotonic() - process.began)
     if state in ("finished", "running"):
         return "finished" if state == "finished" else None
     if process.returncode < 0 or failure_of(path) is None:
@@ -87,3 +95,10 @@ def outcome(sweep: Sweep, cell: Cell, process: Process) -> str | None:
         with contextlib.suppress(RunError):  # a full disk is said already
             note_failure(path, f"the cell {how}; its last lines:\n{tail(sweep.log(cell), 5)}{process.said()}")
     return "failed"
+
+
+def _note_whole(run: Run, seconds: float) -> None:
+    """The time of a run is that of its process, start and end included: what the next one of its kind will take."""
+    with contextlib.suppress(RunError):
+        if run.facts().get("seconds", seconds) < seconds:
+            run.record(seconds=round(seconds, 1))

@@ -1,7 +1,6 @@
 """A sweep on disk: one file with its cells. What state each is in stands in the runs' own folders, never here."""
 
 import json
-import logging
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping
@@ -11,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich.filesize import decimal
 
 from workbench.errors import RunError, SettingError
 from workbench.files import explained, write_json
 from workbench.headless import check_settings, is_shown
-from workbench.runs import Run, clock, failure_of, folder_of_runs, is_finished, is_running, list_folders
+from workbench.runs import Run, clock, counted, failure_of, folder_of_runs, is_finished, is_running, list_folders
 from workbench.sweeps._plan import Cell, Spec, cells_of
 
-_LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
 # What decides how long a run takes, roughly: a finished one that shares these says it of the others.
 _LIKE = ("profile", "encoder", "train", "train_limit", "max_steps", "epochs", "batch_size", "suites")
@@ -47,14 +46,15 @@ class Outlook:
         counts += [f"{self.running} of them being run by another process"] if self.running else []
         counts += [f"{self.first} of them first: others learn from them"] if self.first else []
         if not to_run:
-            return f"{self.cells} cells: all finished, nothing to run"
+            return f"{counted(self.cells, 'cell')}: all finished, nothing to run"
         time = "time unknown until a cell has finished"
         if self.seconds is not None:
-            time = f"about {clock(self.seconds / jobs)} with {jobs} at a time, from {self.known_from} finished runs"
+            known = counted(self.known_from, "finished run")
+            time = f"about {clock(self.seconds / jobs)} with {jobs} at a time, from {known}"
         room = "disk unknown"
         if self.bytes is not None:
-            room = f"{size(self.bytes)} of disk ({size(self.bytes_free)} free)"
-        return f"{self.cells} cells: {', '.join(counts)}\nexpected: {time}; {room}"
+            room = f"{decimal(self.bytes)} of disk ({decimal(self.bytes_free)} free)"
+        return f"{counted(self.cells, 'cell')}: {', '.join(counts)}\nexpected: {time}; {room}"
 
 
 class Sweep:
@@ -129,6 +129,11 @@ class Sweep:
             rows.append(facts | {"failure": why, "seconds": seconds, "path": str(path)})
         return pd.DataFrame(rows).astype({"seconds": float})
 
+    def counts(self, table: pd.DataFrame) -> str:
+        """How many cells there are, and in which states, by its `table`."""
+        states = table["state"].value_counts().items()
+        return f"{counted(len(self.cells), 'cell')}: {', '.join(f'{count} {state}' for state, count in states)}"
+
     def outlook(self) -> Outlook:
         """What is finished, what is to come, how long it should take, how much disk it should need."""
         states = {cell.path: self.state(cell) for cell in self.cells}
@@ -149,12 +154,11 @@ class Sweep:
         )
 
     def __repr__(self) -> str:
-        return f"Sweep({str(self.folder)!r}, {len(self.cells)} cells)"
+        return f"Sweep({str(self.folder)!r}, {counted(len(self.cells), 'cell')})"
 
     def _repr_html_(self) -> str:
         table = self.table()
-        counts = ", ".join(f"{count} {state}" for state, count in table["state"].value_counts().items())
-        return f"<p>{self.name}: {counts}</p>{table.drop(columns=['path']).to_html(na_rep='')}"
+        return f"<p>{self.name}: {self.counts(table)}</p>{table.drop(columns=['path']).to_html(na_rep='')}"
 
 
 def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
@@ -202,12 +206,3 @@ def _known(root: Path) -> tuple[dict[str, list[float]], dict[str, list[int]]]:
         if len(sizes[kind]) < 3:
             sizes[kind].append(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
     return seconds, sizes
-
-
-def size(count: float) -> str:
-    """Bytes to read."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

@@ -83,6 +83,7 @@ class WarmCell:
 
     def __init__(self, warm: Warm, number: int) -> None:
         self.warm, self.number = warm, number
+        self.began = time.monotonic()
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
