@@ -10,16 +10,22 @@ import pytest
 from test_docs import COMMANDS, EVALUATES, evaluated, resolved
 from written_runs import SUITE, write_run
 
-from workbench.config import SEVEN_STS, BaseConfig, CompCSEConfig, RankCSEConfig, SimCSEConfig, TrainingConfig
+from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CompCSEConfig, RankCSEConfig, SimCSEConfig, TrainingConfig
+from workbench.data import load_pairs, load_sentences
+from workbench.data._sets import some_pairs
+from workbench.encoder import Encoder
 from workbench.errors import SettingError
 from workbench.look import paper_cells, paper_figure, paper_table, published_numbers, runs_by_settings
 from workbench.look.paper_cells import commands, layout, on_the_world, settings_key, settings_of
 from workbench.look.paper_tables import TRANSFER
+from workbench.methods.rankencoder import RankMixture, neighbour_table
+from workbench.methods.rankencoder._corpus import write_corpus
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
 
 PAPERS = ("rankcse", "compcse", "cosent", "rankencoder")
 TABLES = [(paper, table) for paper in PAPERS for table in layout(paper)["tables"]]
+ASKED = ("phrases", "lengths", "neighbours", "spaces")
 FIGURES = [(paper, figure) for paper in PAPERS for figure in layout(paper)["figures"]]
 
 
@@ -135,9 +141,7 @@ def test_every_figure_is_drawn_or_says_its_commands(paper: str, figure: str, tmp
         assert isinstance(empty, go.Figure)
         return
     assert isinstance(empty, pd.DataFrame)
-    assert empty["command"].str.startswith("workbench run ").all()
-    if of["kind"] == "notebook":
-        return
+    assert empty["command"].str.match("workbench (?:run|evaluate) ").all()
     words = next(iter(of["rows"].values())) + (f" --set {of['setting']}={of['values'][0]}" if "setting" in of else "")
     world = on_the_world(settings_of(words), *([of["setting"]] if "setting" in of else []))
     assert world is not None
@@ -145,10 +149,47 @@ def test_every_figure_is_drawn_or_says_its_commands(paper: str, figure: str, tmp
     finished(tmp_path / "other", world, {})
     (tmp_path / "other" / run.path.relative_to(tmp_path) / "history.csv").rename(run.path / "history.csv")
     drawn = paper_figure(paper, figure, runs_by_settings(tmp_path), profile="demo", suite=SUITE)
+    if of["kind"] in ASKED:  # these runs have no encoder
+        assert isinstance(drawn, pd.DataFrame)
+        assert drawn["not drawn"].str.contains("encoder|E1").all()
+        return
     assert isinstance(drawn, go.Figure)
     assert drawn.data
     if len(paper_figure(paper, figure, {}, profile="demo")) > 1:
         assert drawn.layout.meta["no run yet"].startswith("workbench run ")
+
+
+@pytest.mark.parametrize(("paper", "figure", "panels"), [("compcse", 4, 2), ("compcse", 5, 2), ("rankencoder", 7, 2)])
+def test_what_asks_encoders_is_drawn_of_those_that_the_runs_keep(paper: str, figure: int, panels: int, asked: Path):
+    drawn = paper_figure(paper, figure, runs_by_settings(asked), profile="demo")
+    assert isinstance(drawn, go.Figure)
+    assert len(drawn.data) == panels
+    assert drawn.layout.meta is None
+
+
+def test_neighbours_of_a_pair_are_those_of_both_and_make_a_figure(asked: Path):
+    drawn = paper_figure("rankencoder", 6, runs_by_settings(asked), profile="demo")
+    assert [trace.type for trace in drawn.data] == ["bar", "scatter"]
+    corpus, pairs = load_sentences("world").sentences[:50], some_pairs(load_pairs("world-dev"), 20, 0)
+    encode = Encoder.from_pretrained("world-encoder").encode
+    found = neighbour_table(RankMixture(encode, corpus, weight=1.0), pairs)
+    for side1, side2, shared in zip(pairs.sentence1, pairs.sentence2, found["shared"], strict=True):
+        nearest = [set(np.argsort(-(encode(corpus) @ encode(text)).numpy())[:6]) for text in (side1, side2)]
+        assert shared == len(nearest[0] & nearest[1])
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finished runs of figures that ask encoders: all keep the bundled one."""
+    root = tmp_path_factory.mktemp("asked")
+    given = {"simcse": {}, "compcse": {}, "rankencoder": {"base_root": str(root)}}
+    configs = [CONFIGS[method].from_parameters("demo", 0, changed) for method, changed in given.items()]
+    encoder = Encoder.from_pretrained("world-encoder")
+    for config in [*configs, CompCSEConfig.from_parameters("demo", 0, {"compose": "none"})]:
+        kept = finished(root, config, {}).path / "encoder"
+        encoder.save(kept)
+        write_corpus(kept, load_sentences("world").sentences[:200])
+    return root
 
 
 @pytest.mark.parametrize(("paper", "figure", "count"), [("cosent", 4, 9), ("rankcse", "3b", 4), ("rankcse", "3a", 12)])

@@ -7,7 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.config import SEVEN_STS
+from workbench.errors import WorkbenchError
 from workbench.look._style import coloured, laid_out, plain, wrapped
+from workbench.look.asked_figures import lengths, neighbours, phrases, spaces
 from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.look.paper_cells import (
     Config,
@@ -34,7 +36,8 @@ def paper_figure(
     """A figure of a paper from finished runs, the first seed of each; a table of commands where there is none.
 
     Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. Rows without a run are left out and
-    named in the title; `layout.meta["no run yet"]` has their commands. Bars have the published values too, and of runs
+    named in the title; `layout.meta["no run yet"]` has their commands. What cannot be drawn of the runs there are, such
+    as where an encoder is gone, is a table of the cause. Bars have the published values too, and of runs
     all seeds. SettingError for a figure that is not there.
     """
     of = shape_of(paper, "figures", figure)
@@ -46,7 +49,11 @@ def paper_figure(
         rows = _on_the_world(rows, [of["setting"]] if "setting" in of else [])
     found = {name: runs[settings_key(config)][0] for name, config in rows.items() if settings_key(config) in runs}
     suite = suite if profile == "demo" else of.get("suite", "")
-    drawn = _KINDS[of["kind"]](found, of, rows, suite) if found else None
+    try:
+        drawn = _KINDS[of["kind"]](found, of, rows, suite) if found else None
+    except WorkbenchError as problem:  # an encoder or data that lie elsewhere: the other figures stand
+        cause = pd.DataFrame({"not drawn": [str(problem)]}, index=[", ".join(found)])
+        return titled(cause, paper, "figure", figure)
     if drawn is None:
         return titled(missing(rows, {}), paper, "figure", figure)
     lacking = {name: config for name, config in rows.items() if name not in found}
@@ -199,5 +206,8 @@ _KINDS = {
     "cosines": _cosines,
     "losses": _losses,
     "gold": _gold,
-    "notebook": lambda *_: None,  # drawn from encoders, in the method's notebook: its command is what is shown
+    "phrases": phrases,
+    "lengths": lengths,
+    "neighbours": neighbours,
+    "spaces": spaces,
 }

@@ -23,13 +23,22 @@ from workbench.methods.protocol import (
     weights_checksum,
 )
 from workbench.methods.rankencoder._corpus import draw_corpus, read_corpus, write_corpus
-from workbench.methods.rankencoder._mixture import RankMixture, shared_neighbours
+from workbench.methods.rankencoder._mixture import RankMixture, neighbour_table, shared_neighbours
 from workbench.methods.rankencoder._targets import RankTargets
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
 from workbench.teachers import cached_embeddings, find_teacher, load_teacher
 
-__all__ = ["RankEncoder", "RankMixture", "RankTargets", "draw_corpus", "load_e1", "shared_neighbours"]
+__all__ = [
+    "RankEncoder",
+    "RankMixture",
+    "RankTargets",
+    "draw_corpus",
+    "load_e1",
+    "neighbour_table",
+    "read_corpus",
+    "shared_neighbours",
+]
 
 
 class RankEncoder(ContrastiveMethod):

@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from workbench.data import Pairs
 from workbench.losses import full_precision
 from workbench.ranks import Corpus, corpus_covariance, rank_vectors
 
@@ -119,6 +121,19 @@ def shared_neighbours(
     for mark, lists in zip(marks, (lists1, lists2), strict=True):
         mark.scatter_(1, lists.topk(nearest, dim=1).indices, True)
     return (marks[0] & marks[1]).sum(dim=1)
+
+
+def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
+    """cosine | ranked | shared | gold: of each pair both similarities and the neighbours that its sentences share.
+
+    nearest: corpus sentences that count as neighbours; of a small corpus at most a tenth do.
+    """
+    cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
+    place = {text: row for row, text in enumerate(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))}
+    seen = mixture.corpus.lists(mixture.embed(list(place), 64).to(mixture.corpus.rows.device)).cpu()
+    sides = (seen[[place[text] for text in side]] for side in (pairs.sentence1, pairs.sentence2))
+    shared = shared_neighbours(*sides, nearest=min(nearest, len(mixture.corpus) // 10 + 1))
+    return pd.DataFrame({"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold})
 
 
 def _square_root(corpus: Corpus) -> Float[Tensor, "d d"]:
