@@ -1,8 +1,10 @@
 """The methods' terms in one loss: each method to the bit with its terms alone, and sums where there are more."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -84,6 +86,16 @@ def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pai
     alone.prepare(graded)
     alone.encoder.load_state_dict(method.encoder.state_dict())
     assert_close(terms["cosent_gold"], alone(alone.collate(range(5)))["cosent_gold"])
+
+
+def test_batches_of_one_label_are_counted_as_cosent_counts_them(settings: dict[str, Any], graded: Pairs):
+    mostly_equal = replace(graded, gold=np.r_[np.ones(len(graded) - 1), 0])
+    asked = settings | {"train": "world-train", "gamma": 0.0, "cosent": 1.0, "dropout": 0.0}
+    for info_nce in (False, True):
+        history = fit(method_of("mixed", asked | {"info_nce": info_nce}), mostly_equal)
+        own = fit(method_of("cosent", asked), mostly_equal)
+        assert history["observed_unpaired_batches"].tolist() == own["observed_unpaired_batches"].tolist()
+        assert any(own["observed_unpaired_batches"].tolist())
 
 
 def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):

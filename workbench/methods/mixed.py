@@ -15,7 +15,7 @@ from workbench.data import Pairs, Sentences
 from workbench.errors import DataError
 from workbench.losses import cosent, cosine_matrix
 from workbench.methods.compcse import CompCSE
-from workbench.methods.cosent import places, require_order
+from workbench.methods.cosent import OneLabelBatches, places, require_order
 from workbench.methods.protocol import Batch, gathered_views, set_name
 from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
@@ -28,11 +28,17 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
     S(i)_j = cos(z_i, z_j+) is CompCSE's: z+ is composed of the sentence's parts, or is its other dropout view. S^T are
     the lists of RankCSE's teachers, U RankEncoder's rank similarities under E1, exact or in closed form; at test the
     similarity may be RankEncoder's mixture. CoSENT compares the cosines of pairs that have gold; the other terms then
-    make their lists of the sentences of both sides. With the terms of one method alone it is that method to the bit.
+    make their lists of the sentences of both sides. A batch whose pairs have one label alone adds nothing to CoSENT's
+    term, as in CoSENT itself, and is counted in the history. With the terms of one method alone it is that method to
+    the bit.
     """
 
     config_class: ClassVar[type[TrainingConfig]] = MixedConfig
     config: MixedConfig
+
+    def __init__(self, config: MixedConfig) -> None:
+        super().__init__(config)
+        self.one_label = OneLabelBatches(config.batch_size)
 
     def reads_head(self) -> bool:
         return super().reads_head() and self.config.listed
@@ -85,6 +91,8 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         if self.config.cosent:
             gold = gather_rows(batch["gold"].to(vectors.device)[:, None]).squeeze(1)
             cosines = cosine_similarity(*self._pairs(vectors), dim=1)
+            if self.training:
+                self.one_label.see(gold)
             terms["cosent_gold"] = self.config.cosent * cosent(cosines, gold, scale=self.config.cosent_scale)
         return terms
 
@@ -109,6 +117,10 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         if config.rank_weight:
             terms |= self.rank_terms(terms.pop("info_nce", scores.new_zeros(())), lists, seen)
         return terms
+
+    def observations(self) -> dict[str, float]:
+        """RankEncoder's, and the batches in which CoSENT had nothing to order."""
+        return super().observations() | self.one_label.observations()
 
     def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
         """The encoder; with it the corpus, where the rank similarity has a share at test."""

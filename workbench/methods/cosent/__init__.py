@@ -3,7 +3,6 @@
 Beside it the supervised losses that it is compared with.
 """
 
-import logging
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, ClassVar
@@ -20,12 +19,11 @@ from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods.cosent._labels import class_numbers, places, require_order, shares, sides, triple_rows
+from workbench.methods.cosent._one_label import OneLabelBatches
 from workbench.methods.protocol import Batch, Method, gathered_views, set_name
 from workbench.processes import gather_rows
 
-__all__ = ["CoSENT", "PairClassifier", "places", "require_order"]
-
-_LOG = logging.getLogger("workbench")
+__all__ = ["CoSENT", "OneLabelBatches", "PairClassifier", "places", "require_order"]
 
 
 class PairClassifier(nn.Module):
@@ -54,8 +52,7 @@ class CoSENT(Method):
         super().__init__(config)
         self.pairwise = config.model == "interaction"
         self.classifier: PairClassifier | None = None
-        self._unpaired: list[Tensor] = []
-        self._warned = False
+        self.one_label = OneLabelBatches(config.batch_size)
 
     def starting_encoder(self, **reading: Any) -> Encoder:
         kind = CrossEncoder if self.config.model == "interaction" else Encoder
@@ -135,26 +132,12 @@ class CoSENT(Method):
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         if self.training:
-            self._unpaired.append((target == target[0]).all())
+            self.one_label.see(target)
         return cosent(scores, target, scale=config.effective_scale)
 
     def observations(self) -> dict[str, float]:
-        """unpaired_batches: how many batches held one label alone, and so taught nothing."""
-        if self.config.objective != "cosent" or not self._unpaired:
-            return {}
-        batches = len(self._unpaired)
-        unpaired = float(torch.stack(self._unpaired).sum())
-        self._unpaired = []
-        if unpaired and not self._warned:
-            self._warned = True
-            _LOG.warning(
-                "%.0f of %d batches held pairs of one label alone: nothing to order, loss 0; if this is frequent "
-                "(column observed_unpaired_batches of the history), raise batch_size (now %d)",
-                unpaired,
-                batches,
-                self.config.batch_size,
-            )
-        return {"unpaired_batches": unpaired}
+        """unpaired_batches, where the objective is CoSENT's: how many batches held one label alone."""
+        return self.one_label.observations()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """One similarity a pair: the cosine, or the cross-encoder's score; larger is closer."""
