@@ -12,10 +12,12 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from workbench.config import BUNDLED_MODELS
+from workbench.data import Pairs
 from workbench.encoder import POOLINGS, Encoder, _model
 from workbench.encoder._hardware import choose_precision
 from workbench.encoder._tokens import falling_batches
 from workbench.errors import EncoderError
+from workbench.evaluation import evaluate
 
 TEMPLATE = 'the book "{sentence}" sees [MASK] .'
 SENTENCES = tiny_sentences(23)
@@ -173,6 +175,9 @@ def test_sentences_past_the_limit_are_cut_with_one_warning(encoder: Encoder, cap
     caplog.clear()
     assert_close(rows[0], encoder.encode([cut])[0], atol=2e-6, rtol=1e-5)
     assert not caplog.records  # a sentence of exactly the limit is whole
+    pairs = Pairs("mine", [long] * 2, ["a dog", "the cat"], np.array([1.0, 2.0]), None, [*"ab"], (0, 5), "here", "0")
+    evaluate(encoder.encode, {"mine": pairs})
+    assert caplog.messages == [f"mine: 1 of 3 distinct sentences are longer than {POSITIONS} tokens and were cut"]
 
 
 def test_batches_padded_to_a_multiple_stay_within_the_positions(

@@ -8,10 +8,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from written_runs import SUITE, write_run
+from written_runs import PAIRS, SUITE, write_run
 
 from workbench.config import CoSENTConfig, SimCSEConfig
-from workbench.look import RankingExplorer, RunPicker, finished_runs, rankings_of_runs, scores_of_runs
+from workbench.data import load_pairs
+from workbench.errors import DataError
+from workbench.look import (
+    PairExplorer,
+    RankingExplorer,
+    RunPicker,
+    compare,
+    cosine_by_gold,
+    finished_runs,
+    intervals,
+    most_changed,
+    paired_tests,
+    rankings_of_runs,
+    response,
+    scores_of_runs,
+)
 from workbench.metrics import spearman
 from workbench.runs import Run
 
@@ -178,3 +193,46 @@ def test_without_runs_it_says_so(tmp_path: Path):
     assert "0 of 0 runs" in view.parts["status"]
     assert view.rankings == {}
     assert np.size(view.runs) == 0
+
+
+def test_a_file_of_ones_own_is_a_suite_by_its_name_with_its_endings_or_without(tmp_path: Path):
+    rows = zip(PAIRS.pair_id, PAIRS.sentence1, PAIRS.sentence2, PAIRS.gold, strict=True)
+    table = pd.DataFrame(rows, columns=["id", "sentence1", "sentence2", "score"])
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    for method in (SimCSEConfig, CoSENTConfig):
+        run = write_run(
+            tmp_path / "runs", method.from_parameters("demo", 0, {"suites": [str(tmp_path / "mine.csv")]}), 1
+        )
+        for stage in ("before", ""):
+            scores, rankings = (one.assign(suite="mine") for one in (run.scores(stage), run.rankings(stage)))
+            scores["pair_id"] = load_pairs(tmp_path / "mine.csv").pair_id
+            run.write_evaluation({"mine": run.metrics(stage)[SUITE]}, scores, rankings, stage)
+    for suite in ("mine", "mine.csv", str(tmp_path / "mine.csv")):
+        runs = finished_runs(tmp_path / "runs", suite)
+        picker = RunPicker(runs, suite)
+        assert RankingExplorer(picker.rankings, suite).suite == "mine"
+        assert len(PairExplorer(picker.scores, picker.pairs, suite=suite).table) == len(PAIRS)
+        assert len(intervals(runs, suite, samples=9)) == len(paired_tests(runs, suite, samples=9)) * 2 == 2
+        assert list(compare(tmp_path / "runs", suites=[suite], tests=False, mixed=True).values) == ["mine"]
+        assert len(response(tmp_path / "runs", "temperature", suite)) == 1
+        assert "No query" not in most_changed(picker.rankings, suite=suite).html
+        assert cosine_by_gold(picker.scores, suite).data
+    (tmp_path / "mine.csv").unlink()
+    with pytest.raises(DataError, match=r"mine\.csv"):
+        _ = picker.pairs
+
+
+def test_pairs_follow_the_picker_and_keep_their_pair_and_their_limits(picker: RunPicker):
+    explorer, queries = PairExplorer(picker.scores, PAIRS), RankingExplorer(picker.rankings, SUITE)
+    picker.feeds(queries)
+    picker.feeds(explorer)
+    explorer.select(order="data", chart="gold", low=2, chosen=7)
+    does(picker, "seeds", "each")
+    assert queries.labels == explorer.labels == ["before", "cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
+    assert (explorer.current(), explorer.low, explorer.chart) == (7, 2, "gold")
+    assert "rank: simcse, seed 1" in explorer.selected
+    assert "gold 2 to 3, simcse, seed 1" in explorer.parts["view"], "the chart beside it follows too"
+    picker.select(labels=["cosent"], before=False, seeds="mean")
+    assert explorer.labels == ["cosent"]
+    does(picker, "tick", "")
+    assert explorer.labels == ["cosent"], "of nothing it shows what it showed"

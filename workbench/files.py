@@ -28,6 +28,13 @@ _BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
 OWN_FILES = tuple(f"{kind}{packed}" for kind in (".txt", ".tsv", ".csv", ".jsonl") for packed in ("", ".gz"))
 OWN_FILES += (".parquet",)
 
+
+def set_name(name: str | Path) -> str:
+    """What a set is called in metrics and tables: a file of the user's own as the file without its endings."""
+    text = str(name)
+    return Path(text).name.removesuffix(".gz").rpartition(".")[0] if text.endswith(OWN_FILES) else text
+
+
 PACKAGE = Path(__file__).resolve().parent
 
 

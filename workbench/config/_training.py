@@ -8,7 +8,7 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import Count, Fraction, NonNegative, Positive, Settings, Source, Unit
-from workbench.files import OWN_FILES
+from workbench.files import OWN_FILES, set_name
 
 Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 
@@ -48,13 +48,8 @@ SetName = Annotated[str, pydantic.AfterValidator(whole_file)]
 Folder = Annotated[str, pydantic.AfterValidator(whole_folder)]
 
 
-def _name_of_set(name: str) -> str:
-    """What a set is called in metrics and tables: a file of the user's own as the file without its endings."""
-    return Path(name).name.removesuffix(".gz").rpartition(".")[0] if name.endswith(OWN_FILES) else name
-
-
 def _distinct(suites: list[str]) -> list[str]:
-    names = [_name_of_set(name) for name in suites]
+    names = [set_name(name) for name in suites]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(

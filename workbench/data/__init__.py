@@ -21,10 +21,11 @@ from workbench.data._loading import (
 from workbench.data._own import own_file
 from workbench.data._report import overlaps, report, write_split
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples, split
-from workbench.data._tasks import TRANSFER, TransferTask, labels, scored_pairs, sets_of, texts
+from workbench.data._tasks import AVERAGES, TRANSFER, TransferTask, labels, scored_pairs, sets_of, texts
 from workbench.errors import DataError
 
 __all__ = [
+    "AVERAGES",
     "CATALOGUE",
     "TRANSFER",
     "DataError",

@@ -19,11 +19,11 @@ from workbench.data._catalogue import CATALOGUE, DataSet, Kind, find
 from workbench.data._columns import Said, kinds_of_columns, not_found, understood
 from workbench.data._format import MANIFEST, Table, read_manifest, read_table
 from workbench.data._hub import LOCAL_ROOT, check_revisions, read_hub, rows_note
-from workbench.data._own import columns_of, own_file, read_own, stem_of
+from workbench.data._own import columns_of, own_file, read_own
 from workbench.data._sets import LabelledSentences, Pairs, Sentences, Triples
 from workbench.data._tasks import TRANSFER, TransferTask
 from workbench.errors import DataError, unknown_name
-from workbench.files import project_path, text_checksum
+from workbench.files import project_path, set_name, text_checksum
 
 Revisions = Mapping[str, str]
 SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on
@@ -246,7 +246,7 @@ def _read_own(
     path: Path, kind: Kind, limit: int | None, seed: int, *, columns: Said, scale: Scale
 ) -> tuple[DataSet, Table, str]:
     """A file of the user's own as `kind`, with what was guessed in its source; a guess is told once a process."""
-    stem = stem_of(path)
+    stem = set_name(path)
     if stem in CATALOGUE:
         raise DataError(
             f"{path}: {stem} is the name of a set of the catalogue, and scores would be taken for its; rename it"

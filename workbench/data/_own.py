@@ -40,11 +40,6 @@ def own_file(name: str | Path) -> Path | None:
     return None
 
 
-def stem_of(path: Path) -> str:
-    """What the set in a file is called."""
-    return path.name.removesuffix(".gz").rpartition(".")[0]
-
-
 def read_own(path: Path, *, rows: Sequence[int] | None = None) -> Table:
     """The table in a file of the user's own; a .txt holds one sentence a line, in the column "sentence".
 

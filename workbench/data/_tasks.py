@@ -1,11 +1,12 @@
 """SentEval's transfer tasks: one or more sets of the catalogue that a classifier learns from and is judged on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from workbench.config import SEVEN_STS
 from workbench.data._sets import LabelledSentences, Pairs
 from workbench.errors import DataError
 from workbench.files import text_checksum
@@ -20,6 +21,8 @@ TRANSFER: Mapping[str, Mapping[str, str]] = {
     "trec": {"train": "trec-train", "test": "trec-test"},
     "mrpc": {"train": "mrpc-train", "test": "mrpc-test"},
 }
+# What stands for seven sets in a run's metrics: their mean.
+AVERAGES: Mapping[str, Sequence[str]] = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}
 _SPLITS = ({"all"}, {"train", "test"}, {"train", "dev", "test"})
 
 

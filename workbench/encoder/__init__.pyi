@@ -11,3 +11,4 @@ from ._reading import prompted as prompted
 from ._reading import published_reading as published_reading
 from ._saving import replacing as replacing
 from ._tokens import TokenRows as TokenRows
+from ._tokens import naming as naming

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -15,6 +17,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
+_NAMED: ContextVar[str] = ContextVar("named", default="")
 _CHUNK = 2048  # sentences tokenised at a time: enough for every thread, few enough to stay in the cache
 _GROWTH = 1.125  # a store that is full grows by an eighth: what it holds too much is at most that
 
@@ -156,7 +159,19 @@ def cut_chunks(
         cut += len(long)
         yield ids
     if cut:
-        _LOG.warning("%d of %d distinct sentences are longer than %d tokens and were cut", cut, len(texts), limit)
+        _LOG.warning(
+            "%s%d of %d distinct sentences are longer than %d tokens and were cut", _NAMED.get(), cut, len(texts), limit
+        )
+
+
+@contextmanager
+def naming(texts: str) -> Iterator[None]:
+    """What is encoded within is called so where a warning is about it."""
+    before = _NAMED.set(f"{texts}: ")
+    try:
+        yield
+    finally:
+        _NAMED.reset(before)
 
 
 def ids_of(tokenizer: Any, texts: list[str], limit: int | None = None, *, special: bool = True) -> list[list[int]]:

@@ -1,14 +1,14 @@
 """A model and suites to correlations, accuracies, per-pair scores and rankings."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import pandas as pd
 
-from workbench.config import SEVEN_STS
-from workbench.data import TRANSFER, Pairs, TransferTask, labels, load_suites
+from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_suites
+from workbench.encoder import naming
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.protocol import Method, numbers, unit_rows
@@ -16,13 +16,8 @@ from workbench.metrics import alignment, spearman, spearman_by_subset, uniformit
 from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
 from workbench.runs import Run, metrics_table
 
-AVERAGE = "sts-average"  # in the metrics, when all seven STS sets are in
-TRANSFER_AVERAGE = "transfer-average"  # the same of the seven transfer tasks
-# Of which sets each is, and of which of their measures.
-_AVERAGES: dict[str, tuple[Collection[str], tuple[str, ...]]] = {
-    AVERAGE: (SEVEN_STS, ("spearman", "kcc", "ndcg")),
-    TRANSFER_AVERAGE: (TRANSFER, ("accuracy",)),
-}
+AVERAGE, TRANSFER_AVERAGE = AVERAGES
+_AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # of these measures those that all seven have
 Encode = Callable[[list[str]], Any]
 _HOW = ("all", "mean", "wmean")
 
@@ -98,17 +93,19 @@ def evaluate(
     scores, rankings = [], []
     for suite, data in given.items():
         if isinstance(data, TransferTask):
-            metrics[suite], predicted = classify(_embedder(model), data, classifier)
+            with naming(suite):
+                metrics[suite], predicted = classify(_embedder(model), data, classifier)
             scores.append(_score_rows(suite, None, range(len(data)), labels(data.judged), predicted))
         else:
-            predicted = _predicted(model, data)
+            with naming(suite):
+                predicted = _predicted(model, data)
             metrics[suite], ranked = _measure(suite, data, predicted, how)
             rankings.append(ranked)
             scores.append(_score_rows(suite, data.subset, data.pair_id, data.gold, predicted))
-    for average, (names, measures) in _AVERAGES.items():
+    for average, names in AVERAGES.items():
         if all(name in metrics for name in names):
             seven = [metrics[name] for name in names]
-            shared = [name for name in measures if all(name in values for values in seven)]
+            shared = [name for name in _AVERAGED if all(name in values for values in seven)]
             metrics[average] = {name: float(np.mean([values[name] for values in seven])) for name in shared}
     # An empty table has no types, and would take those of the others away.
     rankings = [table for table in rankings if len(table)] or rankings[:1] or [pd.DataFrame(columns=list(COLUMNS))]
@@ -137,7 +134,7 @@ def _check(suites: Mapping[str, Any], how: str, classifier: str) -> None:
                 f"suites: {name!r} is a {type(data).__name__}; give scored pairs, as load_pairs does, or a transfer "
                 "task, as load_task does"
             )
-    for average, (seven, _) in _AVERAGES.items():
+    for average, seven in AVERAGES.items():
         if average in suites and set(seven) <= set(suites):
             raise DataError(f"a suite is called {average}, as the average of its seven sets is; rename its file")
 
@@ -197,9 +194,10 @@ def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     Alignment over the pairs whose gold lies above four fifths of its scale (STS: "higher than 4"), uniformity over all
     sentences of both sides.
     """
-    if method.pairwise:
-        return {"dev_spearman": spearman(dev.gold, _predicted(method, dev))}
-    first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
+    with naming(dev.name):
+        if method.pairwise:
+            return {"dev_spearman": spearman(dev.gold, _predicted(method, dev))}
+        first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
     low, high = dev.scale
     close = dev.gold > low + 0.8 * (high - low)
     return {

@@ -11,6 +11,7 @@ import numpy as np
 from workbench.errors import EncoderError
 from workbench.runs import Run
 
+ENCODER = "english-encoder"  # what is asked where nothing else is given
 _BATCH = 64  # sentences between two words of how far it is, and between two looks at what is typed meanwhile
 _KEPT = 4096  # sentences whose vectors are known besides as many as were ever asked at once
 

@@ -12,6 +12,7 @@ from workbench.look._listing import Listing
 from workbench.look._live import choice
 from workbench.look.page import DRAWN
 from workbench.look.queries import QueryView, places_off
+from workbench.look.why import Reasons
 
 RANKS, GOLD, MAP, SIMILAR = "ranks", "gold", "map", "similarities"
 CHARTS = {RANKS: "ranks", GOLD: "scores by gold", MAP: "map", SIMILAR: "similarities"}
@@ -28,10 +29,21 @@ class Linked(Listing):
 
     looks: ClassVar = ("chart", "colour", "plane")
 
-    def __init__(self, kind: str, labels: Sequence[str], orders: Any, order: str, encoders: Sequence[Vectors]) -> None:
-        self._vectors = {vectors.label: vectors for vectors in encoders}
+    def __init__(self, kind: str, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
+        self._reasons = reasons
         self.chart, self.colour, self.plane = RANKS, "gold", "PCA"
         super().__init__(kind, labels, orders, order)
+
+    def _look_again(self, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
+        """From here on what `labels` name; `chosen`, `room` and what else was chosen stay where they still can be."""
+        self._reasons, self._found = reasons, (None, [])
+        self._offer(labels, orders, order)
+        self.renew()
+        self.redraw()
+
+    @property
+    def _vectors(self) -> dict[str, Vectors]:
+        return {reader.label: reader for reader in self._reasons.readers}
 
     def _offer(self, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
         super()._offer(labels, orders, order)
@@ -53,6 +65,8 @@ class Linked(Listing):
         return super().controls() + found
 
     def told(self, name: str, value: Any) -> None:
+        if name not in self.looks:
+            self._reasons.told(name, value)
         if name in self.looks:
             setattr(self, name, value)
             if name == "chart":  # which has controls of its own; another, such as a field, may be typed in just now

@@ -12,14 +12,14 @@ import pandas as pd
 
 from workbench.data import kind_of, load_pairs, load_sentences
 from workbench.errors import DataError, EncoderError, WorkbenchError
-from workbench.look._asked import Vectors
+from workbench.look._asked import ENCODER, Vectors
 from workbench.look._linked import CHARTS, MAP, RANKS, SIMILAR, centred, family_map, similarities
 from workbench.look._live import Live, choice
 from workbench.look._style import shortened
 from workbench.look.page import DRAWN, slope_image, slope_svg, view_html
 from workbench.look.queries import QueryView
 
-ENCODER, CORPUS = "english-encoder", "ladders-all"  # what is asked, and among what, where nothing else is given
+CORPUS = "ladders-all"  # among what is asked where nothing else is given
 _LINES = "the lines below"
 _CHARTS = (RANKS, MAP, SIMILAR)
 # What `select` takes: name -> (in words, whether a value is such).

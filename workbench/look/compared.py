@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.files import set_name
 from workbench.look._kept import kept, scores_checksum
 from workbench.look.comparison import first_baseline, labels_of, on_same_pairs, readable, spread
 from workbench.metrics import holm, permutation_test
@@ -108,7 +109,7 @@ def compare(
     """
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished"]
     every = list(dict.fromkeys(suite for row in rows for suite in scored(row)))
-    wanted = list(suites) or every
+    wanted = list(map(set_name, suites)) or every
     if not rows or set(wanted) - set(every):
         raise ValueError(f"no finished run under {runs_root} was scored on {', '.join(wanted) or 'anything'}; {every}")
     groups = _by_label(rows)

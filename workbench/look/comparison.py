@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from workbench.config import SEVEN_STS, BaseConfig
-from workbench.data import TRANSFER
+from workbench.config import BaseConfig
+from workbench.data import AVERAGES
 from workbench.errors import RunError
+from workbench.files import set_name
 from workbench.look._kept import kept, scores_checksum
 from workbench.metrics import (
     Interval,
@@ -34,12 +35,13 @@ _FACTS = ["label", "method", "settings", "encoder", "seed", "path"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 _PAIR = ["suite", "subset", "pair_id"]
 _ALIKE = [*_PAIR, "gold"]
-_AVERAGES = {"sts-average": list(SEVEN_STS), "transfer-average": list(TRANSFER)}  # in a run's metrics: of seven sets
 _BEFORE = "before"  # the stage of a run in which its encoder is untrained, and what the others can be held against
 
 
 def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     """The finished runs under `runs_root` that were scored on `suite`, a row each, empty where there are none.
+
+    A file of one's own is a suite by its name here and in all of `look`, with its endings or without.
 
     A run that cannot be read is left out, here and in every table of this module, and a line says which and why. So is
     a copy of a run, which would count as a further seed.
@@ -52,7 +54,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     Raises:
         ValueError: There are finished runs, but none was scored on `suite`; the text has the suites that they have.
     """
-    rows, others, first = [], set(), {}
+    rows, others, first, suite = [], set(), {}, set_name(suite)
     for row in list_runs(runs_root).to_dict("records"):
         if str(row["status"]).startswith("unreadable"):
             _LOG.warning("left out: %s: %s", row["path"], row["status"])
@@ -303,7 +305,7 @@ def _with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
 
 def _sets(suite: str, known: Container[str]) -> list[str]:
     """The sets that a suite stands for: the seven of an average, else itself."""
-    return [name for name in _AVERAGES.get(suite, [suite]) if name in known]
+    return [name for name in AVERAGES.get(suite, [set_name(suite)]) if name in known]
 
 
 def _scores(run: Run, suite: str, stage: str = "") -> pd.DataFrame:

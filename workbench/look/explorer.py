@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from workbench.files import explained, replacing
+from workbench.files import explained, replacing, set_name
 from workbench.look._charts import scores_by_gold
 from workbench.look._linked import GOLD, RANKS, Linked
 from workbench.look._listing import Listing, button, with_words
@@ -43,6 +43,7 @@ class RankingExplorer(Linked):
     """
 
     choices: ClassVar = ("suite", *Listing.choices)
+    shows: ClassVar = "rankings"  # of a `RunPicker`
 
     def __init__(
         self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Mapping[str, Any] | None = None
@@ -60,27 +61,21 @@ class RankingExplorer(Linked):
         self.suites = suites_of(self._all)
         self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
         self._words: dict[Any, str] | None
-        self._reasons = Reasons(encoders)
         self._take(self.suites[0] if suite is None else suite)
-        super().__init__("queries", list(self._tables), *self._orders(), self._reasons.readers)
+        super().__init__("queries", list(self._tables), *self._orders(), Reasons(encoders))
 
     def look_at(self, tables: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
         """Looks at other rankings from here on; what was chosen stays where it still can be. Errors as at first."""
-        known = self._reasons.readers
-        query_id, found, reasons = self.query_id, ranking_tables(tables), Reasons(encoders, known)
-        self._all, self._reasons, self.suites = found, reasons, suites_of(found)
-        self._vectors = {reader.label: reader for reader in self._reasons.readers}
+        query_id, found, reasons = self.query_id, ranking_tables(tables), Reasons(encoders, self._reasons.readers)
+        self._all, self.suites = found, suites_of(found)
         self._ordered.clear()
-        self._found = None, []
         self._take(self.suite if self.suite in self.suites else self.suites[0])
-        self._offer(list(self._tables), *self._orders())
-        self.chosen = self._numbers.get(query_id) if query_id is not None else None
-        self.renew()
-        self.redraw()
+        self.chosen = self._numbers.get(query_id)
+        self._look_again(list(self._tables), *self._orders(), reasons)
 
     def _take(self, suite: str) -> None:
         self._tables = of_suite(self._all, suite)
-        self.suite, self._words = suite, None
+        self.suite, self._words = set_name(suite), None
         first = next(iter(self._tables.values()))
         self._gold, self._scores = aligned(self._tables)
         self._queries_of, self._targets = first["query"].to_numpy(dtype=object), first["target"].to_numpy(dtype=object)
@@ -118,8 +113,6 @@ class RankingExplorer(Linked):
             self._take(value)
             self._offer(list(self._tables), *self._orders())
             self.renew()
-        if name not in self.looks:
-            self._reasons.told(name, value)
         super().told(name, value)
 
     def find(self) -> list[int]:

@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.files import set_name
 from workbench.look._style import coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
 from workbench.look.pairs import gold_bands
 
@@ -116,7 +117,7 @@ def cosine_by_gold(
     without overlap. Bands begin and end at whole numbers of gold. The line inside a shape is its mean.
     """
     figure = go.Figure()
-    rows = {label: table[table["suite"] == suite] for label, table in scores.items()}
+    rows = {label: table[table["suite"] == set_name(suite)] for label, table in scores.items()}
     for label, part in rows.items():
         if part.empty:
             known = ", ".join(scores[label]["suite"].unique())

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.data import Pairs, load_pairs
+from workbench.files import set_name
 from workbench.look._asked import Untrained
 from workbench.look.comparison import readable
 from workbench.metrics import average_ranks
@@ -48,6 +50,12 @@ def encoders_of_runs(
     found: dict[str, Any] = {name: run for name, group in paths.items() if (run := _asked(group[0]))}
     start = _asked(started(paths)) if before else None
     return {BEFORE: Untrained(start), **found} if start else found
+
+
+def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
+    """The scored pairs of `suite`, of a file of one's own as a run names it; DataError where they are not here."""
+    named = (file for path in runs["path"] for file in readable(path, lambda run: run.config.suites) or ())
+    return load_pairs(next((file for file in named if set_name(file) == set_name(suite)), suite))
 
 
 def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str], seeds: str) -> dict[str, list[str]]:
@@ -99,7 +107,7 @@ def _asked(path: str) -> Run | None:
 
 def _table(path: str, suite: str, kind: str, stage: str = "") -> pd.DataFrame | None:
     """A run's rows of the suite, a copy; None where it cannot be read, or has none."""
-    file = Path(path) / stage / f"{kind}.csv"
+    file, suite = Path(path) / stage / f"{kind}.csv", set_name(suite)
     if not path:
         return None
     written = file.stat().st_mtime_ns if file.is_file() else 0

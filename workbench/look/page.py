@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.files import set_name
 from workbench.look._charts import svg
 from workbench.look._style import shortened
 from workbench.look.queries import (
@@ -112,7 +113,7 @@ def most_changed(
         ValueError: No tables, tables of different data, no such label.
     """
     found = {label: as_table(label, given) for label, given in tables.items()}
-    chosen = suite or next((name for table in found.values() for name in table["suite"]), "")
+    chosen = set_name(suite or "") or next((name for table in found.values() for name in table["suite"]), "")
     of_one = {label: table.loc[table["suite"] == chosen] for label, table in found.items()}
     of_one = {label: table for label, table in of_one.items() if len(table)}
     if found and not of_one:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import Pairs, load_pairs
+from workbench.files import set_name
 from workbench.look import _charts
 from workbench.look._asked import Vectors
 from workbench.look._linked import GOLD, MAP, RANKS, SIMILAR, Linked, centred, fitted
@@ -39,6 +40,7 @@ class PairExplorer(Linked):
 
     choices: ClassVar = (*Linked.choices, *_FIELDS, "subset")
     looks: ClassVar = (*Linked.looks, "same")
+    shows: ClassVar = "scores"  # of a `RunPicker`
 
     def __init__(
         self,
@@ -53,22 +55,36 @@ class PairExplorer(Linked):
         Limits are inclusive: low and high of gold, overlap_low and overlap_high in per cent, words_low and words_high.
         `same`: from which gold on a pair counts as one that means the same; at first the middle of its range.
         """
-        self._reasons = Reasons(encoders)
-        data = load_pairs(pairs) if isinstance(pairs, str) else pairs
-        self.table, self.name = pair_table(found, data, suite=suite), suite or data.name
-        self.subset = ""
+        self._data = load_pairs(pairs) if isinstance(pairs, str) else pairs
+        self.name, self.subset = set_name(suite or self._data.name), ""
         for name in _FIELDS:
             setattr(self, name, "")
+        self._take(found)
         self.same = f"{(self.table['gold'].min() + self.table['gold'].max()) / 2:g}"
+        super().__init__("pairs", *self._offered(found), Reasons(encoders))
+
+    def look_at(self, found: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
+        """Looks at other scores of the pairs from here on; what was chosen stays where it still can be."""
+        chosen, reasons = self.current(), Reasons(encoders, self._reasons.readers)
+        pair = None if chosen is None else self._rows["pair_id"][chosen]
+        self._take(found)
+        places = {name: place for place, name in enumerate(self._rows["pair_id"])}
+        self.chosen, self.subset = places.get(pair), self.subset if self.subset in self._rows["subset"] else ""
+        self._look_again(*self._offered(found), reasons)
+
+    def _take(self, found: Mapping[str, Any]) -> None:
+        self.table = pair_table(found, self._data, suite=self.name)
         self._text = (self.table["sentence1"] + "\n" + self.table["sentence2"]).str.casefold().tolist()
         self._rows = self.table.to_dict("list")
         self._partners = self._sides()
         self._sorted: dict[tuple[str, ...], np.ndarray] = {}
         self._planes: dict[tuple[str, str], Callable[[np.ndarray], np.ndarray]] = {}
-        labels = [str(label) for label in found]
-        between = ("gain", "loss", "disagreement")
-        orders = {name: words for name, words in PAIR_ORDERS.items() if len(labels) > 1 or name not in between}
-        super().__init__("pairs", labels, orders, "error" if len(labels) == 1 else "gain", self._reasons.readers)
+
+    def _offered(self, found: Mapping[str, Any]) -> tuple[list[str], dict[str, tuple[str, str]], str]:
+        """Labels, what pairs can be ordered by, and by which of them at first."""
+        several, between = len(found) > 1, ("gain", "loss", "disagreement")
+        orders = {name: words for name, words in PAIR_ORDERS.items() if several or name not in between}
+        return list(map(str, found)), orders, "gain" if several else "error"
 
     def _sides(self) -> dict[str, list[int]]:
         """Sentence -> the rows in which it stands on either side."""
@@ -189,8 +205,6 @@ class PairExplorer(Linked):
         ]
 
     def told(self, name: str, value: Any) -> None:
-        if name not in self.looks:
-            self._reasons.told(name, value)
         cleared = value is None and (name in _FIELDS or name == "same")
         super().told(name, "" if cleared else value)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import Pairs, load_pairs
+from workbench.files import set_name
 from workbench.look.queries import places_off
 from workbench.metrics import average_ranks
 
@@ -59,7 +60,9 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
             "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
         }
     )
-    scores = {str(label): _scores(str(label), given, data, suite or data.name) for label, given in found.items()}
+    scores = {
+        str(label): _scores(str(label), given, data, set_name(suite or data.name)) for label, given in found.items()
+    }
     scored = ~np.isnan(list(scores.values())).any(axis=0)
     if not scored.any():
         raise ValueError(f"no pair of {data.name} was scored by all of {', '.join(scores)}; score them on one set")

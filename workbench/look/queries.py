@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from workbench.errors import RunError
+from workbench.files import set_name
 from workbench.look._style import letters
 from workbench.metrics import average_ranks
 from workbench.rankings import COLUMNS, disagreements, per_query_metrics, side_by_side
@@ -166,7 +167,7 @@ def of_suite(tables: Mapping[str, pd.DataFrame], suite: str) -> dict[str, pd.Dat
     Raises:
         ValueError: No table has this suite.
     """
-    found = {label: table.loc[table["suite"] == suite] for label, table in tables.items()}
+    found = {label: table.loc[table["suite"] == set_name(suite)] for label, table in tables.items()}
     found = {label: table for label, table in found.items() if len(table)}
     if not found:
         raise ValueError(f"no suite {suite!r} in these rankings; they have {', '.join(suites_of(tables))}")

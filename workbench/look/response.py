@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.config import CONFIGS
+from workbench.files import set_name
 from workbench.look._style import coloured, laid_out, nothing_yet, plain
 from workbench.look.comparison import readable
 from workbench.runs import Run, read_rows, scored
@@ -38,6 +39,7 @@ def response(
         suite: Of test.
         paths: Only these runs, such as `[sweep.path(cell) for cell in sweep.cells]`; None: all.
     """
+    suite = set_name(suite)
     settings = (setting,) if isinstance(setting, str) else setting
     wanted = None if paths is None else {Path(path).resolve() for path in paths}
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished" and suite in scored(row)]

@@ -7,11 +7,21 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.data import Pairs
 from workbench.errors import RunError, WorkbenchError
+from workbench.files import set_name
 from workbench.look._listing import with_words
 from workbench.look._live import Live, choice, refused
 from workbench.look.comparison import seed_table
-from workbench.look.of_runs import SEEDS, encoders_of_runs, paths_of_runs, rankings_of_runs, scores_of_runs, started
+from workbench.look.of_runs import (
+    SEEDS,
+    encoders_of_runs,
+    pairs_of_runs,
+    paths_of_runs,
+    rankings_of_runs,
+    scores_of_runs,
+    started,
+)
 from workbench.runs import Run
 
 _HEADS = ("", "label", "settings", "seed", "score", "finished")
@@ -33,12 +43,12 @@ class RunPicker(Live):
         Raises ValueError for a label that no run has.
         """
         paths_of_runs(runs, labels, seeds)
-        self._all, self.suite, self.before, self.seeds = runs.reset_index(drop=True), suite, before, seeds
+        self._all, self.suite, self.before, self.seeds = runs.reset_index(drop=True), set_name(suite), before, seeds
         self._chosen = self._of(labels or runs["label"])
         self._text = [" ".join(map(str, row)).casefold() for row in self._all[["label", "settings"]].to_numpy()]
         self._finished = [_finished(path) for path in self._all["path"]]
         self._search = ""
-        self._fed: tuple[Any, ...] = ()
+        self._fed: dict[str, Any] = {}
         self._problem = ""
         super().__init__("runs")
 
@@ -58,16 +68,21 @@ class RunPicker(Live):
         return scores_of_runs(self.runs, self.suite, before=self.before, seeds=self.seeds)
 
     @property
+    def pairs(self) -> Pairs:
+        """As `pairs_of_runs`: the scored pairs of the suite. DataError where they are not on this machine."""
+        return pairs_of_runs(self._all, self.suite)
+
+    @property
     def encoders(self) -> dict[str, Any]:
         """As `encoders_of_runs`, of what is ticked."""
         return encoders_of_runs(self.runs, before=self.before, seeds=self.seeds)
 
     def feeds(self, *explorers: Any) -> None:
-        """From here on each `RankingExplorer` shows what is ticked, as soon as it is; of nothing, what it showed.
+        """From here on a `RankingExplorer` and a `PairExplorer` show what is ticked; of nothing, what they showed.
 
-        What was fed before no longer is: a cell that is run again makes another explorer.
+        Of each kind the last alone: a cell that is run again makes another explorer.
         """
-        self._fed = explorers
+        self._fed |= {explorer.kind: explorer for explorer in explorers}
 
     def select(
         self, *, labels: Sequence[str] | None = None, before: bool | None = None, seeds: str | None = None
@@ -129,10 +144,9 @@ class RunPicker(Live):
         """Feeds; what cannot be shown together, such as seeds that ranked other targets, is said here."""
         self._problem = ""
         try:
-            if self._fed and (tables := self.rankings):
-                encoders = self.encoders
-                for explorer in self._fed:
-                    explorer.look_at(tables, encoders)
+            for explorer in self._fed.values():
+                if shown := getattr(self, explorer.shows):
+                    explorer.look_at(shown, self.encoders)
         except (ValueError, WorkbenchError) as problem:
             self._problem = refused(problem)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
+from workbench.look._asked import ENCODER
 from workbench.look._grid import beside, grid
 from workbench.look._live import Live, choice, refused
 from workbench.look._reasons import Reader, Split, pieces, readers
-from workbench.look.ask import ENCODER
 
 _TOKENS = 12  # a side of a map
 _WORDS_SAY = "Beside a word: by how much {what} falls when it is left out. {signs} Words work together: no sum."
