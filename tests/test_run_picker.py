@@ -199,10 +199,10 @@ def test_a_file_of_ones_own_is_a_suite_by_its_name_with_its_endings_or_without(t
     rows = zip(PAIRS.pair_id, PAIRS.sentence1, PAIRS.sentence2, PAIRS.gold, strict=True)
     table = pd.DataFrame(rows, columns=["id", "sentence1", "sentence2", "score"])
     table.to_csv(tmp_path / "mine.csv", index=False)
+    assert len(RunPicker(finished_runs(tmp_path, SUITE), str(tmp_path / "mine.csv")).pairs) == len(PAIRS), "no run yet"
     for method in (SimCSEConfig, CoSENTConfig):
-        run = write_run(
-            tmp_path / "runs", method.from_parameters("demo", 0, {"suites": [str(tmp_path / "mine.csv")]}), 1
-        )
+        config = method.from_parameters("demo", 0, {"suites": [str(tmp_path / "mine.csv")]})
+        run = write_run(tmp_path / "runs", config, 1)
         for stage in ("before", ""):
             scores, rankings = (one.assign(suite="mine") for one in (run.scores(stage), run.rankings(stage)))
             scores["pair_id"] = load_pairs(tmp_path / "mine.csv").pair_id

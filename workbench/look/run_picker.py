@@ -9,7 +9,6 @@ import pandas as pd
 
 from workbench.data import Pairs
 from workbench.errors import RunError, WorkbenchError
-from workbench.files import set_name
 from workbench.look._listing import with_words
 from workbench.look._live import Live, choice, refused
 from workbench.look.comparison import seed_table
@@ -43,7 +42,7 @@ class RunPicker(Live):
         Raises ValueError for a label that no run has.
         """
         paths_of_runs(runs, labels, seeds)
-        self._all, self.suite, self.before, self.seeds = runs.reset_index(drop=True), set_name(suite), before, seeds
+        self._all, self.suite, self.before, self.seeds = runs.reset_index(drop=True), suite, before, seeds
         self._chosen = self._of(labels or runs["label"])
         self._text = [" ".join(map(str, row)).casefold() for row in self._all[["label", "settings"]].to_numpy()]
         self._finished = [_finished(path) for path in self._all["path"]]
