@@ -114,7 +114,7 @@ def test_the_query_and_its_targets_have_a_map_and_similarities_under_each_encode
     view = ask()
     does(view, "chart", "similarities")
     assert view.parts["answer"].count("<figure") == 2
-    assert re.findall(r">(-?\d\.\d\d)</text>", view.parts["answer"])[:4] == ["1.00", "0.99", "0.71", "0.00"]
+    assert re.findall(r">(-?\d\.\d\d)</td>", view.parts["answer"])[:4] == ["1.00", "0.99", "0.71", "0.00"]
     view.select(chart="map", gold=[5, 0, 3])
     assert re.findall(r'<g data-row="([?A-Z])"', view.parts["answer"]) == [*"?ABC"] * 2
 

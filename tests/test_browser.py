@@ -276,7 +276,7 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(watched: Watched, ad
         for view in (page.locator("[data-kind=ask]"), explorer):
             view.get_by_label("chart").select_option(chart)
             view.get_by_text(said).wait_for()
-            view.locator("figure svg g[data-row=B] text").first.hover(force=True)
+            view.locator("figure [data-row=B] :is(text, td)").first.hover(force=True)
             assert view.locator("tr.hit td").first.inner_text() == "B"
         pictures(page, **{f"ask-{chart}": page.locator("[data-kind=ask]"), f"queries-{chart}": explorer})
     theme(page, "Dark")

@@ -25,7 +25,7 @@ from workbench.look import (
     closed_against_exact,
     ranking_tables,
 )
-from workbench.rankings import COLUMNS
+from workbench.rankings import COLUMNS, ranking_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
 
@@ -202,6 +202,46 @@ def test_hostile_text_is_text_in_every_view_which_stays_whole_and_accessible(bro
     assert page.locator(":is(img, u, i, s, section script)").count() == 0
     assert [url for url in asked if not url.startswith("file:")] == []
     page.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(OUTPUT, 800), (1484, 1080)])
+def test_with_six_models_all_is_on_one_screen_and_tab_leads_from_search_to_list_and_table(
+    width: int, height: int, page: Any, tmp_path: Path
+):
+    page.set_viewport_size({"width": width, "height": height})
+    labels = ["before", "simcse", "rankcse (teacher=world-teacher)", "compcse", "cosent", "rankencoder"]
+    scores = {label: np.random.default_rng(number).random(49) for number, label in enumerate(labels)}
+    first = [f"the sentence number {number // 7} stands first here" for number in range(49)]
+    second = [f"another of them, number {number}, is what stands second in the list" for number in range(49)]
+    data = Pairs("few", first, second, np.arange(49.0) % 6, None, [*map(str, range(49))], (0, 5), "here", "0")
+    tables = {label: ranking_table(data, found, "few") for label, found in scores.items()}
+    encoders = {"before": encode}
+    put_on(
+        page,
+        tmp_path,
+        pairs=PairExplorer(scores, data, encoders=encoders),
+        queries=RankingExplorer(tables, encoders=encoders),
+    )
+    room = height - 110  # of a screen JupyterLab has the rest
+    for name in ("pairs", "queries"):
+        shown = page.locator(f"[data-name={name}]")
+        top, view = shown.bounding_box()["y"], shown.locator("[data-part=view]")
+        for part in (shown.locator("[data-part=list]"), view.locator("[data-scroll]"), view.locator("svg").first):
+            box = part.bounding_box()
+            assert box["x"] + box["width"] <= width
+            assert part.evaluate("part => part.scrollWidth <= part.clientWidth + 1"), "nothing is cut"
+            assert box["y"] - top < room - 60, "it begins well on the screen"
+        chart = view.locator("svg").first.bounding_box()
+        assert chart["y"] + chart["height"] - top <= room
+        shown.get_by_label("search").focus()
+        reached = []
+        for _ in range(3):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate("document.activeElement.closest('[data-part]').dataset.part"))
+        assert reached[0] == "list"
+        assert reached[-1] == "view"
+        shown.scroll_into_view_if_needed()
+        page.screenshot(path=tmp_path / f"{name}.png")
 
 
 def test_hovering_marks_what_stands_for_the_same_target_of_the_same_query(page: Any, tmp_path: Path):

@@ -123,6 +123,6 @@ def test_text_is_shown_as_text_with_and_without_a_search():
 def test_without_a_kernel_the_first_pairs_stand_as_html():
     bundle, _ = explorer()._repr_mimebundle_()
     assert "The first of 5 pairs of few" in bundle["text/html"]
-    assert bundle["text/html"].count("<tr") == 1 + 5 + 2 + 1 + 3 + 2, (
-        "the pairs, the decision on the first, and its query"
+    assert bundle["text/html"].count("<tr") == 1 + 5 + 1 + 2 + 1 + 3 + 2, (
+        "the pairs, the decision of two labels on the first, and its query"
     )

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.installation import naming_its_extra
+from workbench.look._html import INK, SHADES
 from workbench.look.compared import Comparison, compare
 from workbench.look.comparison import (
     finished_runs,
@@ -27,7 +28,7 @@ from workbench.look.figures import (
     training_curve,
 )
 from workbench.look.of_runs import encoders_of_runs, rankings_of_runs, scores_of_runs
-from workbench.look.page import INK, SHADES, most_changed, ranking_html
+from workbench.look.page import most_changed, ranking_html
 from workbench.look.pairs import pair_table
 from workbench.look.paper_cells import Cell, paper_cells, runs_by_settings
 from workbench.look.paper_figures import paper_figure

@@ -5,18 +5,21 @@ What a colour says, a shape, a size or a number says too; what hovering says sta
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from itertools import product
 
 import numpy as np
 
-from workbench.look._style import shortened
+from workbench.look._html import cut, grid, note, quoted
+from workbench.look._style import COLOURS, shortened
 from workbench.look.pairs import gold_bands
 from workbench.look.queries import line_colours
 
-_HIGH = 260  # pixels of a plot
+_HIGH = 180  # pixels of a plot
+_BOX_SAYS = (
+    "across: bands of gold, up: the score. A box a label: its middle half, the thick line its median, the thin one "
+    "from its lowest tenth to its highest. ◆ what is chosen."
+)
+_LABELS = [*COLOURS[:-1], "#888888"]  # black would be gone on a dark page
 _RAMP = line_colours(9)  # blue, grey, vermilion
-_WHITE_FROM = 4  # the shade of `_HEAT` from which on what is written is white
-_HEAT = ["#f7fbff", "#d6e6f4", "#abd0e6", "#6aaed6", "#2a6fad", "#105ba4", "#08306b"]  # light to dark with closeness
 
 
 def svg(width: float, height: float, said: str, inside: Sequence[str], *, role: str = "img") -> str:
@@ -65,9 +68,15 @@ def scores_by_gold(
         press = f' role="button" tabindex="0" data-tell="band" data-value="{ends}"' if pressed else ""
         told = escape(f"gold {name}: {int(within.sum()):,} pairs")
         inside.append(f'<g class="band"{press} aria-label="{told}">{"".join(drawn)}</g>')
-    legend = ", ".join(f"{place + 1} {escape(label)}" for place, label in enumerate(scores))
     picture = svg(left + wide * len(names) + 4, _HIGH + 44, "Scores by band of gold", inside, role="group")
-    return f"{picture}<p><small>Score by gold: {legend}; ◆ what is chosen. Box: middle half and median.</small></p>"
+    ends = (0, 4, 8, 12, 16)
+    labels = [
+        f"{_key(_box(ends, label, number), 0, 8)} {number + 1} {escape(label)}" for number, label in enumerate(scores)
+    ]
+    said = "across: bands of gold; up: the score. A box a label: its middle half, the thick line its median, the "
+    return picture + note(
+        f"{', '.join(labels)}; {said}thin one from its lowest tenth to its highest. ◆ what is chosen."
+    )
 
 
 def _box_of(values: np.ndarray) -> np.ndarray:
@@ -81,7 +90,7 @@ def _named(number: int, label: str) -> str:
 
 def _box(ends: Sequence[float], said: str, number: int) -> str:
     tenth, first, median, third, last = ends
-    colour = ("#0072b2", "#d55e00")[number % 2]
+    colour = _LABELS[number % len(_LABELS)]
     return (
         f'<g><title>{escape(said)}</title><path d="M0 {tenth:.1f}V{last:.1f}" stroke="{colour}"/>'
         f'<rect x="-6" width="12" y="{third:.1f}" height="{max(first - third, 1):.1f}" fill="{colour}" '
@@ -99,32 +108,16 @@ def similarities(found: Mapping[str, np.ndarray], texts: Sequence[str], names: S
     found: label -> [n, n]; names: what stands before rows and above columns, such as letters, the query's first.
     """
     low = min([0.0, *(float(values.min()) for values in found.values())])
-    side = 34 if len(texts) <= 12 else 22
-    maps = []
-    for label, values in found.items():
-        cells = [
-            f'<text x="{side * (place + 1.5)}" y="16" text-anchor="middle">{name}</text>'
-            f'<text x="{side / 2}" y="{side * (place + 1.5) + 4}" text-anchor="middle">{name}</text>'
-            for place, name in enumerate(names)
-        ]
-        for row, column in product(range(len(texts)), repeat=2):
-            value = float(values[row, column])
-            said = f"{names[row]} and {names[column]}: {value:.3f}\n{_cut(texts[row])}\n{_cut(texts[column])}"
-            depth = int(np.clip(round((len(_HEAT) - 1) * (value - low) / (1 - low)), 0, len(_HEAT) - 1))
-            cell = _cell(side, row, column, depth, f"{value:.2f}" if side > 30 else f"{100 * value:.0f}")
-            cells.append(f'<g data-row="{names[row]}"><title>{escape(said)}</title>{cell}</g>')
-        size = side * (len(texts) + 1)
-        maps.append(_under(label, svg(size, size, f"Cosines under {label}", cells)))
-    return _beside(maps, "Cosine of each with each, ? the query; darker: closer.")
+    whole = dict(zip(names, texts, strict=True))
 
+    def said(value: float) -> str:
+        return f"{value:.2f}" if len(texts) <= 12 else f"{100 * value:.0f}"
 
-def _cell(side: int, row: int, column: int, depth: int, text: str) -> str:
-    ink = "#ffffff" if depth >= _WHITE_FROM else "#1a1a1a"
-    return (
-        f'<rect x="{side * (column + 1)}" y="{side * (row + 1)}" width="{side}" height="{side}" fill="{_HEAT[depth]}"/>'
-        f'<text x="{side * (column + 1.5)}" y="{side * (row + 1.5) + 4}" text-anchor="middle" font-size="11" '
-        f'style="fill:{ink}">{text}</text>'
-    )
+    maps = [
+        _under(label, grid("", values, (names, names), 1, said, least=low, whole=whole))
+        for label, values in found.items()
+    ]
+    return _beside(maps, "Cosine of each with each, ? the query; bluer: closer.")
 
 
 def sentences_map(
@@ -136,13 +129,15 @@ def sentences_map(
     lines: Sequence[tuple[int, int]] = (),
     rows: Sequence[int | None] | None = None,
     said: str,
+    signs: Sequence[str] = (),
 ) -> str:
     """A sign a sentence where `planes` (label -> [n, 2]) has it, the larger the further its value is from 0.
 
     values [n] in [-1, 1]: ▲ blue above 0, ▼ vermilion below, ● where it is 0 or nearly so. named: place -> the letter
     that stands there in place of a sign. lines: between places. rows: what a press on a sign chooses, None for nothing.
+    signs: what ▲ and ▼ say, in words; none: they say nothing. said: what else is to be known.
     """
-    maps, side = [], 240 if len(named) == len(texts) else 340  # a query and its targets need little room
+    maps, side = [], 240 if len(named) == len(texts) else 300  # a query and its targets need little room
     for label, points in planes.items():
         middle, reach = (points.max(axis=0) + points.min(axis=0)) / 2, float(np.ptp(points, axis=0).max()) or 1.0
         at = side / 2 + (points - middle) / reach * (side - 48)  # one scale for both axes: distances stay true
@@ -156,27 +151,40 @@ def sentences_map(
             press = "" if row is None else f' data-tell="chosen" data-value="{row}"'
             drawn.append(_sign(at[place], values[place], texts[place], named.get(place), press))
         maps.append(_under(label, svg(side, side, f"Map of {len(texts)} sentences under {label}", drawn)))
-    return _beside(maps, said)
+    letter = "A" if len(named) == len(texts) else None
+    keys = [_shape(np.array([9.0, 9.0]), value, letter) for value in (1.0, -1.0)]
+    meaning = [f"{_key(key, 9, 9)} {escape(words)}" for key, words in zip(keys, signs, strict=False)]
+    strength = ["the stronger the colour, the more"] if signs else []
+    return _beside(maps, "; ".join([escape(said), *meaning, *strength]))
+
+
+def _key(drawn: str, x: float, y: float) -> str:
+    """A sign as it stands in a chart, with its middle at x, y, small enough for a line of text."""
+    moved = f"translate({9 - x:g} {9 - y:g})"
+    return f'<svg width="18" height="18" aria-hidden="true"><g transform="{moved}">{drawn}</g></svg>'
 
 
 def _sign(at: np.ndarray, value: float, text: str, name: str | None, press: str) -> str:
+    title = f"<title>{escape(f'{name}: ' if name else '')}{escape(cut(text, 200))}\n{value:+.2f}</title>"
+    marks = f"{f' data-row={quoted(name)}' if name else ''}{press}"
+    return f"<g{marks}>{title}{_shape(at, value, name)}</g>"
+
+
+def _shape(at: np.ndarray, value: float, name: str | None) -> str:
     x, y = at.round(1)
     colour, size = _RAMP[round(4 - 4 * float(np.clip(value, -1, 1)))], 3 + 5 * min(abs(value), 1)
-    title = f"<title>{escape(f'{name}: ' if name else '')}{escape(_cut(text))}\n{value:+.2f}</title>"
     sign = "" if abs(value) < 0.02 else "▲" if value > 0 else "▼"
     if name:
-        shape = (
+        return (
             f'<circle class="paper" cx="{x}" cy="{y}" r="9" fill="#ffffff" stroke="{colour}" stroke-width="2.5"/>'
             f'<text x="{x}" y="{y + 4}" text-anchor="middle" font-weight="bold">{name}</text>'
             f'<text x="{x + 10}" y="{y + 4}" font-size="9">{sign}</text>'
         )
-        return f'<g data-row="{name}"{press}>{title}{shape}</g>'
-    shape = f'<circle cx="{x}" cy="{y}" r="3" fill="#777777"/>'
-    if sign:
-        down = 1 if value > 0 else -1
-        corners = f"M{x} {y - down * size:.1f}l{size:.1f} {down * 1.7 * size:.1f}h{-2 * size:.1f}z"
-        shape = f'<path d="{corners}" fill="{colour}" fill-opacity="0.7"/>'
-    return f"<g{press}>{title}{shape}</g>"
+    if not sign:
+        return f'<circle cx="{x}" cy="{y}" r="3" fill="#777777"/>'
+    down = 1 if value > 0 else -1
+    corners = f"M{x} {y - down * size:.1f}l{size:.1f} {down * 1.7 * size:.1f}h{-2 * size:.1f}z"
+    return f'<path d="{corners}" fill="{colour}" fill-opacity="0.8"/>'
 
 
 def _under(label: str, drawing: str) -> str:
@@ -185,8 +193,4 @@ def _under(label: str, drawing: str) -> str:
 
 
 def _beside(figures: Sequence[str], said: str) -> str:
-    return f'<div class="figures">{"".join(figures)}</div><p><small>{escape(said)}</small></p>'
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:199]}…"
+    return f'<div class="figures">{"".join(figures)}</div>{note(said)}'

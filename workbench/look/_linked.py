@@ -1,6 +1,6 @@
 """What stands beside a list and shows its selection another way: ranks, scores by gold, a map, similarities."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from workbench.look import _charts
 from workbench.look._asked import Vectors
+from workbench.look._html import choice
 from workbench.look._listing import Listing
-from workbench.look._live import choice
 from workbench.look.page import DRAWN
 from workbench.look.queries import QueryView, places_off
 from workbench.look.why import Reasons
@@ -17,10 +17,11 @@ from workbench.look.why import Reasons
 RANKS, GOLD, MAP, SIMILAR = "ranks", "gold", "map", "similarities"
 CHARTS = {RANKS: "ranks", GOLD: "scores by gold", MAP: "map", SIMILAR: "similarities"}
 COLOURS = {"gold": "gold", "error": "error of a", "movement": "from a to b"}
-_SAID = {
-    "gold": "▲ gold above the middle of its range, ▼ below",
-    "error": "▲ nearer under a than gold has it, ▼ further",
-    "movement": "▲ b is nearer to gold than a, ▼ further from it",
+# What the two signs of a map say.
+SIGNS = {
+    "gold": ("gold above the middle of its range", "gold below it"),
+    "error": ("nearer under a than gold has it", "further"),
+    "movement": ("b is nearer to gold than a", "b is further from it"),
 }
 
 
@@ -56,13 +57,13 @@ class Linked(Listing):
         colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
         return super().known() | {"chart": charts, "colour": colours, "plane": planes_known()}
 
-    def controls(self) -> str:
+    def further(self) -> Iterable[str]:
         known = self.known()
-        found = choice("chart", {name: CHARTS[name] for name in known["chart"]}, self.chart)
+        yield choice("chart", {name: CHARTS[name] for name in known["chart"]}, self.chart)
         if self.chart == MAP:
-            found += choice("colour", {name: COLOURS[name] for name in known["colour"]}, self.colour, title="signs")
-            found += choice("plane", {name: name for name in known["plane"]}, self.plane) if find_spec("umap") else ""
-        return super().controls() + found
+            yield choice("colour", {name: COLOURS[name] for name in known["colour"]}, self.colour, title="signs")
+        if self.chart == MAP and len(known["plane"]) > 1:
+            yield choice("plane", {name: name for name in known["plane"]}, self.plane)
 
     def told(self, name: str, value: Any) -> None:
         if name not in self.looks:
@@ -91,23 +92,19 @@ class Linked(Listing):
             self.say(words)
         return vectors(texts)
 
-    def said(self) -> str:
-        """What the signs of a map say."""
-        return _SAID[self.colour]
-
     def family_chart(self, view: QueryView) -> str:
         """Similarities or map of one query and its targets, of which those are drawn that are nearest."""
         shown = view.nearest(DRAWN)
         if self.chart == SIMILAR:
             return similarities(shown, self.encoders())
-        return family_map(shown, self.encoders(), self.plane, *self._worth(shown))
+        return family_map(shown, self.encoders(), self.plane, self._worth(shown), SIGNS[self.colour])
 
-    def _worth(self, view: QueryView) -> tuple[np.ndarray, str]:
-        """What the sign of each target says, in [-1, 1], and that in words."""
+    def _worth(self, view: QueryView) -> np.ndarray:
+        """What the sign of each target says, in [-1, 1]."""
         reference, longest = view.reference, max(view.total - 1, 1)
         first, second = (places_off(view.ranks[label], reference) / longest for label in (self.a, self.b))
         values = {"error": first, "movement": np.abs(first) - np.abs(second)}
-        return (centred(view.gold) if self.colour == "gold" else values[self.colour]), self.said()
+        return centred(view.gold) if self.colour == "gold" else values[self.colour]
 
 
 def planes_known() -> list[str]:
@@ -141,12 +138,16 @@ def similarities(view: QueryView, encoders: Mapping[str, Vectors]) -> str:
     return _charts.similarities({label: found @ found.T for label, found in rows.items()}, texts, ["?", *view.letters])
 
 
-def family_map(view: QueryView, encoders: Mapping[str, Vectors], plane: str, values: np.ndarray, said: str) -> str:
+def family_map(
+    view: QueryView, encoders: Mapping[str, Vectors], plane: str, values: np.ndarray, signs: Sequence[str]
+) -> str:
     """The query and its targets in a plane under each encoder, lines from the query; values [targets] in [-1, 1]."""
     texts = [view.query, *view.targets]
     points = {label: fitted(plane, rows)(rows) for label, rows in ((one, of(texts)) for one, of in encoders.items())}
     lines = [(0, place) for place in range(1, len(texts))]
     named = dict(enumerate(["?", *view.letters]))
     worth = np.concatenate([[0.0], values if len(values) else np.zeros(len(view.targets))])
-    said = f"{plane} of the vectors, ? the query; the larger the distance from 0, the stronger the colour: {said}."
-    return _charts.sentences_map(points, texts, worth, named=named, lines=lines, said=said)
+    said = (
+        f"{plane} of the vectors: near each other stands what the encoder has near; ? the query, lines: to its targets"
+    )
+    return _charts.sentences_map(points, texts, worth, named=named, lines=lines, said=said, signs=signs)

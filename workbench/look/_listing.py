@@ -1,10 +1,11 @@
 """A list in a live view: ordered between two labels, searched by words, walked through by arrow keys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
-from workbench.look._live import Live, choice
+from workbench.look._html import choice, field
+from workbench.look._live import Live
 from workbench.look._style import shortened
 
 _ROOM = 50  # rows at first; "more" shows as many again
@@ -122,8 +123,11 @@ class Listing(Live):
         parts = [choice("order", ordered, self.order, title="order"), choice("a", named, self.a)]
         parts += [choice("b", named, self.b)] if several else []
         parts += [choice("show", {_ALL: _ALL, _TWO: _TWO}, self.show)] if len(self.labels) > 2 else []
-        search = f'<input name="search" type="search" placeholder="words" value="{escape(self.search)}">'
-        return f'{"".join(parts)}<label class="wide">search {search}</label>'
+        return "".join([*parts, *self.further(), search_field(self.search, "words")])
+
+    def further(self) -> Iterable[str]:
+        """Controls besides; the search is the last, so that Tab leads from it to the list."""
+        return ()
 
     def more(self) -> str:
         """A button for the rows that are listed and not shown, where there are such."""
@@ -143,6 +147,10 @@ def button(number: int, text: str, chosen: int | None) -> str:
     """The button that chooses a row; `text` is HTML. Of a list only the chosen one is reached by Tab."""
     here = ' aria-current="true"' if number == chosen else ' tabindex="-1"'
     return f'<button name="chosen" value="{number}"{here}>{text}</button>'
+
+
+def search_field(words: str, what: str) -> str:
+    return field("search", words, "search", wide=True, type="search", placeholder=what)
 
 
 def with_words(text: str, words: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ import anywidget
 import traitlets
 
 from workbench.errors import WorkbenchError
-from workbench.look.page import STYLES, inlined
+from workbench.look._html import STYLES, inlined, refused
 
 _RULES = (Path(__file__).parent / "live.css").read_text(encoding="utf-8")
 STYLE_SHEET = _RULES + "\n".join(f".workbench-look .{name} {{ {style} }}" for name, style in STYLES.items())
@@ -110,17 +110,3 @@ class Live(anywidget.AnyWidget):
         self.redraw()
         data, metadata = bundle
         return {**data, "text/html": inlined(self.static())}, metadata
-
-
-def refused(problem: object) -> str:
-    """What stands where something cannot be drawn."""
-    return f'<p class="problem" role="alert">{escape(str(problem))}</p>'
-
-
-def choice(name: str, options: dict[str, str], chosen: str, *, title: str = "") -> str:
-    """A drop-down list with its name before it. options: value -> what is shown."""
-    shown = "".join(
-        f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>{escape(text)}</option>'
-        for value, text in options.items()
-    )
-    return f'<label title="{escape(title)}">{escape(title or name)} <select name="{name}">{shown}</select></label>'

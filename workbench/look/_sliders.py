@@ -1,12 +1,12 @@
 """A live view of a computation: sliders and lists set numbers, and what they give is drawn anew."""
 
 from collections.abc import Mapping
-from html import escape
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 from workbench.errors import SettingError
-from workbench.look._live import Live, choice
+from workbench.look._html import choice, field, framed
+from workbench.look._live import Live
 
 
 class Slider(NamedTuple):
@@ -36,8 +36,7 @@ class Mechanism(Live):
 
     def controls(self) -> str:
         sliders = "".join(
-            f'<label>{escape(one.words)} <input name="{name}" type="range" min="{one.low:g}" max="{one.high:g}" '
-            f'step="{one.step:g}" value="{self.values[name]:g}"></label>'
+            field(name, f"{self.values[name]:g}", one.words, type="range", min=one.low, max=one.high, step=one.step)
             for name, one in self.sliders.items()
         )
         return sliders + "".join(
@@ -68,7 +67,7 @@ class Mechanism(Live):
         self.put([*self.sliders, *self.lists], {name: self._taken(name, value) for name, value in values.items()})
 
     def drawn(self) -> dict[str, str]:
-        return {"answer": f'<div class="mathjax_ignore"><div class="view">{self.shown()}</div></div>'}
+        return {"answer": framed(self.shown())}
 
     def static(self) -> str:
         return f"<p>Run the cell to change the numbers.</p>{self.explained(lambda: self.drawn()['answer'])}"

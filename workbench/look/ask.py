@@ -13,14 +13,15 @@ import pandas as pd
 from workbench.data import kind_of, load_pairs, load_sentences
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._asked import ENCODER, Vectors
-from workbench.look._linked import CHARTS, MAP, RANKS, SIMILAR, centred, family_map, similarities
-from workbench.look._live import Live, choice
-from workbench.look._style import shortened
+from workbench.look._html import choice, field, framed, head, label_heads, note, table, td, th, tr
+from workbench.look._linked import CHARTS, MAP, RANKS, SIGNS, SIMILAR, centred, family_map, similarities
+from workbench.look._live import Live
 from workbench.look.page import DRAWN, slope_image, slope_svg, view_html
 from workbench.look.queries import QueryView
 
 CORPUS = "ladders-all"  # among what is asked where nothing else is given
 _LINES = "the lines below"
+_CORPUS_SAID = "corpus: the name of a set, or a file; then Enter"
 _CHARTS = (RANKS, MAP, SIMILAR)
 # What `select` takes: name -> (in words, whether a value is such).
 _TAKES: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -119,20 +120,18 @@ class Ask(Live):
 
     def controls(self) -> str:
         lines = escape("\n".join(self.targets))
-        gold = "" if self.gold is None else escape(" ".join(map(str, self.gold)))
+        gold = " ".join(map(str, self.gold or ()))
         among = {_LINES: _LINES, self._corpus_name: f"{self._corpus_name}, {len(self._corpus):,} sentences"}
         charts = choice("chart", {name: CHARTS[name] for name in _CHARTS}, self.chart) if self.among == _LINES else ""
         return (
-            f'<label class="wide">query <input name="query" value="{escape(self.query)}"></label>'
+            f"{field('query', self.query, 'query', wide=True)}"
             f"{choice('among', among, self.among, title='rank')}"
             f'<label class="wide">targets, one a line <textarea name="targets" rows="8">\n{lines}</textarea></label>'
-            f'<label class="wide">gold of each, in order (need not be) <input name="gold" value="{gold}"></label>'
-            f"{charts}"
-            f'<label>nearest <input name="nearest" type="number" min="1" value="{self.nearest}"></label>'
-            f'<label title="the correlation of how two sentences rank the corpus"><input name="ranks" type="checkbox"'
-            f"{' checked' if self.ranks else ''}>rank vectors too</label>"
-            '<label class="wide">corpus: the name of a set, or a file; then Enter '
-            f'<input name="corpus" data-late value="{escape(self._corpus_name)}"></label>'
+            f"{field('gold', gold, 'gold of each, in order (need not be)', wide=True)}"
+            f"{charts}{field('nearest', self.nearest, 'nearest', type='number', min=1)}"
+            f'<label title="the correlation of how two sentences rank the corpus">'
+            f"{field('ranks', None, type='checkbox', checked=self.ranks)}rank vectors too</label>"
+            f"{field('corpus', self._corpus_name, _CORPUS_SAID, wide=True, data_late=True)}"
         )
 
     def told(self, name: str, value: Any) -> None:
@@ -195,8 +194,7 @@ class Ask(Live):
             return slope_svg(shown)
         if self.chart == SIMILAR:
             return similarities(shown, self._rows)
-        said = "▲ gold above the middle of its range, ▼ below" if view.gold is not None else "no gold"
-        return family_map(shown, self._rows, "PCA", centred(shown.gold), said)
+        return family_map(shown, self._rows, "PCA", centred(shown.gold), SIGNS["gold"] if view.gold is not None else ())
 
     def static(self) -> str:
         try:
@@ -277,24 +275,16 @@ def _neighbours(view: QueryView, count: int) -> str:
     """The nearest under each label beside each other; ● before those that all of them have (RankEncoder figure 1)."""
     nearest = {label: np.argsort(ranks, kind="stable")[:count] for label, ranks in view.ranks.items()}
     shared = set.intersection(*(set(places.tolist()) for places in nearest.values())) if len(nearest) > 1 else set()
-    short = shortened(nearest, 48)
-    names = "".join(f'<th class="name" title="{escape(label)}">{escape(short[label])}</th>' for label in nearest)
-    rows = "".join(
-        f'<tr><td class="number">{place + 1}</td>'
-        + "".join(_neighbour(view, label, found[place], shared) for label, found in nearest.items())
-        + "</tr>"
-        for place in range(min(count, view.total))
-    )
     said = f" ● {len(shared)} of {count} stand under every encoder." if len(nearest) > 1 else ""
-    return (
-        f'<div class="mathjax_ignore"><div class="view"><p class="head"><b>{escape(view.query)}</b> '
-        f"<small>(the nearest of {view.total:,})</small></p>"
-        f'<table class="ranks"><thead><tr><td class="number"></td>{names}</tr></thead><tbody>{rows}</tbody></table>'
-        f'<p class="head"><small>Behind each sentence: its score.{said}</small></p></div></div>'
-    )
+    rows = [
+        tr([td(place + 1), *(_neighbour(view, label, found[place], shared) for label, found in nearest.items())])
+        for place in range(min(count, view.total))
+    ]
+    title = head(f"<b>{escape(view.query)}</b> <small>(the nearest of {view.total:,})</small>")
+    return framed(title, table(th("") + label_heads(nearest), rows), note(f"Behind each sentence: its score.{said}"))
 
 
 def _neighbour(view: QueryView, label: str, place: int, shared: set[int]) -> str:
     mark, shade = ("● ", " shade0") if place in shared else ("", "")
     text = f"{mark}{escape(view.targets[place][:400])} <small>{view.scores[label][place]:.3f}</small>"
-    return f'<td class="text{shade}" data-row="{view.letters[place]}">{text}</td>'
+    return td(text, f"text{shade}", f' data-row="{view.letters[place]}"')

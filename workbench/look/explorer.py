@@ -11,11 +11,11 @@ import pandas as pd
 
 from workbench.files import explained, replacing, set_name
 from workbench.look._charts import scores_by_gold
+from workbench.look._html import choice, marked
 from workbench.look._linked import GOLD, RANKS, Linked
 from workbench.look._listing import Listing, button, with_words
-from workbench.look._live import choice
 from workbench.look._sharing import shared_page
-from workbench.look.page import marked, slope_image, slope_svg, view_html
+from workbench.look.page import slope_image, slope_svg, view_html
 from workbench.look.queries import (
     ORDERS,
     QueryView,

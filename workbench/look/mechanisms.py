@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.errors import SettingError
 from workbench.look._asked import Untrained
-from workbench.look._grid import grid
+from workbench.look._html import grid
 from workbench.look._sliders import Mechanism, Slider
 from workbench.runs import Run
 

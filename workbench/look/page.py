@@ -1,12 +1,6 @@
-"""One query's rankings as HTML: a table, and a slope chart as a picture. Needs no script, no style sheet, no network.
-
-Front ends clean the HTML of a notebook that they do not trust, each in its own way. What is said by colour is
-therefore also said by a sign, styles stand in the elements, and the chart is a picture with its words beside it.
-`mathjax_ignore` keeps JupyterLab from reading what stands between two dollars as mathematics.
-"""
+"""One query's rankings as HTML: a table, and a slope chart as a picture; needs no script, style sheet or network."""
 
 import base64
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -16,6 +10,22 @@ import numpy as np
 
 from workbench.files import set_name
 from workbench.look._charts import svg
+from workbench.look._html import (
+    arrow,
+    beside,
+    cut,
+    framed,
+    head,
+    inlined,
+    label_heads,
+    marked,
+    note,
+    shade,
+    table,
+    td,
+    th,
+    tr,
+)
 from workbench.look._style import shortened
 from workbench.look.queries import (
     QueryView,
@@ -31,32 +41,6 @@ from workbench.metrics import kendall, ndcg
 DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from place to place in it
 
-# (up to this share of the list away from gold's rank, background): light to dark, so that the order shows without
-# hue too. The text on them is always dark, whatever the theme around the table.
-SHADES = [(0.0, "#d9efe2"), (1 / 6, "#fdf1c7"), (1 / 3, "#fbd38d"), (1 / 2, "#f5a86b"), (1.0, "#e57a4d")]
-INK = "#1a1a1a"
-_LINE = "border:1px solid rgba(128,128,128,0.4);padding:2px 8px;vertical-align:top"
-_CENTRED = f"{_LINE};text-align:center"
-_WRAPPED = "white-space:normal;overflow-wrap:anywhere"
-# class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as rules.
-STYLES = {
-    "view": "overflow-x:auto",
-    "both": "display:flex;flex-wrap:wrap;gap:0 16px;align-items:flex-start",
-    "drawn": "flex:0 0 auto;max-width:100%",
-    "head": "margin:0.5em 0;overflow-wrap:anywhere",
-    "ranks": "border-collapse:collapse;font-size:13px;line-height:1.25;margin:0.3em 0",
-    "number": f"{_CENTRED};white-space:nowrap",
-    "narrow": f"{_CENTRED};white-space:normal",
-    "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:12em;max-width:60ch",
-    "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;min-width:3em;max-width:10em",
-    "measure": f"{_LINE};text-align:right",
-    "word": f"{_LINE};text-align:left;{_WRAPPED};min-width:4em;max-width:20em;font-weight:normal",
-    **{f"shade{place}": f"background-color:{colour};color:{INK}" for place, (_, colour) in enumerate(SHADES)},
-    # Of what brings two sentences together (blue) and apart (orange), from little to much.
-    **{f"pro{part}": f"background-color:rgba(0,114,178,{0.1 * part:.1f})" for part in range(1, 5)},
-    **{f"con{part}": f"background-color:rgba(213,94,0,{0.1 * part:.1f})" for part in range(1, 5)},
-}
-_LABEL = 48  # characters of a label; the rest shows when the pointer rests on it
 _LONG = 400  # characters of a target that a row has; the rest opens with a click
 _LEGEND = (
     "Rank 1 is nearest. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places nearer/further than {reference} has "
@@ -128,16 +112,12 @@ def most_changed(
     return ranking_html(read, first, chart=chart)
 
 
-def inlined(html: str) -> str:
-    """The HTML with the styles in the elements of its classes, for a front end that has no rules for them."""
-
-    def styled(found: re.Match[str]) -> str:
-        return f'style="{";".join(STYLES[name] for name in found[1].split())}"'
-
-    return re.sub(rf'class="((?:{"|".join(STYLES)})(?: (?:{"|".join(STYLES)}))*)"', styled, html)
+def view_html(view: QueryView, **shown: Any) -> str:
+    """What `view_parts` gives, as a view of its own."""
+    return framed(view_parts(view, **shown))
 
 
-def view_html(
+def view_parts(
     view: QueryView,
     *,
     chart: Callable[[QueryView], str] | None = None,
@@ -145,67 +125,62 @@ def view_html(
     words: Sequence[str] = (),
     asks: bool = False,
 ) -> str:
-    """The query, its table and, with `chart`, its slope chart; by classes of `STYLES`. `words` are marked.
+    """The query, its table and, with `chart`, its chart, such as `slope_svg`; by classes of `STYLES`.
 
-    asks: letters are buttons, to ask why a target stands there.
+    `words` are marked. asks: letters are buttons, to ask why a target stands there.
     """
     where = f"{view.suite}, {view.query_id}" if view.query_id != "" else ""
     aside = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
-    head = f'<p class="head"><b>{marked(view.query, words)}</b>{f" <small>({aside})</small>" if aside else ""}</p>'
+    title = head(f"<b>{marked(view.query, words)}</b>{f' <small>({aside})</small>' if aside else ''}")
     drawn = f'<div class="drawn">{chart(view)}</div>' if chart else ""
-    both = beside(_table(view, targets, words, asks), drawn, len(view.ranks))
-    return f'<div class="mathjax_ignore"><div class="view">{head}{both}{_legend(view)}</div></div>'
-
-
-def beside(table: str, drawn: str, labels: int) -> str:
-    """A table of so many labels, which may scroll, and a drawing beside it where there is room, else below."""
-    style = f"flex:1 1 {22 + 7 * labels}em;min-width:0;max-width:max-content;overflow-x:auto"
-    return f'<div class="both"><div style="{style}">{table}</div>{drawn}</div>'
+    listed = beside(_table(view, targets, words, asks), drawn, len(view.ranks), scrolls="targets")
+    return f"{title}{listed}{note(_legend(view))}"
 
 
 def _table(view: QueryView, targets: int, words: Sequence[str], asks: bool) -> str:
     """letter | target | gold | gold rank | a column a label; KCC and NDCG below. Gold where it is."""
-    short = shortened(view.ranks, _LABEL)
-    names = "".join(f'<th class="name" title="{escape(label)}">{escape(short[label])}</th>' for label in view.ranks)
-    cells = [_rank_cells(ranks, view.reference, view.scores[label]) for label, ranks in view.ranks.items()]
-    gold = [""] * view.total
+    heads = th("") + th("target", "text")
+    columns = [_rank_cells(view, label) for label in view.ranks]
     if view.gold is not None and view.gold_rank is not None:
+        heads += th("gold") + th("gold rank", "narrow")
         pairs = zip(view.gold, _with_ties(view.gold_rank), strict=True)
-        gold = [f'<td class="number">{value:.4g}</td><td class="number">{rank}</td>' for value, rank in pairs]
-        names = f'<th class="number">gold</th><th class="narrow">gold rank</th>{names}'
-    rows = [
-        f'<tr data-row="{view.letters[place]}"><td class="number">{_letter(view.letters[place], asks)}</td>'
-        f'<td class="text">{_opened(view.targets[place], words)}</td>'
-        f"{gold[place]}{''.join(column[place] for column in cells)}</tr>"
-        for place in view.nearest_places(targets)
-    ]
+        columns = [[td(f"{value:.4g}") + td(rank) for value, rank in pairs], *columns]
+    rows = []
+    for place in view.nearest_places(targets):
+        letter, target = view.letters[place], _opened(view.targets[place], words)
+        texts = td(_letter(letter, asks)) + td(target, "text")
+        rows.append(tr([texts, *(column[place] for column in columns)], row=letter))
     for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if view.gold is not None else ():
-        numbers = "".join(f'<td class="number">{_hundred(value)}</td>' for value in view.measured(measure).values())
-        rows.append(f'<tr><th class="measure" colspan="4">{name}</th>{numbers}</tr>')
-    return (
-        f'<table class="ranks"><thead><tr><td class="number"></td><th class="text">target</th>{names}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
+        numbers = [td(_hundred(value)) for value in view.measured(measure).values()]
+        rows.append(tr([f'<th class="measure" colspan="4">{name}</th>', *numbers]))
+    return table(heads + label_heads(view.ranks), rows)
 
 
 def _legend(view: QueryView) -> str:
+    if len(view.columns) == 1:
+        return "Rank 1 is nearest. <b>=</b> shares its rank. Under the rank: the score."
     held = {"reference": "gold", "measures": " KCC and NDCG &times; 100."}
     if view.gold is None:
-        held = {"reference": escape(next(iter(shortened(view.ranks, _LABEL).values()))), "measures": ""}
-    return f'<p class="head"><small>{_LEGEND.format(**held)}</small></p>'
+        held = {"reference": escape(cut(next(iter(view.ranks)), 48)), "measures": ""}
+    return _LEGEND.format(**held)
 
 
 def slope_svg(view: QueryView) -> str:
     """Gold's rank of each target, then each label's, 1 at the top: a line a target, a crossing is a disagreement.
 
     Of more than `DRAWN` targets those that gold or a label has nearest, at their ranks among all, which are then drawn
-    on a log scale: the first places, where it matters, have the most room.
+    on a log scale: the first places, where it matters, have the most room. "" where there is nothing to compare.
     """
     shown = view.nearest(DRAWN)
     columns, short = shown.columns, shortened(shown.columns, 13)
+    if len(columns) < 2:
+        return ""
     deepest = max(float(ranks.max()) for ranks in columns.values())
-    step, top, left, depth = 96, 32, 48, _APART * min(deepest, DRAWN)  # left: half of the longest name
-    width, height = left * 2 + step * (len(columns) - 1), top + depth + 8
+    step = max(36, min(80, 200 // (len(columns) - 1)))
+    slanted = 7.5 * max(map(len, short.values())) > step
+    left, right, top = (24, 76, 72) if slanted else (40, 40, 28)  # of the names' ends
+    depth = _APART * min(deepest, DRAWN)
+    width, height = left + step * (len(columns) - 1) + right, top + depth + 8
 
     def down(rank: float) -> float:
         """Evenly down to gold's last place; on a log scale where there are more places than room."""
@@ -224,8 +199,9 @@ def slope_svg(view: QueryView) -> str:
         )
     drawn.append('<g class="letters" text-anchor="middle" pointer-events="none" stroke="#ffffff" paint-order="stroke">')
     for name, ranks in columns.items():
-        head = f'<text x="{x[name]}" y="14" font-weight="bold">{escape(short[name])}</text>'
-        drawn.append(f'<g pointer-events="all"><title>{escape(name)}</title>{head}</g>')
+        turned = f'text-anchor="start" transform="rotate(-40 {x[name]} {top - 8})"' if slanted else ""
+        written = f'<text x="{x[name]}" y="{top - 8}" font-weight="bold" {turned}>{escape(short[name])}</text>'
+        drawn.append(f'<g pointer-events="all"><title>{escape(name)}</title>{written}</g>')
         for rank, letters in shown.letters_by_rank(ranks).items():
             drawn.append(f'<text x="{x[name]}" y="{down(rank) + 4:g}" stroke-width="9">{" ".join(letters)}</text>')
     drawn.append("</g>")
@@ -235,20 +211,13 @@ def slope_svg(view: QueryView) -> str:
 def slope_image(view: QueryView) -> str:
     """`slope_svg` as an <img> that carries its own drawing, since front ends clean drawings out of HTML."""
     picture = slope_svg(view)
+    if not picture:
+        return ""
     data = base64.b64encode(picture.encode()).decode()
     return (
         f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" '
         f'alt="{escape(_in_words(view.nearest(DRAWN)))}">'
     )
-
-
-def marked(text: str, words: Sequence[str]) -> str:
-    """The text, escaped, with the words of a search marked."""
-    if not words:
-        return escape(text)
-    pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    parts = re.split(f"({pattern})", text, flags=re.IGNORECASE)
-    return "".join(f"<mark>{escape(part)}</mark>" if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
 def _letter(letter: str, asks: bool) -> str:
@@ -262,24 +231,16 @@ def _opened(target: str, words: Sequence[str]) -> str:
     return f"<details><summary>{marked(target[:_LONG], words)}</summary>{marked(target[_LONG:], words)}</details>"
 
 
-def _rank_cells(ranks: np.ndarray, reference: np.ndarray, scores: np.ndarray) -> list[str]:
-    """Rank, places from where `reference` has it, and score."""
-    distance = places_off(ranks, reference)
+def _rank_cells(view: QueryView, label: str) -> list[str]:
+    """Rank, places from where the reference has it, and score; no colour of what nothing is held against."""
+    ranks, held = view.ranks[label], view.ranks[label] is not view.reference
+    distance = places_off(ranks, view.reference)
     share = np.abs(distance) / max(len(ranks) - 1, 1)
+    kinds = [f"number {shade(part)}" if held else "number" for part in share]
     return [
-        f'<td class="number {shade(part)}"><b>{rank}</b>{arrow(places)}<br><small>{score:.3f}</small></td>'
-        for rank, places, part, score in zip(_with_ties(ranks), distance, share, scores, strict=True)
+        td(f"<b>{rank}</b>{arrow(places)}<br><small>{score:.3f}</small>", kind)
+        for rank, places, kind, score in zip(_with_ties(ranks), distance, kinds, view.scores[label], strict=True)
     ]
-
-
-def shade(share: float) -> str:
-    """The class of a cell that lies this share of its list away from where it should."""
-    return next(f"shade{place}" for place, (limit, _) in enumerate(SHADES) if share <= limit + 1e-9)
-
-
-def arrow(places: float, unit: str = "") -> str:
-    """▲ nearer, ▼ further, by how much; nothing for 0."""
-    return "" if places == 0 else f" {'▲' if places > 0 else '▼'}{abs(places):g}{unit}"
 
 
 def _with_ties(ranks: np.ndarray) -> list[str]:
@@ -303,6 +264,5 @@ def _in_words(view: QueryView) -> str:
 
 def _said(view: QueryView, place: int) -> str:
     """What the chart says of one target when the pointer rests on its line."""
-    target = view.targets[place] if len(view.targets[place]) <= _LONG else view.targets[place][: _LONG - 1] + "…"
     ranks = "\n".join(f"{name}: rank {values[place]:g}" for name, values in view.columns.items())
-    return f"{view.letters[place]}: {target}\n{ranks}"
+    return f"{view.letters[place]}: {cut(view.targets[place], _LONG)}\n{ranks}"

@@ -1,6 +1,6 @@
 """Looking through every pair of a suite: a table to order, filter and search, and the chosen pair with its partners."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from typing import Any, ClassVar
 
@@ -11,11 +11,28 @@ from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.look import _charts
 from workbench.look._asked import Vectors
-from workbench.look._linked import GOLD, MAP, RANKS, SIMILAR, Linked, centred, fitted
+from workbench.look._html import (
+    arrow,
+    beside,
+    choice,
+    cut,
+    field,
+    framed,
+    head,
+    label_heads,
+    marked,
+    note,
+    quoted,
+    shade,
+    table,
+    td,
+    th,
+    tr,
+)
+from workbench.look._linked import GOLD, MAP, RANKS, SIGNS, SIMILAR, Linked, centred, fitted
 from workbench.look._listing import button, with_words
-from workbench.look._live import choice
 from workbench.look._style import shortened
-from workbench.look.page import arrow, beside, marked, shade, slope_image, slope_svg, view_html
+from workbench.look.page import slope_image, slope_svg, view_parts
 from workbench.look.pairs import PAIR_ORDERS, best_threshold, pair_table, worth
 from workbench.look.queries import QueryView
 from workbench.look.why import Reasons
@@ -116,34 +133,29 @@ class PairExplorer(Linked):
         rows = self._sorted[chosen]
         return rows[kept[rows]]
 
-    def controls(self) -> str:
-        limits = "".join(
-            f"<label>{words} {self._limit(f'{of}low', f'{words} from')}</label>"
-            f"<label>to {self._limit(f'{of}high', f'{words} to')}</label>"
-            for of, (words, *_) in _LIMITS.items()
-        )
-        same = f"<label>the same from gold {self._limit('same', 'the same from gold')}</label>"
+    def further(self) -> Iterable[str]:
+        yield from super().further()
+        for of, (words, *_) in _LIMITS.items():
+            yield f"<label>{words} {self._limit(f'{of}low', f'{words} from')}</label>"
+            yield f"<label>to {self._limit(f'{of}high', f'{words} to')}</label>"
+        yield f"<label>the same from gold {self._limit('same', 'the same from gold')}</label>"
         subsets = {"": "all", **{name: name for name in self.table["subset"].unique() if name}}
-        return super().controls() + (choice("subset", subsets, self.subset) if len(subsets) > 2 else "") + limits + same
+        if len(subsets) > 2:
+            yield choice("subset", subsets, self.subset)
 
     def _limit(self, name: str, words: str) -> str:
-        value = escape(str(getattr(self, name)))
-        return f'<input name="{name}" type="number" step="any" aria-label="{words}" value="{value}">'
+        return field(name, getattr(self, name), type="number", step="any", aria_label=words)
 
     def drawn(self) -> dict[str, str]:
         chosen = self.current()
         status = self.counted(len(self.table), "pairs", f"; first: most {self.orders[self.order][1]}")
-        shown = {"status": status, "list": self._list(self.room, chosen) + self.more(), "why": "", "view": ""}
-        if chosen is not None:
-            shown["why"] = self._why(chosen)
-        if chosen is not None and self.chart == RANKS:
-            shown["view"] = self._pair(chosen, slope_svg)
-        elif chosen is not None and self.chart == SIMILAR and self._views(chosen):
-            shown["view"] = self._pair(chosen, lambda view: self.explained(lambda: self.family_chart(view)))
-        elif chosen is not None:
-            chart = f'<div style="flex:1 1 340px">{self.explained(lambda: self._chart(chosen))}</div>'
-            shown["view"] = beside(self._pair(chosen, None), chart, 1)
-        return shown
+        shown = {"status": status, "list": self._list(self.room, chosen) + self.more(), "view": "", "why": ""}
+        if chosen is None:
+            return shown
+        of_views = {RANKS: slope_svg, SIMILAR: lambda view: self.explained(lambda: self.family_chart(view))}
+        alone = self.chart in (GOLD, MAP) or not self._views(chosen)
+        drawn = self.explained(lambda: self._chart(chosen)) if alone else of_views[self.chart]
+        return shown | {"view": self._pair(chosen, drawn, asks=bool(self._reasons.readers)), "why": self._why(chosen)}
 
     def _chart(self, chosen: int) -> str:
         rows = np.asarray(self.listed())
@@ -181,7 +193,8 @@ class PairExplorer(Linked):
             lines=lines,
             rows=[row if row in listed else None for row in drawn],
             said=f"{self.plane} of the vectors of the first {len(rows)} listed pairs; 1 and 2: the chosen one, lines: "
-            f"pairs of its sentences, of each at most the {_TARGETS} that gold has nearest. {self.said()}.",
+            f"pairs of its sentences, of each at most the {_TARGETS} that gold has nearest",
+            signs=SIGNS[self.colour],
         )
 
     def _nearest(self, sentence: str) -> list[int]:
@@ -212,65 +225,64 @@ class PairExplorer(Linked):
         if not self._reasons.readers:
             return ""
         first, second = self.table.iloc[number][["sentence1", "sentence2"]]
-        asked = self._reasons.drawn(first, {"this score": second}, self.shown_labels)
-        return f'<button name="why" value="this score">why this score?</button>{asked}'
+        return self._reasons.drawn(first, {"this score": second}, self.shown_labels)
 
     def static(self) -> str:
         count, chosen = len(self.listed()), self.current()
-        head = f"<p>The first of {count:,} pairs of {escape(self.name)}. Run the cell to see the others.</p>"
-        return head + self._list(_STATIC, None) + ("" if chosen is None else self._pair(chosen, slope_image))
+        said = f"<p>The first of {count:,} pairs of {escape(self.name)}. Run the cell to see the others.</p>"
+        return said + self._list(_STATIC, None) + ("" if chosen is None else self._pair(chosen, slope_image))
 
     def _list(self, room: int, chosen: int | None) -> str:
-        short = shortened(self.shown_labels, 24)
-        names = "".join(_name(label, name) for label, name in short.items())
-        rows = "".join(self._row(int(number), chosen) for number in self.listed()[:room])
-        return (
-            '<div class="mathjax_ignore"><table class="ranks"><thead><tr><th class="text">sentence 1</th>'
-            '<th class="text">sentence 2</th><th class="number">gold</th><th class="narrow">in common</th>'
-            f"{names}</tr></thead><tbody data-walk>{rows}</tbody></table></div>"
-        )
+        heads = f"{th('sentence 1', 'text')}{th('sentence 2', 'text')}{th('gold')}"
+        heads += th("in common", "narrow") + label_heads(self.shown_labels)
+        rows = [self._row(int(number), chosen) for number in self.listed()[:room]]
+        return f'<div class="mathjax_ignore">{table(heads, rows, walk=True)}</div>'
 
     def _row(self, number: int, chosen: int | None) -> str:
         pair = {name: values[number] for name, values in self._rows.items()}
-        first, second = (marked(_cut(pair[side]), self.words) for side in _SIDES)
-        first = button(number, first, chosen)
-        ranks = "".join(_rank(pair, label) for label in self.shown_labels)
-        here = ' class="chosen"' if number == chosen else ""
-        return (
-            f'<tr{here}><td class="text">{first}</td><td class="text">{second}</td>'
-            f'<td class="number">{pair["gold"]:.4g}</td><td class="number">{pair["overlap"]:.0%}</td>{ranks}</tr>'
-        )
+        first, second = (marked(cut(pair[side], _SHORT), self.words) for side in _SIDES)
+        texts = td(button(number, first, chosen), "text") + td(second, "text")
+        numbers = td(f"{pair['gold']:.4g}") + td(f"{pair['overlap']:.0%}")
+        kind = "number" if len(self.shown_labels) < 4 else "narrow"  # of many labels a rank may take two lines
+        cells = [texts, numbers, *(_rank(pair, label, kind) for label in self.shown_labels)]
+        return tr(cells, **({"chosen": ""} if number == chosen else {}))
 
-    def _pair(self, number: int, chart: Callable[[QueryView], str] | None) -> str:
-        """One pair whole, what each label decides of it, and each of its sentences with its other partners."""
+    def _pair(self, number: int, chart: str | Callable[[QueryView], str], *, asks: bool = False) -> str:
+        """One pair whole, what each label decides of it, and each of its sentences with its other partners.
+
+        chart: beside the decisions; of each of these sentences, of which the first one's stands there, or one of all.
+        """
         pair = {name: values[number] for name, values in self._rows.items()}
         both = f"{escape(pair['sentence1'])}<br>{escape(pair['sentence2'])}"
         named = ", ".join(escape(str(pair[name])) for name in ("subset", "pair_id") if pair[name])
         views = self._views(number)
         alone = "" if views else " Neither sentence stands in another pair."
-        where = f"<small>({named}: gold {pair['gold']:.4g}.{alone})</small>"
-        drawn = "".join(view_html(view, chart=chart, targets=_TARGETS) for view in views)
-        head = f'<p class="head"><b>{both}</b> {where}</p>'
-        return f'<div class="mathjax_ignore">{head}{self._decided(pair)}</div>{drawn}'
+        why = ' <button name="why" value="this score">why this score?</button>' if asks else ""
+        title = head(f"<b>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{alone})</small>{why}")
+        drawn = f'<div style="flex:1 1 300px;min-width:0">{chart}</div>'
+        if callable(chart):
+            drawn = f'<div class="drawn">{"".join(map(chart, views[:1]))}</div>'
+        first = beside(title + self._decided(pair), drawn, 1)
+        charts = [None, *([chart] if callable(chart) else [None])]  # of two sentences at most
+        tables = [view_parts(view, chart=one, targets=_TARGETS) for view, one in zip(views, charts, strict=False)]
+        return framed(first, *tables[:1]) + "".join(map(framed, tables[1:]))
 
     def _decided(self, pair: dict[str, Any]) -> str:
         """Whether each label takes the pair to mean the same, at its threshold (as CoSENT table X)."""
         same, least = self.table["gold"].to_numpy(), _number(self.same)
         if least is None or (same >= least).all() or not (same >= least).any():
-            return '<p class="head"><small>No decision: gold has no pairs on both sides of "the same from".</small></p>'
-        cells = [f'<td class="number">{"the same" if pair["gold"] >= least else "not the same"}</td>']
-        for label in self.shown_labels:
+            return note('No decision: gold has no pairs on both sides of "the same from".')
+        rows = []
+        for label, short in shortened(self.shown_labels, 20).items():
             threshold, share = best_threshold(same >= least, self.table[f"score: {label}"].to_numpy())
             score = pair[f"score: {label}"]
             right = (score >= threshold) == (pair["gold"] >= least)
             words = f"{'✓' if right else '✗'} {'the same' if score >= threshold else 'not the same'}"
-            held = f"{score:.3f} against {threshold:.3f}; {share:.0%} of all are right"
-            cells.append(f'<td class="narrow shade{0 if right else 4}">{words}<br><small>{held}</small></td>')
-        names = "".join(_name(label, short) for label, short in shortened(self.shown_labels, 24).items())
-        return (
-            f'<table class="ranks"><thead><tr><th class="number">gold {least:g} or more</th>{names}</tr></thead>'
-            f"<tbody><tr>{''.join(cells)}</tr></tbody></table>"
-        )
+            decided = td(words, f"number shade{0 if right else 4}")
+            name = f'<th class="word" scope="row" title={quoted(label)}>{escape(short)}</th>'
+            rows.append(tr([name, decided, td(f"{score:.3f}"), td(f"{threshold:.3f}"), td(f"{share:.0%}")]))
+        truth = f"gold {least:g} or more: {'the same' if pair['gold'] >= least else 'not the same'}"
+        return table("".join(th(words, "narrow") for words in ("", truth, "score", "threshold", "right of all")), rows)
 
     def _views(self, number: int) -> list[QueryView]:
         """Each sentence of a pair that has other partners, with all of them; one that is both stands once."""
@@ -287,16 +299,12 @@ class PairExplorer(Linked):
         return QueryView.made(sentence, targets, part["gold"].to_numpy(), scores, suite=self.name)
 
 
-def _rank(pair: dict[str, Any], label: str) -> str:
+def _rank(pair: dict[str, Any], label: str, kind: str) -> str:
     """Rank among all pairs, the share of them that it lies off, and score."""
     error = pair[f"error: {label}"]
     off = arrow(round(100 * error, 1 if abs(error) < 0.095 else 0), "%")
     rank = f"<b>{pair[f'rank: {label}']:g}</b>{off}"
-    return f'<td class="number {shade(abs(error))}">{rank}<br><small>{pair[f"score: {label}"]:.3f}</small></td>'
-
-
-def _name(label: str, short: str) -> str:
-    return f'<th class="name" title="{escape(label)}">{escape(short)}</th>'
+    return td(f"{rank}<br><small>{pair[f'score: {label}']:.3f}</small>", f"{kind} {shade(abs(error))}")
 
 
 def _number(typed: Any) -> float | None:
@@ -305,7 +313,3 @@ def _number(typed: Any) -> float | None:
         return float(typed)
     except ValueError:
         return None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"

@@ -9,8 +9,9 @@ import pandas as pd
 
 from workbench.data import Pairs
 from workbench.errors import RunError, WorkbenchError
-from workbench.look._listing import with_words
-from workbench.look._live import Live, choice, refused
+from workbench.look._html import choice, field, framed, refused, table, td, th, tr
+from workbench.look._listing import search_field, with_words
+from workbench.look._live import Live
 from workbench.look.comparison import seed_table
 from workbench.look.of_runs import (
     SEEDS,
@@ -96,12 +97,11 @@ class RunPicker(Live):
         self.redraw()
 
     def controls(self) -> str:
-        before = " checked" if self.before else ""
+        before = field("before", None, type="checkbox", checked=self.before)
         return (
-            f'<label class="wide">search <input name="search" type="search" placeholder="words of label and settings" '
-            f'value="{escape(self._search)}"></label>{choice("seeds", SEEDS, self.seeds)}'
-            f'<label title="the encoder before training"><input name="before" type="checkbox"{before}>before</label>'
+            f'{choice("seeds", SEEDS, self.seeds)}<label title="the encoder before training">{before}before</label>'
             '<button name="tick" value="all">tick all listed</button><button name="tick" value="">none</button>'
+            f"{search_field(self._search, 'words of label and settings')}"
         )
 
     def told(self, name: str, value: Any) -> None:
@@ -164,9 +164,8 @@ class RunPicker(Live):
         run = self._all.loc[number]
         score = run["spearman"] if pd.notna(run["spearman"]) else run["accuracy"]
         texts = (run["label"], run["settings"], run["seed"], f"{100 * score:.2f}", self._finished[number])
-        ticked = " checked" if number in self._chosen else ""
-        named = escape(f"{run['label']}, seed {run['seed']}")
-        box = f'<input type="checkbox" name="run {number}" aria-label="{named}"{ticked}>' if boxes else "✓"
+        named, ticked = f"{run['label']}, seed {run['seed']}", number in self._chosen
+        box = field(f"run {number}", None, type="checkbox", aria_label=named, checked=ticked) if boxes else "✓"
         return [box, *(escape(str(text)) for text in texts)]
 
     def _means(self) -> str:
@@ -180,15 +179,8 @@ class RunPicker(Live):
 def _html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of these cells, which are HTML; labels and settings at the left."""
     kinds = ["word" if head in ("label", "settings") else "number" for head in heads]
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        tags = [tag if cell else "td" for cell in cells]  # a head must have words
-        put = (f'<{one} class="{kind}">{cell}</{one}>' for one, kind, cell in zip(tags, kinds, cells, strict=True))
-        return f"<tr>{''.join(put)}</tr>"
-
-    head, body = line(heads, "th"), "".join(line(row, "td") for row in rows)
-    table = f'<table class="ranks"><thead>{head}</thead><tbody>{body}</tbody></table>'
-    return f'<div class="mathjax_ignore"><div class="view">{table}</div></div>'
+    lines = [tr(map(td, cells, kinds)) for cells in rows]
+    return framed(table("".join(map(th, heads, kinds)), lines))
 
 
 def _finished(path: str) -> str:

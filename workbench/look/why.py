@@ -9,8 +9,8 @@ import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._asked import ENCODER
-from workbench.look._grid import beside, grid
-from workbench.look._live import Live, choice, refused
+from workbench.look._html import aside, choice, field, framed, grid, head, note, refused
+from workbench.look._live import Live
 from workbench.look._reasons import Reader, Split, pieces, readers
 
 _TOKENS = 12  # a side of a map
@@ -56,10 +56,7 @@ class Why(Live):
 
     def controls(self) -> str:
         fields = (("query", "query"), ("target", "target"), ("other", "against (need not be)"))
-        return "".join(
-            f'<label class="wide">{words} <input name="{name}" value="{escape(getattr(self, name))}"></label>'
-            for name, words in fields
-        )
+        return "".join(field(name, getattr(self, name), words, wide=True) for name, words in fields)
 
     def told(self, name: str, value: Any) -> None:
         if name in ("query", "target", "other"):
@@ -112,14 +109,11 @@ def reasons_html(asked: Sequence[Reader], sentences: Sequence[str]) -> str:
     titles = {"query": "query", "target": "target", "other": "second target"}
     sides = table.iloc[1:].groupby("side", sort=False)
     largest = float(table.iloc[1:, 2:].abs().to_numpy().max(initial=0))
-    words = "".join(beside(_words(part.set_index("word"), titles[str(side)], largest)) for side, part in sides)
+    words = "".join(aside(_words(part.set_index("word"), titles[str(side)], largest)) for side, part in sides)
     maps, mapless = _maps(asked, sentences[0], sentences[1:])
     said = " ".join([*([_MAP_SAYS] if maps else []), *(escape(reason) for reason in [*mapless, *without])])
-    return (
-        f'<div class="mathjax_ignore"><div class="view"><p class="head">{what.capitalize()}: {full}</p>{words}'
-        f'<p class="head"><small>{_WORDS_SAY.format(what=what, signs=signs)}</small></p>{maps}'
-        f'<p class="head"><small>{said}</small></p></div></div>'
-    )
+    explained = note(_WORDS_SAY.format(what=what, signs=signs))
+    return framed(head(f"{what.capitalize()}: {full}"), words, explained, maps, note(said))
 
 
 def _words(part: pd.DataFrame, title: str, largest: float) -> str:
@@ -145,11 +139,10 @@ def _maps_of(target: str, found: Mapping[str, Split]) -> str:
     """The maps of one target, on one scale of colour."""
     largest = max((float(np.abs(split.terms).max()) for split in found.values()), default=0)
     drawn = [
-        beside(grid(f"{label}: {split.cosine:.3f}", *split.with_sums(), largest, _hundredth))
+        aside(grid(f"{label}: {split.cosine:.3f}", *split.with_sums(), largest, _hundredth))
         for label, split in found.items()
     ]
-    title = f'<p class="head">Token by token: <b>{escape(target)}</b></p>' if drawn else ""
-    return f"{title}{''.join(drawn)}"
+    return head(f"Token by token: <b>{escape(target)}</b>") + "".join(drawn) if drawn else ""
 
 
 def _hundredth(value: float) -> str:
