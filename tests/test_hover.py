@@ -255,6 +255,6 @@ def test_hovering_marks_what_stands_for_the_same_target_of_the_same_query(page: 
         both = page.locator(f"[data-name={chart}] [data-part=view] .view")
         assert both.count() == 2, "both sentences have another partner, and each has letters of its own"
         for place in (0, 1):
-            both.nth(place).locator("tr[data-row=A]").hover()
+            both.nth(place).locator("tr[data-row=A]").last.hover()
             assert both.nth(place).locator(".hit").count() > 1, "the row, and what is drawn of it"
             assert page.locator(".hit").count() == both.nth(place).locator(".hit").count()

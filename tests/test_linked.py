@@ -187,6 +187,14 @@ def test_charts_that_need_an_encoder_are_offered_where_there_is_one():
         without.select(chart="map")
 
 
+def test_without_umap_the_map_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("workbench.look._linked.find_spec", lambda _: None)
+    view = explorer(after=Encoder())
+    with pytest.raises(ValueError, match=r"UMAP needs umap-learn.*pip install 'ranking-workbench\[maps\]'"):
+        view.select(chart="map", plane="UMAP")
+    assert (view.chart, view.plane) == ("ranks", "PCA")
+
+
 def test_an_encoder_that_cannot_be_read_takes_the_chart_alone():
     for wrong, said in (("no-such-encoder", "no-such-encoder"), (3, "&#x27;after&#x27; is a int")):
         view = explorer(after=wrong)

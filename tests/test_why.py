@@ -89,6 +89,17 @@ def test_the_pairs_of_tokens_add_up_to_the_cosine(english: Encoder, pooling: str
     torch.testing.assert_close(vectors.mean(dim=0), encoder.vectors([first])[0])
 
 
+@pytest.mark.slow
+def test_in_bf16_too_the_map_adds_up_to_the_cosine_that_is_shown():
+    half = Encoder.from_pretrained("english-encoder", device="cpu", precision="bf16")
+    table, (reader,) = (view := Why({"half": half}, QUERY, TARGET)).selected, view._readers
+    exact = 2**-24 * half.width
+    assert reader.split(QUERY, TARGET).cosine == pytest.approx(table["half"].iloc[0], abs=exact)
+    assert half.precision == "bf16", "the encoder that was given stays as it was"
+    own = float(Encoder.similarity(half.encode(QUERY), half.encode(TARGET)))
+    assert own != pytest.approx(table["half"].iloc[0], abs=exact), "bf16 is seen here"
+
+
 def test_what_is_folded_and_summed_adds_up_to_the_same(english: Encoder):
     split = token_split(english, " ".join(WORDS[:20]), TARGET)
     short = split.folded(6)

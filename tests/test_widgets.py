@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from workbench import look
 from workbench.errors import RunError
 from workbench.look import RankingExplorer, ordered_queries
 from workbench.rankings import COLUMNS
@@ -264,3 +265,17 @@ def test_a_page_that_cannot_be_written_is_explained(explorer: RankingExplorer, t
     with pytest.raises(ValueError, match="clear the search"):
         explorer.to_html(tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_front_end_needs_no_more_than_anywidget_gives_everywhere():
+    folder = Path(look.__file__).parent
+    script, rules = ((folder / f"live.{ending}").read_text(encoding="utf-8") for ending in ("js", "css"))
+    script = re.sub(r"//.*", "", script)
+    assert script.rstrip().endswith("export default { render };")
+    beyond = r"\b(?:import|require|window|globalThis|fetch|jupyter\w*|document\.(?!createElement))\b"
+    assert re.findall(beyond, script) == []
+    assert set(re.findall(r"model\.(\w+)", script)) == {"get", "send", "on", "off"}
+    # Outside of JupyterLab and VS Code their variables have no value.
+    assert re.findall(r"var\(--(?:jp|vscode)-[\w-]+\)", rules) == []
+    for rule in re.findall(r"(?m)^([^\s/}@][^{]*)\{", rules):
+        assert rule.startswith((".workbench-look", "[data-kind=")), "of its own view alone"

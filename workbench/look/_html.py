@@ -98,7 +98,7 @@ def beside(html: str, drawn: str, labels: int, *, scrolls: str = "") -> str:
     scrolls: what it is called where it may scroll, and is reached by Tab.
     """
     style = f"--labels:{labels};flex:1 1 {20 + 4.3 * labels:g}em;min-width:0;max-width:max-content;overflow:auto"
-    reached = f' data-scroll tabindex="0" role="region" aria-label={quoted(scrolls)}' if scrolls else ""
+    reached = f' data-scroll tabindex="0" role="group" aria-label={quoted(scrolls)}' if scrolls else ""
     return f'<div class="both"><div style="{style}"{reached}>{html}</div>{drawn}</div>'
 
 

@@ -65,6 +65,11 @@ class Linked(Listing):
         if self.chart == MAP and len(known["plane"]) > 1:
             yield choice("plane", {name: name for name in known["plane"]}, self.plane)
 
+    def _choose(self, chosen: Mapping[str, Any]) -> None:
+        if chosen.get("plane") == "UMAP" and "UMAP" not in planes_known():
+            raise ValueError("UMAP needs umap-learn, which is not installed: pip install 'ranking-workbench[maps]'")
+        super()._choose(chosen)
+
     def told(self, name: str, value: Any) -> None:
         if name not in self.looks:
             self._reasons.told(name, value)
@@ -108,8 +113,9 @@ class Linked(Listing):
 
 
 def planes_known() -> list[str]:
-    """PCA, and UMAP where the package umap-learn is."""
-    return ["PCA", *(["UMAP"] if find_spec("umap") else [])]
+    """PCA, and UMAP where the package umap-learn is; a folder that is called so is none."""
+    found = find_spec("umap")
+    return ["PCA", *(["UMAP"] if found and found.origin else [])]
 
 
 def fitted(plane: str, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

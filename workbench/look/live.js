@@ -38,7 +38,7 @@ function render({ model, el }) {
         part = el.appendChild(document.createElement("div"));
         part.dataset.part = name;
       }
-      const held = part.contains(document.activeElement) ? document.activeElement : null;
+      const held = part.contains(el.getRootNode().activeElement) ? el.getRootNode().activeElement : null;
       part.innerHTML = html;
       if (asked) part.scrollIntoView({ block: "nearest" });
       if (held) again(part, held)?.focus({ preventScroll: true });

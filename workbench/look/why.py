@@ -19,7 +19,8 @@ _ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart."
 _TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
 _MAP_SAYS = (
     "Rows: tokens of the query, columns: of the target. Each cell is what the two tokens bring to the cosine, x 100: "
-    "they add up to it exactly, a row or column to what one token brings."
+    "they add up to it exactly, a row or column to what one token brings. All in fp32: scores of a run in bf16 may "
+    "differ in the third digit."
 )
 
 
