@@ -3,6 +3,7 @@
 What a colour says, a shape, a size or a number says too; what hovering says stands in a <title>.
 """
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
@@ -29,6 +30,13 @@ def svg(width: float, height: float, said: str, inside: Sequence[str], *, role: 
         f'viewBox="0 0 {width:g} {height:g}" font-size="12" fill="#222222" role="{role}" aria-label="{escape(said)}">'
         f'<rect class="paper" width="{width:g}" height="{height:g}" fill="#ffffff"/>{"".join(inside)}</svg>'
     )
+
+
+def picture(drawing: str, said: str) -> str:
+    """A drawing as an <img> that carries it, since front ends clean drawings out of HTML; "" of none."""
+    data = base64.b64encode(drawing.encode()).decode()
+    shown = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt={quoted(said)}>'
+    return shown if drawing else ""
 
 
 def scores_by_gold(

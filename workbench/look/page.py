@@ -1,6 +1,5 @@
 """One query's rankings as HTML: a table, and a slope chart as a picture; needs no script, style sheet or network."""
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.files import set_name
-from workbench.look._charts import svg
+from workbench.look._charts import picture, svg
 from workbench.look._html import (
     arrow,
     beside,
@@ -209,15 +208,8 @@ def slope_svg(view: QueryView) -> str:
 
 
 def slope_image(view: QueryView) -> str:
-    """`slope_svg` as an <img> that carries its own drawing, since front ends clean drawings out of HTML."""
-    picture = slope_svg(view)
-    if not picture:
-        return ""
-    data = base64.b64encode(picture.encode()).decode()
-    return (
-        f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" '
-        f'alt="{escape(_in_words(view.nearest(DRAWN)))}">'
-    )
+    """`slope_svg` as a picture."""
+    return picture(slope_svg(view), _in_words(view.nearest(DRAWN)))
 
 
 def _letter(letter: str, asks: bool) -> str:

@@ -1,12 +1,11 @@
 """RankEncoder figure 3, to try: a sentence moves in a plane, and its rank vector changes at each boundary."""
 
-import base64
 from itertools import combinations, groupby
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from workbench.look._charts import svg
+from workbench.look._charts import picture, svg
 from workbench.look._sliders import Mechanism, Slider
 from workbench.look._style import COLOURS
 
@@ -60,8 +59,7 @@ class RankPlane(Mechanism):
         return f'{self._said()}<div class="plane">{self._picture()}</div>'
 
     def static(self) -> str:
-        data = base64.b64encode(self._picture().encode()).decode()
-        image = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="the plane, as said above">'
+        image = picture(self._picture(), "the plane, as said above")
         return f"<p>Run the cell to move x.</p>{self._said()}<p>{image}</p>"
 
     def _said(self) -> str:
