@@ -1,9 +1,11 @@
 """What a cell of a sweep costs beside its training, and cells an hour. Run: python benchmarks/sweeps.py [CELLS]
 
 The same short cells one after the other, each in a process that loads everything itself; then forked; then two at a
-time. Wall and processor seconds of this machine: the ratios of one run are what to look at.
+time; and what the finished ones let a sweep expect. Wall and processor seconds of this machine: the ratios of one run
+are what to look at.
 """
 
+import os
 import resource
 import shutil
 import sys
@@ -28,13 +30,17 @@ def timed(name: str, cells: int, *, jobs: int, forked: bool) -> None:
     assert set(found.table()["state"]) == {"finished"}
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     each = f"{wall / cells:6.1f} s a cell, of the processor {used / cells:5.1f} s"
-    print(f"{name:<44} {each}, {3600 * cells / wall:5.0f} cells an hour", flush=True)
+    again = sweeps.sweep("simcse", seeds=range(cells, 2 * cells), grid=SETTINGS, runs_root=root, dry=True).outlook()
+    assert again.seconds is not None
+    expected = f"of an equal sweep {again.seconds / jobs:.0f} s are expected, it took {wall:.0f} s"
+    print(f"{name:<44} {each}, {3600 * cells / wall:5.0f} cells an hour; {expected}", flush=True)
     shutil.rmtree(root)
 
 
 def main() -> None:
     """Runs the sweeps."""
     cells = int(sys.argv[1]) if len(sys.argv) > 1 else CELLS
+    print(f"loads of the last 1, 5 and 15 minutes, on {os.cpu_count()} cores: {os.getloadavg()}")
     timed("one after the other, each loads all itself", cells, jobs=1, forked=False)
     timed("two at a time, each loads all itself", cells, jobs=2, forked=False)
     if sys.platform == "linux":

@@ -3,8 +3,8 @@
 It reads lines of JSON, {"start": number, ...}, {"end": number} or {"kill": number}, and writes one, {"number", "code"},
 for each cell that is over, with number 0 when all is loaded, and code NO_FORK for a cell that the system had no room
 for, whose message stands on stderr. A cell is a process of its own: one that crashes harms no
-other. This one has no threads, and touches no GPU, neither of which outlives a fork. For Linux: macOS allows none after
-some libraries were loaded.
+other. This one touches no GPU and has no threads (but one of jemalloc's, which minds forks): neither outlives a fork.
+For Linux: macOS allows none after some libraries were loaded.
 """
 
 import contextlib
