@@ -265,6 +265,9 @@ def test_what_no_cluster_is_there_for_is_refused(tmp_path: Path, monkeypatch: py
     many = {"grid": {"processes": 4}, "runs_root": tmp_path, "slurm": sweeps.Slurm(gpus=2)}
     with pytest.raises(SettingError, match="processes=4 and is given 2 GPUs"):
         sweeps.sweep("simcse", **many)
+    over_nodes = {"grid": {"processes": 4}, "runs_root": tmp_path / "n", "slurm": sweeps.Slurm(options={"nodes": "2"})}
+    with pytest.raises(SettingError, match="simcse seed 0 has processes=1, which 2 nodes cannot share equally"):
+        sweeps.sweep("rankencoder", **over_nodes)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RunError, match="took no jobs"):
         sweeps.sweep("simcse", runs_root=tmp_path, slurm=sweeps.Slurm())

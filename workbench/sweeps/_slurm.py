@@ -237,10 +237,17 @@ class CellJob:
 
 
 def _require_enough(sweep: Sweep, asked: Slurm) -> None:
-    most = max(cell.config.processes for cell in sweep.cells)
-    given = asked.gpus * int(asked.options.get("nodes", 1))
-    if given and most > given:
-        raise SettingError(f"a cell has processes={most} and is given {given} GPUs; give as many, or lower it")
+    nodes = int(asked.options.get("nodes", 1))
+    for cell in (cell for cell in sweep.cells if sweep.state(cell) != "finished"):
+        processes, given = cell.config.processes, asked.gpus * nodes
+        if given and processes > given:
+            what = f"has processes={processes} and is given {given} GPUs; give as many, or lower it"
+        elif processes % nodes:
+            what = f"has processes={processes}, which {nodes} nodes cannot share equally; give a multiple of nodes, or "
+            what += "put it first into a sweep of its own, on one node"
+        else:
+            continue
+        raise SettingError(f"{cell.title} {what}")
 
 
 def _in_order(cells: list[Cell]) -> Iterator[list[Cell]]:
