@@ -52,10 +52,10 @@ def states(sweep: sweeps.Sweep) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster", "stand_in")
-def test_arrays_run_each_cell_once_and_what_failed_is_said(
+def test_arrays_run_each_cell_once_though_a_sweep_here_wants_it_too_and_what_failed_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """Three arrays: two chunks of what others learn from, then the others."""
+    """Four arrays, each a chunk of one cell: what others learn from, then the others."""
     given = {"seeds": "2-3", "runs_root": tmp_path, "slurm": sweeps.Slurm(chunk=1)}
     (tmp_path / "hold").touch()
     found = sweeps.sweep(["rankencoder"], **given)
@@ -76,6 +76,20 @@ def test_arrays_run_each_cell_once_and_what_failed_is_said(
     with pytest.raises(SystemExit):
         main()
     assert "failed: simcse seed 3" in capsys.readouterr().out
+
+    same = {"seeds": "4-5", "runs_root": tmp_path / "both"}  # on the cluster and on this machine at once
+    made = sweeps.sweep("simcse", dry=True, **same)
+    (tmp_path / "both" / "hold").touch()
+    sweeps.sweep("simcse", slurm=sweeps.Slurm(), **same)
+    until(lambda: "running" in states(made))
+    here = threading.Thread(target=sweeps.sweep, args=("simcse",), kwargs=same)
+    here.start()
+    time.sleep(0.5)
+    (tmp_path / "both" / "hold").unlink()
+    here.join()
+    until(lambda: not sweeps.queued(made))
+    assert states(made) == ["finished"] * 2
+    assert ran(tmp_path / "both") == sorted(cell.path for cell in made.cells)
 
 
 @pytest.mark.slow

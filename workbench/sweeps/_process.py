@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.errors import RunError
@@ -86,7 +87,7 @@ def outcome(sweep: Sweep, cell: Cell, process: Process) -> str | None:
     process.close()
     state = sweep.state(cell)
     if state == "finished":
-        _note_whole(Run(path), time.monotonic() - process.began)
+        _note_whole(path, time.monotonic() - process.began)
     if state in ("finished", "running"):
         return "finished" if state == "finished" else None
     if process.returncode < 0 or failure_of(path) is None:
@@ -97,8 +98,9 @@ def outcome(sweep: Sweep, cell: Cell, process: Process) -> str | None:
     return "failed"
 
 
-def _note_whole(run: Run, seconds: float) -> None:
+def _note_whole(path: Path, seconds: float) -> None:
     """The time of a run is that of its process, start and end included: what the next one of its kind will take."""
     with contextlib.suppress(RunError):
+        run = Run(path)
         if run.facts().get("seconds", seconds) < seconds:
             run.record(seconds=round(seconds, 1))
