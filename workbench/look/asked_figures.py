@@ -19,7 +19,8 @@ _SHOWN = 1000  # sentences on a plane
 
 def phrases(found: Mapping[str, Run], of: Mapping[str, Any], *_: Any) -> go.Figure:
     """Cosines of a sentence, its phrases and others, a map a run: the paper's texts, or the bundled world's."""
-    texts = of["world" if any(_of_the_world(run) for run in found.values()) else "texts"]
+    on_the_world = any(getattr(run.config, "train", "") == "world" for run in found.values())
+    texts = of["world" if on_the_world else "texts"]
     rows = {name: _rows(name, run, texts) for name, run in found.items()}
     return cosine_maps({name: each @ each.T for name, each in rows.items()}, texts)
 
@@ -36,7 +37,7 @@ def neighbours(found: Mapping[str, Run], *_: Any) -> go.Figure:
     from workbench.methods.rankencoder import neighbour_table
 
     run = next(iter(found.values()))
-    return neighbours_and_gain(neighbour_bins(neighbour_table(_ranks_of_e1(run), load_dev(_config(run)))))
+    return neighbours_and_gain(neighbour_bins(neighbour_table(_ranks_of_e1(run), load_dev(run.config))))
 
 
 def spaces(found: Mapping[str, Run], *_: Any) -> go.Figure:
@@ -46,14 +47,6 @@ def spaces(found: Mapping[str, Run], *_: Any) -> go.Figure:
     embedded = mixture.embed(held, 64)
     ranked = mixture.encode(held)[:, embedded.shape[1] :]
     return vector_spaces({"embeddings of E1": embedded.numpy(), "its rank vectors": ranked.numpy()}, held)
-
-
-def _config(run: Run) -> Any:
-    return run.config
-
-
-def _of_the_world(run: Run) -> bool:
-    return getattr(run.config, "train", "") == "world"
 
 
 def _rows(name: str, run: Run, texts: list[str]) -> np.ndarray:
@@ -67,7 +60,7 @@ def _rows(name: str, run: Run, texts: list[str]) -> np.ndarray:
 
 def _sentences(run: Run) -> list[str]:
     """The distinct sentences of dev, in their order."""
-    pairs = load_dev(_config(run))
+    pairs = load_dev(run.config)
     return list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
 
 
@@ -75,5 +68,6 @@ def _ranks_of_e1(run: Run) -> Any:
     """E1's rank vectors alone (eq. 2), over the corpus that the run keeps."""
     from workbench.methods.rankencoder import RankMixture, load_e1, read_corpus
 
-    base = load_e1(_config(run))
+    config: Any = run.config
+    base = load_e1(config)
     return RankMixture(base.encode, read_corpus(run.path / "encoder"), weight=1.0, device=base.device)
