@@ -1,18 +1,14 @@
 """What stands beside a list and shows its selection another way: ranks, scores by gold, a map, similarities."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from workbench.look import _charts
 from workbench.look._asked import Vectors
-from workbench.look._html import choice
-from workbench.look._listing import Listing
-from workbench.look.page import DRAWN
-from workbench.look.queries import QueryView, places_off
-from workbench.look.why import Reasons
+from workbench.look.queries import QueryView
 
 RANKS, GOLD, MAP, SIMILAR = "ranks", "gold", "map", "similarities"
 CHARTS = {RANKS: "ranks", GOLD: "scores by gold", MAP: "map", SIMILAR: "similarities"}
@@ -23,93 +19,6 @@ SIGNS = {
     "error": ("nearer under a than gold has it", "further"),
     "movement": ("b is nearer to gold than a", "b is further from it"),
 }
-
-
-class Linked(Listing):
-    """A list with a chart of a chosen kind beside it; what needs vectors is offered where encoders are known."""
-
-    looks: ClassVar = ("chart", "colour", "plane")
-
-    def __init__(self, kind: str, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
-        self._reasons = reasons
-        self.chart, self.colour, self.plane = RANKS, "gold", "PCA"
-        super().__init__(kind, labels, orders, order)
-
-    def _look_again(self, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
-        """From here on what `labels` name; `chosen`, `room` and what else was chosen stay where they still can be."""
-        self._reasons, self._found = reasons, (None, [])
-        self._offer(labels, orders, order)
-        self.renew()
-        self.redraw()
-
-    @property
-    def _vectors(self) -> dict[str, Vectors]:
-        return {reader.label: reader for reader in self._reasons.readers}
-
-    def _offer(self, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
-        super()._offer(labels, orders, order)
-        for name, offered in self.known().items():
-            if name in self.looks and getattr(self, name) not in offered:
-                setattr(self, name, offered[0])
-
-    def known(self) -> dict[str, Sequence[str]]:
-        charts = [name for name in CHARTS if self._vectors or name in (RANKS, GOLD)]
-        colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
-        return super().known() | {"chart": charts, "colour": colours, "plane": planes_known()}
-
-    def further(self) -> Iterable[str]:
-        known = self.known()
-        yield choice("chart", {name: CHARTS[name] for name in known["chart"]}, self.chart)
-        if self.chart == MAP:
-            yield choice("colour", {name: COLOURS[name] for name in known["colour"]}, self.colour, title="signs")
-        if self.chart == MAP and len(known["plane"]) > 1:
-            yield choice("plane", {name: name for name in known["plane"]}, self.plane)
-
-    def _choose(self, chosen: Mapping[str, Any]) -> None:
-        if chosen.get("plane") == "UMAP" and "UMAP" not in planes_known():
-            raise ValueError("UMAP needs umap-learn, which is not installed: pip install 'ranking-workbench[maps]'")
-        super()._choose(chosen)
-
-    def told(self, name: str, value: Any) -> None:
-        if name not in self.looks:
-            self._reasons.told(name, value)
-        if name in self.looks:
-            setattr(self, name, value)
-            if name == "chart":  # which has controls of its own; another, such as a field, may be typed in just now
-                self.renew()
-        elif name == "band":
-            low, high = value.split()
-            same = (str(getattr(self, "low", "")), str(getattr(self, "high", ""))) == (low, high)
-            super().told("low", "" if same else low)
-            super().told("high", "" if same else high)
-            self.renew()
-        else:
-            super().told(name, value)
-
-    def encoders(self) -> dict[str, Vectors]:
-        """Those of a and b, or the first where these have none."""
-        found = {label: self._vectors[label] for label in dict.fromkeys((self.a, self.b)) if label in self._vectors}
-        return found or dict(list(self._vectors.items())[:1])
-
-    def read(self, vectors: Vectors, texts: Sequence[str]) -> np.ndarray:
-        """[n, d] rows of `texts`; the status says how far it is."""
-        for words in vectors.reading(texts):
-            self.say(words)
-        return vectors(texts)
-
-    def family_chart(self, view: QueryView) -> str:
-        """Similarities or map of one query and its targets, of which those are drawn that are nearest."""
-        shown = view.nearest(DRAWN)
-        if self.chart == SIMILAR:
-            return similarities(shown, self.encoders())
-        return family_map(shown, self.encoders(), self.plane, self._worth(shown), SIGNS[self.colour])
-
-    def _worth(self, view: QueryView) -> np.ndarray:
-        """What the sign of each target says, in [-1, 1]."""
-        reference, longest = view.reference, max(view.total - 1, 1)
-        first, second = (places_off(view.ranks[label], reference) / longest for label in (self.a, self.b))
-        values = {"error": first, "movement": np.abs(first) - np.abs(second)}
-        return centred(view.gold) if self.colour == "gold" else values[self.colour]
 
 
 def planes_known() -> list[str]:

@@ -1,25 +1,49 @@
-"""A list in a live view: ordered between two labels, searched by words, walked through by arrow keys."""
+"""A list in a live view, ordered, searched and walked through by arrow keys, with a chart beside it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
+import numpy as np
+
+from workbench.look._asked import Vectors
 from workbench.look._html import choice, field
+from workbench.look._linked import (
+    CHARTS,
+    COLOURS,
+    GOLD,
+    MAP,
+    RANKS,
+    SIGNS,
+    SIMILAR,
+    centred,
+    family_map,
+    planes_known,
+    similarities,
+)
 from workbench.look._live import Live
 from workbench.look._style import shortened
+from workbench.look.page import DRAWN
+from workbench.look.queries import QueryView, places_off
+from workbench.look.why import Reasons
 
 _ROOM = 50  # rows at first; "more" shows as many again
 _ALL, _TWO = "all", "a and b"
 
 
 class Listing(Live):
-    """What is chosen stands in attributes of the names of `choices`; `chosen` is the number of a row of the data."""
+    """A list with a chart of a chosen kind beside it; what needs vectors is offered where encoders are known.
+
+    What is chosen stands in attributes of the names of `choices`; `chosen` is the number of a row of the data.
+    """
 
     choices: ClassVar[tuple[str, ...]] = ("order", "a", "b", "show", "search")
-    looks: ClassVar[tuple[str, ...]] = ()  # what can be chosen besides and leaves the list as it is
+    looks: ClassVar[tuple[str, ...]] = ("chart", "colour", "plane")  # which leave the list as it is
     orders: Mapping[str, tuple[str, str]]  # name -> (in a few words, what it orders by)
 
-    def __init__(self, kind: str, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
+    def __init__(self, kind: str, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
+        self._reasons = reasons
+        self.chart, self.colour, self.plane = RANKS, "gold", "PCA"
         self.search, self.show, self.room = "", _ALL, _ROOM
         self.chosen: int | None = None
         self._found: tuple[Any, Sequence[int]] = None, []
@@ -32,6 +56,20 @@ class Listing(Live):
         self.order = self.order if getattr(self, "order", None) in orders else order
         self.a = self.a if getattr(self, "a", None) in self.labels else self.labels[0]
         self.b = self.b if getattr(self, "b", None) in self.labels else self.labels[-1]
+        for name, offered in self.known().items():
+            if name in self.looks and getattr(self, name) not in offered:
+                setattr(self, name, offered[0])
+
+    def _look_again(self, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
+        """From here on what `labels` name; `chosen`, `room` and what else was chosen stay where they still can be."""
+        self._reasons, self._found = reasons, (None, [])
+        self._offer(labels, orders, order)
+        self.renew()
+        self.redraw()
+
+    @property
+    def _vectors(self) -> dict[str, Vectors]:
+        return {reader.label: reader for reader in self._reasons.readers}
 
     @property
     def shown_labels(self) -> list[str]:
@@ -56,7 +94,10 @@ class Listing(Live):
 
     def known(self) -> dict[str, Sequence[str]]:
         """Control -> what can be chosen there, of those that are lists."""
-        return {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
+        charts = [name for name in CHARTS if self._vectors or name in (RANKS, GOLD)]
+        colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
+        listed = {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
+        return listed | {"chart": charts, "colour": colours, "plane": planes_known()}
 
     def select(self, **chosen: Any) -> None:
         """Sets from code what the controls set, by their names, and `chosen`: a row's number, or its id.
@@ -81,6 +122,8 @@ class Listing(Live):
 
     def _choose(self, chosen: Mapping[str, Any]) -> None:
         """Sets one after the other: first what others are chosen of, last the row, for a new list begins at its top."""
+        if chosen.get("plane") == "UMAP" and "UMAP" not in planes_known():
+            raise ValueError("UMAP needs umap-learn, which is not installed: pip install 'ranking-workbench[maps]'")
         for name in (*self.choices, *self.looks):
             if name in chosen:
                 offered = self.known().get(name)
@@ -94,10 +137,22 @@ class Listing(Live):
                 raise ValueError(f"{chosen['chosen']!r} is not listed now; take words or limits away first")
 
     def told(self, name: str, value: Any) -> None:
+        if name in self.looks:
+            setattr(self, name, value)
+            if name == "chart":  # which has controls of its own; another, such as a field, may be typed in just now
+                self.renew()
+            return
+        self._reasons.told(name, value)
         if name == "more":
             self.room += _ROOM
         elif name == "chosen":
             self.chosen = int(value)
+        elif name == "band":
+            low, high = value.split()
+            same = (str(getattr(self, "low", "")), str(getattr(self, "high", ""))) == (low, high)
+            self.told("low", "" if same else low)
+            self.told("high", "" if same else high)
+            self.renew()
         elif name in self.choices:
             setattr(self, name, value)
             self.chosen, self.room = None, _ROOM
@@ -127,7 +182,12 @@ class Listing(Live):
 
     def further(self) -> Iterable[str]:
         """Controls besides; the search is the last, so that Tab leads from it to the list."""
-        return ()
+        known = self.known()
+        yield choice("chart", {name: CHARTS[name] for name in known["chart"]}, self.chart)
+        if self.chart == MAP:
+            yield choice("colour", {name: COLOURS[name] for name in known["colour"]}, self.colour, title="signs")
+        if self.chart == MAP and len(known["plane"]) > 1:
+            yield choice("plane", {name: name for name in known["plane"]}, self.plane)
 
     def more(self) -> str:
         """A button for the rows that are listed and not shown, where there are such."""
@@ -141,6 +201,31 @@ class Listing(Live):
         count = len(self.listed())
         none = "" if count else "; take a word or a limit away"
         return f'<span role="status" aria-live="polite">{count:,} of {total:,} {what}{escape(further)}{none}</span>'
+
+    def encoders(self) -> dict[str, Vectors]:
+        """Those of a and b, or the first where these have none."""
+        found = {label: self._vectors[label] for label in dict.fromkeys((self.a, self.b)) if label in self._vectors}
+        return found or dict(list(self._vectors.items())[:1])
+
+    def read(self, vectors: Vectors, texts: Sequence[str]) -> np.ndarray:
+        """[n, d] rows of `texts`; the status says how far it is."""
+        for words in vectors.reading(texts):
+            self.say(words)
+        return vectors(texts)
+
+    def family_chart(self, view: QueryView) -> str:
+        """Similarities or map of one query and its targets, of which those are drawn that are nearest."""
+        shown = view.nearest(DRAWN)
+        if self.chart == SIMILAR:
+            return similarities(shown, self.encoders())
+        return family_map(shown, self.encoders(), self.plane, self._worth(shown), SIGNS[self.colour])
+
+    def _worth(self, view: QueryView) -> np.ndarray:
+        """What the sign of each target says, in [-1, 1]."""
+        reference, longest = view.reference, max(view.total - 1, 1)
+        first, second = (places_off(view.ranks[label], reference) / longest for label in (self.a, self.b))
+        values = {"error": first, "movement": np.abs(first) - np.abs(second)}
+        return centred(view.gold) if self.colour == "gold" else values[self.colour]
 
 
 def button(number: int, text: str, chosen: int | None) -> str:

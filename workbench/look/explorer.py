@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.files import explained, replacing, set_name
 from workbench.look._charts import scores_by_gold
 from workbench.look._html import choice, marked
-from workbench.look._linked import GOLD, RANKS, Linked
+from workbench.look._linked import GOLD, RANKS
 from workbench.look._listing import Listing, button, with_words
 from workbench.look._sharing import shared_page
 from workbench.look.page import slope_image, slope_svg, view_html
@@ -33,7 +33,7 @@ _STATIC_QUERIES = 3
 _TARGETS = 50  # at most, in a table: the chart below it should be near
 
 
-class RankingExplorer(Linked):
+class RankingExplorer(Listing):
     """Chooses a query and shows its targets with gold and the rank under each label: table, slope chart, KCC, NDCG.
 
     Queries can be searched by words of their text and of their targets' and ordered by `ORDERS`; of many labels, two

@@ -29,8 +29,8 @@ from workbench.look._html import (
     th,
     tr,
 )
-from workbench.look._linked import GOLD, MAP, RANKS, SIGNS, SIMILAR, Linked, centred, fitted
-from workbench.look._listing import button, with_words
+from workbench.look._linked import GOLD, MAP, RANKS, SIGNS, SIMILAR, centred, fitted
+from workbench.look._listing import Listing, button, with_words
 from workbench.look._style import shortened
 from workbench.look.page import slope_image, slope_svg, view_parts
 from workbench.look.pairs import PAIR_ORDERS, best_threshold, pair_table, worth
@@ -48,15 +48,15 @@ _SIDES = ("sentence1", "sentence2")
 _FIELDS = [f"{of}{end}" for of in _LIMITS for end in ("low", "high")]
 
 
-class PairExplorer(Linked):
+class PairExplorer(Listing):
     """Every pair of a suite in a table that is ordered, filtered and searched; the chosen one with all its partners.
 
     Beside it a chart of the list, of which a part that is pressed limits the list or chooses from it. By keyboard: Tab
     to the table, then the arrow keys. Where no kernel runs the first pairs stand as plain HTML.
     """
 
-    choices: ClassVar = (*Linked.choices, *_FIELDS, "subset")
-    looks: ClassVar = (*Linked.looks, "same")
+    choices: ClassVar = (*Listing.choices, *_FIELDS, "subset")
+    looks: ClassVar = (*Listing.looks, "same")
     shows: ClassVar = "scores"  # of a `RunPicker`
 
     def __init__(
