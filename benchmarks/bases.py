@@ -11,7 +11,7 @@ import os
 
 import pandas as pd
 
-from workbench.baselines import Base, TfIdf, load_base
+from workbench.baselines import Base, load_base
 from workbench.config import SEVEN_STS, BaseConfig
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.evaluation import evaluate
@@ -56,10 +56,8 @@ def bases(encoder: str, sentences: list[str], widths: list[int]) -> list[tuple[s
 
 def row(label: str, base: Base, suites: dict[str, Pairs]) -> dict[str, object]:
     """One line of the table."""
-    # tf-idf's dense vectors would be as wide as its vocabulary.
-    how = {"encode": None, "score": base.score} if isinstance(base, TfIdf) else {"encode": base.encode}
     found: dict[str, object] = {"base": label}
-    for name, values in evaluate(suites=suites, **how).metrics.items():  # type: ignore[arg-type]
+    for name, values in evaluate(base, suites).metrics.items():
         found[name] = 100 * values["spearman"]
         if name.startswith("world"):
             found |= {f"{measure} {name[6:]}": 100 * values[measure.lower()] for measure in ("KCC", "NDCG")}
