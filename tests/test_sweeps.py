@@ -422,6 +422,9 @@ def test_a_forked_cell_that_crashes_hangs_or_is_told_to_end_harms_no_other(
     (tmp_path / "loads_long.py").write_text("import time\ntime.sleep(600)\n")
     warm = Warm(tmp_path / "warm.log", {}, loads=["loads_long"], cell="stands_in")
     early = warm.begin("waits", tmp_path / "early", {})
+    asked = early.began
+    assert early.poll() is None
+    assert early.began > asked, "it has not begun"
     early.close()
     assert early.wait(60) == -signal.SIGKILL, "not begun yet: nothing to wait for"
     warm.stop()

@@ -89,6 +89,8 @@ class WarmCell:
     def poll(self) -> int | None:
         """Its exit code, None while it runs; as of a process killed where the process that forked it is gone."""
         self.warm.look()
+        if 0 not in self.warm.ended:
+            self.began = time.monotonic()  # what is loaded once is no cell's own time
         gone = None if self.warm.process.poll() is None else -9
         self.returncode = self.warm.ended.get(self.number, gone)
         return self.returncode
