@@ -58,7 +58,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
     arguments = [f"--{name}={value}" for name, value in options.items()]
     with (home / "server.log").open("w", encoding="utf-8") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", *arguments],
+            [sys.executable, Path(__file__).with_name("forked.py"), "--no-browser", "--allow-root", *arguments],
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -129,9 +129,8 @@ def change_cell(page: Any, number: int, source: str) -> None:
 
 def wait_for_kernel(page: Any) -> None:
     """Asked to run before its kernel answers, JupyterLab asks in return which kernel is meant."""
-    page.wait_for_function(
-        f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}?.status === 'idle'", polling=BETWEEN
-    )
+    ready = f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}?.status === 'idle'"
+    page.wait_for_function(ready, timeout=4 * PATIENCE, polling=BETWEEN)
 
 
 def run_all(page: Any, *, seconds: float) -> None:

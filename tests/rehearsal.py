@@ -5,8 +5,8 @@
     python tests/rehearsal.py --method NAME --notebooks DIR --out FILE    the trainings of one method alone
 
 It ends in a table: command, exit, seconds, first error; and in the time of all. What runs is what would run at full
-size: the real settings of the profile, but for the length of training and the size of a batch. What is measured means
-nothing.
+size: the real settings of the profile, but for the length of training and the sizes of batch and corpus. What is
+measured means nothing.
 """
 
 import argparse
@@ -50,7 +50,8 @@ DECIDES: dict[str, tuple[str, ...]] = {
     ),
 }
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, one's share of it, what a file may hold
-SHORT: dict[str, Any] = {"max_steps": 2, "eval_steps": 1, "batch_size": 8, "device": "cpu", "precision": "fp32"}
+SHORT: dict[str, Any] = {"max_steps": 2, "eval_steps": 1, "train_limit": 200, "batch_size": 8}
+SHORT |= {"device": "cpu", "precision": "fp32"}
 
 
 def documented() -> list[tuple[str, Any]]:

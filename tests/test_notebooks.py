@@ -3,7 +3,6 @@
 import ast
 import itertools
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from executed_notebook import LOADS
+from forked import warm
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from written_runs import SUITE, write_run
@@ -20,7 +19,6 @@ from workbench import sweeps
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
 from workbench.headless import notebook_of
 from workbench.methods import METHODS
-from workbench.sweeps._warm import Warm
 
 pytestmark = pytest.mark.xdist_group("notebooks")  # one process that has loaded what they load
 
@@ -126,20 +124,19 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., NotebookNode]]:
     """(notebook, folder, parameters) -> it after it ran there, without torch; all by forks of one process."""
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    warm = Warm(tmp_path_factory.mktemp("warm") / "log", {"PYTHONPATH": path}, loads=LOADS, cell="executed_notebook")
+    process = warm(tmp_path_factory.mktemp("warm") / "log")
 
     def run(path: Path, folder: Path, parameters: dict[str, Any]) -> NotebookNode:
         content = read(path)
         content.cells.append(new_code_cell("import sys\nassert 'torch' not in sys.modules, 'torch was loaded'"))
         nbformat.write(content, folder / "in.ipynb")
         given = {"in": str(folder / "in.ipynb"), "out": str(folder / "out.ipynb"), "parameters": parameters}
-        cell = warm.begin(json.dumps(given), folder / "log", {})
+        cell = process.begin(json.dumps(given), folder / "log", {})
         assert cell.wait(300) == 0, (folder / "log").read_text() + cell.said()
         return read(folder / "out.ipynb")
 
     yield run
-    warm.stop()
+    process.stop()
 
 
 def output(notebook: NotebookNode, kind: str) -> list[Any]:
