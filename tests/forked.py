@@ -41,9 +41,10 @@ def main(told: str) -> None:
     if "in" in given:
         return execute(Path(given["in"]), Path(given["out"]), given["parameters"])
     os.environ.clear()
-    os.environ.update(given["environment"], JPY_PARENT_PID=str(os.getppid()))  # with which it ends
+    os.environ.update(given["environment"])
     os.chdir(given["folder"])
-    sys.argv = ["ipykernel_launcher", *given["arguments"]]
+    ends_with = f"--IPKernelApp.parent_handle={os.getppid()}"  # of the environment, it was read when this was loaded
+    sys.argv = ["ipykernel_launcher", *given["arguments"], ends_with]
     return kernelapp.launch_new_instance()
 
 
