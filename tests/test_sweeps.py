@@ -9,7 +9,10 @@ import threading
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
+from forked import warm
+from nbformat.v4 import new_code_cell, new_notebook
 from stand_in_cells import STAND_IN, ran
 
 from workbench import sweeps
@@ -334,6 +337,27 @@ if "workbench.sweeps._forks" in sys.orig_argv:
             os.write(2, f"there are threads: {names}\\n".encode())
     os.register_at_fork(before=count)
 """
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
+def test_a_kernel_that_was_forked_ends_with_its_cell_however_that_ends(tmp_path: Path):
+    source = f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
+    nbformat.write(new_notebook(cells=[new_code_cell(source)], metadata=kernel), tmp_path / "in.ipynb")
+    process = warm(tmp_path / "log", ["papermill", "ipykernel.ipkernel", "forked", "workbench.sweeps._prepared"])
+    given = {"in": str(tmp_path / "in.ipynb"), "out": str(tmp_path / "out.ipynb"), "parameters": {}}
+    cell = process.begin(json.dumps(given), tmp_path / "cell.log", {})
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert cell.poll() is None
+        time.sleep(0.05)
+    running = Path("/proc", (tmp_path / "pid").read_text())
+    cell.kill()
+    deadline = time.monotonic() + 60
+    while running.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.stop()
+    assert not running.exists()
 
 
 @pytest.mark.slow

@@ -38,8 +38,9 @@ class Prepared(LocalProvisioner):
             return await super().launch_kernel(cmd, **kwargs)
         (self.pid, writer), _waiting = _waiting, None
         self.process, self.pgid = _Process(self.pid), self.pid
-        environment = dict(kwargs.get("env") or os.environ) | {"JPY_PARENT_PID": str(os.getpid())}
-        facts = {"arguments": cmd[cmd.index("ipykernel_launcher") + 1 :], "environment": environment}
+        # JPY_PARENT_PID was read when ipykernel was loaded, before there was a cell.
+        arguments = [*cmd[cmd.index("ipykernel_launcher") + 1 :], f"--IPKernelApp.parent_handle={os.getpid()}"]
+        facts = {"arguments": arguments, "environment": dict(kwargs.get("env") or os.environ)}
         with os.fdopen(writer, "w") as told:
             json.dump(facts | {"folder": kwargs.get("cwd") or os.getcwd()}, told)  # noqa: PTH109
         return self.connection_info
