@@ -58,7 +58,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
     arguments = [f"--{name}={value}" for name, value in options.items()]
     with (home / "server.log").open("w", encoding="utf-8") as log:
         server = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("forked.py"), "--no-browser", "--allow-root", *arguments],
+            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", *arguments],
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -68,7 +68,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=4 * PATIENCE / 1000)
 
 
 def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:

@@ -17,7 +17,7 @@ from written_runs import SUITE, write_run
 
 from workbench import sweeps
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
-from workbench.headless import notebook_of
+from workbench.headless import execute, notebook_of
 from workbench.methods import METHODS
 
 pytestmark = pytest.mark.xdist_group("notebooks")  # one process that has loaded what they load
@@ -142,6 +142,16 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...,
 def output(notebook: NotebookNode, kind: str) -> list[Any]:
     outputs = [item.get("data", {}) for cell in code(notebook) for item in cell.outputs]
     return [data[kind] for data in outputs if kind in data]
+
+
+@pytest.mark.slow
+def test_the_tour_ends_with_rankings_side_by_side(tmp_path: Path):
+    execute(FOLDER / "00_tour.ipynb", tmp_path / "out.ipynb", {})
+    done = read(tmp_path / "out.ipynb")
+    tables = [html for html in output(done, "text/html") if "gold rank" in html]
+    assert len(tables) == 2
+    (asked,) = [html for html in output(done, "text/html") if "Run the cell to ask" in html]
+    assert all("data:image/svg+xml" in html for html in [*tables, asked])
 
 
 @pytest.mark.slow
