@@ -16,7 +16,17 @@ from workbench.commands._runs import aligned
 from workbench.config import BaseConfig, RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import lock_run
-from workbench.runs import Run, export_runs, find_run, import_runs, list_runs, note_failure, remove_runs, select_runs
+from workbench.runs import (
+    Run,
+    choose_runs,
+    export_runs,
+    find_run,
+    import_runs,
+    list_runs,
+    note_failure,
+    remove_runs,
+    select_runs,
+)
 
 
 def written(root: Path, config: SimCSEConfig | RankEncoderConfig | BaseConfig, score: float | None) -> Run:
@@ -64,6 +74,23 @@ def root(tmp_path: Path) -> Path:
 )
 def test_filters_take_columns_suites_and_any_setting(root: Path, where: list[str], seeds: list[int]):
     assert sorted(select_runs(root, where)["seed"].tolist()) == seeds
+
+
+def test_a_filter_holds_for_no_run_that_lacks_what_it_names_and_compares_with_something(root: Path):
+    written(root, BaseConfig.from_parameters("demo", overrides={"encoder": "world-encoder"}), 0.3)
+    (root / "simcse" / "00000000-s9").mkdir()  # unreadable: nothing is known of it
+    assert set(select_runs(root, ["temperature!=0.2"])["method"]) == {"simcse"}
+    assert "unreadable" not in " ".join(select_runs(root, ["seed!=0"])["status"])
+    for word in ("seed!=", "seed>", "seed>="):
+        with pytest.raises(SettingError, match="compares with nothing"):
+            select_runs(root, [word])
+
+
+def test_a_folder_with_an_equals_sign_in_its_path_is_no_filter(tmp_path: Path):
+    run = written(tmp_path / "rate=0.1", simcse(), 0.5)
+    other = written(tmp_path / "rate=0.1", simcse(1), 0.5)
+    found = choose_runs([str(run.path), other.path.name], tmp_path / "rate=0.1")
+    assert [each.path for each in found] == [run.path, other.path]
 
 
 def test_order_and_columns(root: Path):

@@ -28,10 +28,11 @@ def select_runs(
 
     Args:
         root: Folder of runs.
-        where: Such as "method=rankcse", "seed<3", "status=failed", "world-test>=45", or any setting.
+        where: Such as "method=rankcse", "seed<3", "status=failed", "world-test>=45", or any setting. None holds for a
+            run that does not have what it names, != neither.
         sort: A column, a suite or a setting; with - in front downwards.
         columns: Which, of the same names; none: method, profile, seed, digest, status, changed, the scores of all
-            suites, started, seconds (of the headless run), host, path.
+            suites, started, seconds (of the headless run, in a sweep of its whole process), host, path.
 
     Raises:
         SettingError: No run has a column, a suite or a setting of this name.
@@ -41,7 +42,10 @@ def select_runs(
         found = _FILTER.fullmatch(text)
         if found is None:
             raise SettingError(f"{text!r} is no filter: give NAME=VALUE, with =, !=, <, <=, > or >=")
+        if not found["value"] and found["sign"] != "=":  # a variable of the shell that was empty; it would mean all
+            raise SettingError(f"{text!r} compares with nothing; put a value behind {found['sign']}")
         _require_known(rows, found["name"])
+        rows = [row for row in rows if _has(row, found["name"])]  # != too says something of what is there
         rows = [row for row in rows if _holds(_value(row, found["name"]), found["sign"], found["value"])]
     if sort:
         name = sort.removeprefix("-")
@@ -60,6 +64,10 @@ def _require_known(rows: list[dict[str, Any]], name: str) -> None:
     known |= {each for row in rows for each in (*scored(row), *(row.get("settings") or ()))}
     if rows and name not in known:
         raise SettingError(unknown_name("column, suite or setting", name, known, "of a run"))
+
+
+def _has(row: dict[str, Any], name: str) -> bool:
+    return name in row or name in scored(row) or name in (row.get("settings") or ())
 
 
 def _value(row: dict[str, Any], name: str) -> Any:
@@ -105,7 +113,7 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
 
     Raises RunError where there is none, or several.
     """
-    if (Path(name) / "config.json").is_file():
+    if _is_folder(name):
         return Run(name)
     wanted = name.strip("/")
     folders = list_folders(root) if wanted else []
@@ -121,12 +129,17 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
     )
 
 
+def _is_folder(word: str) -> bool:
+    """Whether a word names a run's folder, in whose path there may be a =."""
+    return (Path(word) / "config.json").is_file()
+
+
 def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
     """The runs of these names (as of `find_run`), each once, or all for which filters hold (as of `select_runs`).
 
     Raises RunError where there is none, SettingError where names and filters are given together.
     """
-    where = [word for word in words if is_filter(word)]
+    where = [word for word in words if is_filter(word) and not _is_folder(word)]
     if not where:
         return list({run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values())
     if len(where) < len(words):
