@@ -291,11 +291,20 @@ def test_the_report_says_what_would_be_trained_on(tmp_path: Path) -> None:
     text = "\n".join(report(Pairs.from_lists(*lists)))
     assert "4 rows of pairs" in text
     assert "2 queries (first sentences), 1 with targets of different gold" in text
-    assert "1 rows stand there more than once" in text
-    assert "1 rows hold one sentence twice" in text
+    assert "rows that stand there more than once: 1" in text
+    assert "rows that hold one sentence twice: 1" in text
     text = "\n".join(report(Sentences.from_lists(["a", "", long])))
-    assert "1 sentences are empty" in text
-    assert "1 sentences have more than 64 words" in text
+    assert "empty sentences: 1" in text
+    assert "sentences of more than 64 words (training cuts at max_tokens): 1" in text
+
+
+def test_a_pair_is_the_same_in_either_direction() -> None:
+    one = Pairs.from_lists(["a", "b", "c"], ["b", "a", "d"], [1, 0.5, 0], name="one")
+    other = Pairs.from_lists(["d", "e"], ["c", "f"], [0, 1], name="other")
+    said = report(one)
+    assert "rows that stand there more than once: 1" in said
+    assert "rows that give a pair another gold than an earlier row: 1" in said
+    assert overlaps({"train": one, "test": other}) == ["train and test share 1 rows, 0 queries, 2 sentences"]
 
 
 def test_one_file_for_training_and_testing_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,13 +20,16 @@ def report(data: AnySet) -> list[str]:
     texts = [text for row in rows for text in row]
     blank, long = sum(not text.strip() for text in texts), sum(len(text.split()) > _LONG for text in texts)
     counts = {
-        "rows stand there more than once": twice,
-        "sentences are empty": blank,
-        f"sentences have more than {_LONG} words (training cuts at max_tokens)": long,
+        "rows that stand there more than once": twice,
+        "empty sentences": blank,
+        f"sentences of more than {_LONG} words (training cuts at max_tokens)": long,
     }
+    if isinstance(data, Pairs):
+        distinct = len(set(zip(rows, data.gold.tolist(), strict=True)))
+        counts["rows that give a pair another gold than an earlier row"] = distinct - len(set(rows))
     if isinstance(data, (Pairs, Triples)):
-        counts["rows hold one sentence twice"] = sum(len(set(row)) < len(row) for row in rows)
-    said = [f"{number} {what}" for what, number in counts.items() if number]
+        counts["rows that hold one sentence twice"] = sum(len(set(row)) < len(row) for row in rows)
+    said = [f"{what}: {number}" for what, number in counts.items() if number]
     return [
         data.source,
         f"{len(data)} rows of {data.kind}",
@@ -67,8 +70,9 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
 
 
 def _rows(data: AnySet) -> list[tuple[str, ...]]:
+    """The sentences of each row; a pair is the same in either direction, as a cosine is."""
     if isinstance(data, Pairs):
-        return list(zip(data.sentence1, data.sentence2, strict=True))
+        return [(a, b) if a < b else (b, a) for a, b in zip(data.sentence1, data.sentence2, strict=True)]
     if isinstance(data, Triples):
         return list(zip(data.anchor, data.positive, data.hard_negative, strict=True))
     return [(sentence,) for sentence in data.sentences]
