@@ -78,6 +78,9 @@ def test_a_press_on_a_band_lists_the_pairs_that_it_counts_and_another_takes_the_
 def test_no_encoder_is_asked_before_a_chart_needs_it():
     encoder = Encoder()
     view = explorer(before=encoder)
+    does(view, chosen="3")
+    assert "Neither sentence stands in another pair" in view.parts["view"]
+    assert "<figure" not in view.parts["view"], "no ranks to draw, and no other chart in their place"
     assert encoder.asked == []
     does(view, chart="map")
     assert sorted(encoder.asked) == sorted(set(view.table["sentence1"]) | set(view.table["sentence2"]))

@@ -23,6 +23,7 @@ from workbench.look import (
     intervals,
     most_changed,
     paired_tests,
+    ranking_html,
     rankings_of_runs,
     response,
     scores_of_runs,
@@ -116,9 +117,12 @@ def test_seeds_that_ranked_other_targets_are_refused_and_the_ticks_stay(tmp_path
     rewritten(written[2], written[2].rankings().iloc[5:])
     picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
     explorer = RankingExplorer(picker.rankings, SUITE)
-    picker.feeds(explorer)
+    pairs = PairExplorer(picker.scores, PAIRS)
+    picker.feeds(explorer, pairs)
     does(picker, "seeds", "mean")
-    assert "look at them one by one" in picker.parts["problem"]
+    assert picker.parts["problem"].count("look at them one by one") == 1
+    every = [run.scores()["predicted"].to_numpy() for run in written]
+    assert pairs.table["score: simcse"].to_numpy() == pytest.approx(np.mean(every, axis=0)), "their pairs have a mean"
     assert "3 of 3 runs ticked" in picker.parts["status"]
     assert explorer.labels == ["before", "simcse"], "it shows what it showed"
     does(picker, "run 2", False)
@@ -217,9 +221,12 @@ def test_a_file_of_ones_own_is_a_suite_by_its_name_with_its_endings_or_without(t
         assert len(response(tmp_path / "runs", "temperature", suite)) == 1
         assert "No query" not in most_changed(picker.rankings, suite=suite).html
         assert cosine_by_gold(picker.scores, suite).data
-    (tmp_path / "mine.csv").unlink()
+        assert ranking_html(picker.rankings, "q0", suite=suite).html
+    (tmp_path / "elsewhere").mkdir()
+    moved = (tmp_path / "mine.csv").rename(tmp_path / "elsewhere" / "mine.csv")
     with pytest.raises(DataError, match=r"mine\.csv"):
         _ = picker.pairs
+    assert len(RunPicker(runs, str(moved)).pairs) == len(PAIRS), "what is given and there is taken"
 
 
 def test_pairs_follow_the_picker_and_keep_their_pair_and_their_limits(picker: RunPicker):

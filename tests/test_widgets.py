@@ -5,6 +5,7 @@ import re
 import zlib
 from html import escape
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -265,6 +266,10 @@ def test_a_page_that_cannot_be_written_is_explained(explorer: RankingExplorer, t
     with pytest.raises(ValueError, match="clear the search"):
         explorer.to_html(tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_of_look_is_no_module_also_where_a_module_is_called_so():
+    assert [name for name in look.__all__ if isinstance(getattr(look, name), ModuleType)] == []
 
 
 def test_the_front_end_needs_no_more_than_anywidget_gives_everywhere():

@@ -81,10 +81,7 @@ def scores_by_gold(
     labels = [
         f"{_key(_box(ends, label, number), 0, 8)} {number + 1} {escape(label)}" for number, label in enumerate(scores)
     ]
-    said = "across: bands of gold; up: the score. A box a label: its middle half, the thick line its median, the "
-    return picture + note(
-        f"{', '.join(labels)}; {said}thin one from its lowest tenth to its highest. ◆ what is chosen."
-    )
+    return picture + note(f"{', '.join(labels)}; {_BOX_SAYS}")
 
 
 def _box_of(values: np.ndarray) -> np.ndarray:

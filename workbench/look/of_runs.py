@@ -53,7 +53,12 @@ def encoders_of_runs(
 
 
 def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
-    """The scored pairs of `suite`, of a file of one's own as a run names it; DataError where they are not here."""
+    """The scored pairs of `suite`; DataError where they are not here.
+
+    A file of one's own is read where `suite` says, where nothing is there, where the first run that has it read it.
+    """
+    if suite != set_name(suite) and Path(suite).expanduser().is_file():
+        return load_pairs(suite)
     named = (file for path in runs["path"] for file in readable(path, lambda run: run.config.suites) or ())
     return load_pairs(next((file for file in named if set_name(file) == set_name(suite)), suite))
 

@@ -153,7 +153,7 @@ class PairExplorer(Listing):
         if chosen is None:
             return shown
         of_views = {RANKS: slope_svg, SIMILAR: lambda view: self.explained(lambda: self.family_chart(view))}
-        alone = self.chart in (GOLD, MAP) or not self._views(chosen)
+        alone = self.chart in (GOLD, MAP) or (self.chart == SIMILAR and not self._views(chosen))
         drawn = self.explained(lambda: self._chart(chosen)) if alone else of_views[self.chart]
         return shown | {"view": self._pair(chosen, drawn, asks=bool(self._reasons.readers)), "why": self._why(chosen)}
 

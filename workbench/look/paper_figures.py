@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from workbench.config import SEVEN_STS
 from workbench.errors import WorkbenchError
+from workbench.files import set_name
 from workbench.look._style import coloured, laid_out, plain, wrapped
 from workbench.look.asked_figures import lengths, neighbours, phrases, spaces
 from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
@@ -40,7 +41,7 @@ def paper_figure(
     as where an encoder is gone, is a table of the cause. Bars have the published values too, and of runs
     all seeds. SettingError for a figure that is not there.
     """
-    of = shape_of(paper, "figures", figure)
+    of, suite = shape_of(paper, "figures", figure), set_name(suite)
     if of["kind"] == "bars":
         said = f"Figure {figure}: {of['title']}"
         return laid_out(_bars(of, runs, profile=profile, suite=suite), said, width=800)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import SEVEN_STS
+from workbench.files import set_name
 from workbench.look.comparison import readable
 from workbench.look.paper_cells import Cell, Config, Runs, commands, on_the_world, paper_cells, settings_key, titled
 from workbench.look.papers import AVERAGE, TASKS
@@ -48,7 +49,7 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
         SettingError for a paper or a table that is not there.
     """
     cells = paper_cells(paper, str(table))
-    found = _on_the_world(cells, runs, suite) if profile == "demo" else _as_printed(cells, runs)
+    found = _on_the_world(cells, runs, set_name(suite)) if profile == "demo" else _as_printed(cells, runs)
     return titled(found, paper, "table", table)
 
 

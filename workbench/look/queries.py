@@ -180,6 +180,7 @@ def query_view(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: str 
     Raises:
         ValueError: No such query or suite, or several suites with a query of this id.
     """
+    suite = None if suite is None else set_name(suite)
     of_one = tables if suite is None else of_suite(tables, suite)
     wide = side_by_side(of_one, query_id, suite=suite)
     first = next(iter(of_one.values()))

@@ -141,13 +141,14 @@ class RunPicker(Live):
 
     def _tell(self) -> None:
         """Feeds; what cannot be shown together, such as seeds that ranked other targets, is said here."""
-        self._problem = ""
-        try:
-            for explorer in self._fed.values():
+        problems = []
+        for explorer in self._fed.values():
+            try:
                 if shown := getattr(self, explorer.shows):
                     explorer.look_at(shown, self.encoders)
-        except (ValueError, WorkbenchError) as problem:
-            self._problem = refused(problem)
+            except (ValueError, WorkbenchError) as problem:  # the others follow all the same
+                problems.append(refused(problem))
+        self._problem = "".join(dict.fromkeys(problems))
 
     def _of(self, labels: Iterable[str]) -> set[int]:
         wanted = set(labels)
