@@ -23,9 +23,11 @@ from workbench.look import (
     intervals,
     most_changed,
     paired_tests,
+    paper_figure,
     ranking_html,
     rankings_of_runs,
     response,
+    runs_by_settings,
     scores_of_runs,
 )
 from workbench.metrics import spearman
@@ -222,6 +224,7 @@ def test_a_file_of_ones_own_is_a_suite_by_its_name_with_its_endings_or_without(t
         assert "No query" not in most_changed(picker.rankings, suite=suite).html
         assert cosine_by_gold(picker.scores, suite).data
         assert ranking_html(picker.rankings, "q0", suite=suite).html
+        assert paper_figure("rankencoder", 9, runs_by_settings(tmp_path / "runs"), profile="demo", suite=suite).data
     (tmp_path / "elsewhere").mkdir()
     moved = (tmp_path / "mine.csv").rename(tmp_path / "elsewhere" / "mine.csv")
     with pytest.raises(DataError, match=r"mine\.csv"):
