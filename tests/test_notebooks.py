@@ -213,6 +213,20 @@ def test_rankings_are_shown_with_and_without_runs(
     assert len(json.dumps(done)) < 500_000
 
 
+def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    lines = [f"the {word} runs\ta {word} walks\t{number}" for number, word in enumerate(["dog", "cat", "fox", "bee"])]
+    (tmp_path / "mine.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]))
+    given = {"runs_root": str(tmp_path / "runs"), "suite": str(tmp_path / "mine.tsv"), "ask_with": []}
+    names: dict[str, Any] = {}
+    for cell in code(read(FOLDER / "21_rankings.ipynb")):
+        exec(cell.source, names)
+        names |= {name: value for name, value in given.items() if "runs_root =" in cell.source.split("\n")[0]}
+    assert "mine.tsv stands in four pairs" in capsys.readouterr().out
+    assert names["every_pair"].labels == ["word overlap", "tf-idf"]
+
+
 @pytest.mark.slow
 def test_every_method_runs_from_top_to_bottom(tmp_path: Path):
     """In a sweep, whose cells share what they load; SimCSE's is run by the tests of the command line."""
