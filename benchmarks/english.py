@@ -29,7 +29,7 @@ from workbench.runs import Run, is_finished, run_path
 _OWN = {"teachers": ["<SimCSE>"]}
 _MINILM = {"teachers": [str(minilm())]}
 _COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
-_SUPERVISED = {"train": "stsb-train", "train_limit": "none"}
+_SUPERVISED = {"train": "stsb-train", "dev": "stsb-dev", "train_limit": "none"}
 _LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE": ("simcse", {}),
