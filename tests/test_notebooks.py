@@ -151,7 +151,8 @@ def test_the_tour_ends_with_rankings_side_by_side(tmp_path: Path):
     tables = [html for html in output(done, "text/html") if "gold rank" in html]
     assert len(tables) == 2
     (asked,) = [html for html in output(done, "text/html") if "Run the cell to ask" in html]
-    assert all("data:image/svg+xml" in html for html in [*tables, asked])
+    assert all("data:image/svg+xml" in html for html in tables)
+    assert "data:image/svg+xml" not in asked  # one encoder has nobody to be compared with
 
 
 @pytest.mark.slow
