@@ -293,6 +293,7 @@ def test_the_report_says_what_would_be_trained_on(tmp_path: Path) -> None:
     assert "2 queries (first sentences), 1 with targets of different gold" in text
     assert "rows that stand there more than once: 1" in text
     assert "rows that hold one sentence twice: 1" in text
+    assert "pairs, fewer than 30: what is chosen or reported by so few is mostly chance: 4" in text
     text = "\n".join(report(Sentences.from_lists(["a", "", long])))
     assert "empty sentences: 1" in text
     assert "sentences of more than 64 words (training cuts at max_tokens): 1" in text

@@ -102,8 +102,10 @@ def remove(
     for run in found:
         print(run.path)
     if not yes and not typer.confirm(f"remove {counted(len(found), 'run')}?"):
+        print("kept")
         raise typer.Exit(1)
     remove_runs(found, runs)
+    print(f"removed {counted(len(found), 'run')}")
 
 
 @runs_app.command("export")

@@ -114,6 +114,12 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
     The sample is drawn with a fixed seed, not the run's: runs of several seeds train on the same rows.
     """
     load = LOADERS[kind_of(config.train, "sentences", "triples", "pairs")]
+    if own_file(config.train) and getattr(config, "encoder", "") == "world-encoder":
+        _LOG.warning(
+            "%s is read by world-encoder, the demo's, which knows the bundled world alone: name another encoder for "
+            "real language, such as encoder=english-encoder",
+            config.train,
+        )
     limit = getattr(config, "train_limit", None)
     return load(config.train, limit=limit, seed=SAMPLE_SEED, revisions=data_revisions(config))
 

@@ -10,6 +10,7 @@ from workbench.data._format import write_table
 from workbench.data._sets import AnySet, LabelledSentences, Pairs, Triples, queries
 from workbench.errors import DataError
 
+_FEW = 30  # pairs: the standard error of a correlation is about 0.2 there
 _LONG = 64  # words: more than most training cuts leave of a sentence
 
 
@@ -29,6 +30,8 @@ def report(data: AnySet) -> list[str]:
         counts["rows that give a pair another gold than an earlier row"] = distinct - len(set(rows))
     if isinstance(data, (Pairs, Triples)):
         counts["rows that hold one sentence twice"] = sum(len(set(row)) < len(row) for row in rows)
+    if isinstance(data, Pairs) and len(data) < _FEW:
+        counts[f"pairs, fewer than {_FEW}: what is chosen or reported by so few is mostly chance"] = len(data)
     said = [f"{what}: {number}" for what, number in counts.items() if number]
     return [
         data.source,

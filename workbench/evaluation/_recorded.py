@@ -15,8 +15,9 @@ def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
     It holds what `evaluate` writes of a trained one, and so stands in every list, table and comparison of runs.
     Raises DataError, EncoderError, SettingError or RunError with the cause.
     """
+    # The model first, whose name is more often wrong, and both before a folder is made.
+    model = None if is_finished(run_path(config, runs_root)) else load_base(config)
     suites = load_suites(config)
-    model = None if is_finished(run_path(config, runs_root)) else load_base(config)  # before a folder is made
     run = Run.create(config, runs_root)
     try:
         if model is not None and not run.finished:
