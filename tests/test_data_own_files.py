@@ -10,6 +10,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from workbench.cli import check_data
+from workbench.config import SimCSEConfig
 from workbench.data import (
     Pairs,
     Sentences,
@@ -397,3 +398,16 @@ def test_a_byte_that_is_not_utf8_in_a_users_text_names_the_line_of_that_file(tmp
     path.write_bytes(b"one\ncaf\xe9\n")
     with pytest.raises(DataError, match=r"latin.txt, line 2: byte 0xe9 at position 4"):
         load_sentences(path)
+
+
+def test_the_encoder_of_the_demo_is_warned_of_where_it_reads_a_file_of_ones_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "mine.txt").write_text("The kettle is on.\nNobody came.\n", encoding="utf-8")
+    for encoder, warned in (("world-encoder", True), ("english-encoder", False)):
+        caplog.clear()
+        config = SimCSEConfig.from_parameters(
+            "demo", 0, {"train": str(tmp_path / "mine.txt"), "encoder": encoder, "train_limit": None}
+        )
+        load_training(config)
+        assert ("name another encoder" in caplog.text) is warned
