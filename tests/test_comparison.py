@@ -345,6 +345,22 @@ def test_without_runs_everything_is_empty_and_says_how_to_make_some(tmp_path: Pa
     assert rankings_of_runs(empty, SUITE) == {}
 
 
+@pytest.mark.parametrize("others", [False, True], ids=["no runs", "runs on other sets"])
+def test_a_file_that_no_run_was_scored_on_has_no_runs_and_the_command_that_scores(
+    tmp_path: Path, root: Path, others: bool
+):
+    file = tmp_path / "my pairs.csv"
+    file.write_text("sentence1,sentence2,score\na,b,1\n")
+    runs_root = root if others else tmp_path
+    found = comparison.finished_runs(runs_root, str(file))
+    assert found.empty
+    said = comparison.what_there_is(found, runs_root, str(file))
+    assert f"workbench evaluate MODEL --suites '{file}' --runs {runs_root}" in said
+    assert "workbench run" not in said
+    with pytest.raises(ValueError, match=r"no finished run was scored on 'absent'"):
+        comparison.finished_runs(root, str(tmp_path / "absent.csv"))
+
+
 def test_an_unknown_suite_or_baseline_is_refused_with_what_there_is(root: Path, runs: pd.DataFrame):
     with pytest.raises(ValueError, match="no finished run was scored on 'stsb-test'; they were scored on world-dev"):
         comparison.finished_runs(root, "stsb-test")

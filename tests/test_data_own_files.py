@@ -292,6 +292,9 @@ def test_the_report_says_what_would_be_trained_on(tmp_path: Path) -> None:
     text = "\n".join(report(Pairs.from_lists(*lists)))
     assert "4 rows of pairs" in text
     assert "2 queries (first sentences), 1 with targets of different gold" in text
+    assert "0 sentences in 4 pairs or more, on either side, which rankings take as queries; 4 in fewer" in text
+    more = report(Pairs.from_lists([*lists[0], "z"], [*lists[1], "a"], [*lists[2], 0.1]))
+    assert any(line.startswith("1 sentences in 4 pairs or more") and line.endswith("; 4 in fewer") for line in more)
     assert "rows that stand there more than once: 1" in text
     assert "rows that hold one sentence twice: 1" in text
     assert "pairs, fewer than 30: what is chosen or reported by so few is mostly chance: 4" in text

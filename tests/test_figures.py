@@ -18,6 +18,7 @@ from workbench.look import (
     training_curve,
     vector_spaces,
 )
+from workbench.look._style import laid_out
 
 
 @pytest.fixture
@@ -150,3 +151,11 @@ def test_a_figure_is_never_wider_than_what_it_is_shown_in(panels: int):
         part_scores(PARTS),
     ):
         assert figure.layout.autosize or figure.layout.width <= 844, "an output's width on a screen of 1280"
+
+
+def test_a_title_of_two_lines_has_the_room_above_it_of_one_line_alone():
+    one, two = (laid_out(go.Figure(), title).layout for title in ("short", "words " * 12))
+    assert two.title.text.count("<br>") == 1
+    raised = 0.7 * two.title.font.size  # plotly's, of the first of several lines
+    assert two.title.pad.t - raised == pytest.approx(one.title.pad.t, abs=1)
+    assert two.title.pad.t + 1.3 * two.title.font.size < two.margin.t, "the last line ends above the plot"

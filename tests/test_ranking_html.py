@@ -281,7 +281,7 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "no rankings to look at": lambda: ranking_tables({}),
     "'m' is a list; give a ranking table": lambda: ranking_tables({"m": [1]}),
     "'m' has no column score, rank": lambda: ranking_tables({"m": table(RIGHT).drop(columns=["score", "rank"])}),
-    "'m' ranks nothing": lambda: ranking_tables({"m": table(RIGHT)[:0]}),
+    "'m' ranks nothing: none of its data's sentences is in 4 pairs": lambda: ranking_tables({"m": table(RIGHT)[:0]}),
     "'m' has target '0.0' of query 'q0' twice": lambda: ranking_tables(
         {"m": pd.concat([table(RIGHT), table(RIGHT)[:1]])}
     ),

@@ -268,6 +268,24 @@ def test_a_page_that_cannot_be_written_is_explained(explorer: RankingExplorer, t
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_has_the_whole_view_from_the_start_and_when_it_asks(monkeypatch: pytest.MonkeyPatch):
+    opened: list[dict[str, Any]] = []
+    monkeypatch.setattr(RankingExplorer, "open", lambda view: opened.append(view.get_state()))
+    explorer = RankingExplorer({"one": table(1), "two": table(2)})
+    assert opened[0]["parts"] == explorer.parts
+    assert set(explorer.parts) >= {"controls", "list", "view"}, "no part needs a message that may be lost"
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(explorer, "send_state", lambda key: sent.append(explorer.get_state(key)))
+    does(explorer)
+    assert sent == [{"parts": explorer.parts}]
+
+
+def test_what_is_chosen_is_marked_in_the_colour_of_the_text_in_every_theme():
+    rules = (Path(look.__file__).parent / "live.css").read_text(encoding="utf-8")
+    for chosen in (r"button\[aria-current\]", r"tr\[data-chosen\] td\.text:first-child"):
+        assert re.search(chosen + r" \{[^}]*inset 4px 0 var\(--ink\)", rules)
+
+
 def test_a_name_of_look_is_no_module_also_where_a_module_is_called_so():
     assert [name for name in look.__all__ if isinstance(getattr(look, name), ModuleType)] == []
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from workbench.metrics import average_ranks, kendall, ndcg, ranking_groups
+from workbench.metrics import FEWEST_TARGETS, average_ranks, kendall, ndcg, ranking_groups
 
 COLUMNS = ("suite", "query_id", "target_id", "query", "target", "gold", "score", "rank")
 _KEY = ["suite", "query_id", "target_id"]
@@ -31,7 +31,7 @@ class ScoredPairs(Protocol):
 
 
 def ranking_table(
-    pairs: ScoredPairs, scores: ArrayLike, suite: str, *, more_than: int = 3, either_side: bool = True
+    pairs: ScoredPairs, scores: ArrayLike, suite: str, *, more_than: int = FEWEST_TARGETS - 1, either_side: bool = True
 ) -> pd.DataFrame:
     """The rankings that one model's scores make of a set of pairs, a row a query's target.
 

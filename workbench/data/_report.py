@@ -9,6 +9,7 @@ import numpy as np
 from workbench.data._format import write_table
 from workbench.data._sets import AnySet, LabelledSentences, Pairs, Triples, queries
 from workbench.errors import DataError
+from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
 _FEW = 30  # pairs: the standard error of a correlation is about 0.2 there
 _LONG = 64  # words: more than most training cuts leave of a sentence
@@ -90,11 +91,15 @@ def _of_kind(data: AnySet) -> list[str]:
     gold: dict[str, set[float]] = {}
     for query, value in zip(data.sentence1, data.gold.tolist(), strict=True):
         gold.setdefault(query, set()).add(value)
-    ranked = sum(len(values) > 1 for values in gold.values())
+    differ = sum(len(values) > 1 for values in gold.values())
+    ranked = len(ranking_groups(data.sentence1, data.sentence2, data.gold))
+    fewer = len({*data.sentence1, *data.sentence2}) - ranked
     run, scale = ("{:g} to {:g}".format(*ends) for ends in ((data.gold.min(), data.gold.max()), data.scale))
     return [
         f"gold {run}, mean {data.gold.mean():.3g}, on the scale {scale}",
-        f"{len(gold)} queries (first sentences), {ranked} with targets of different gold, which can be ranked",
+        f"{len(gold)} queries (first sentences), {differ} with targets of different gold",
+        f"{ranked} sentences in {FEWEST_TARGETS} pairs or more, on either side, which rankings take as queries; "
+        f"{fewer} in fewer",
     ]
 
 

@@ -29,11 +29,11 @@ class Live(anywidget.AnyWidget):
     parts = traitlets.Dict().tag(sync=True)
 
     def __init__(self, kind: str) -> None:
-        super().__init__(kind=kind)
         self._times = count()
-        self.on_msg(self._told)
         self.renew()
-        self.redraw()
+        self.redraw()  # before the page is told of the view: a part drawn later may come before it listens, and be lost
+        super().__init__(kind=kind, parts=self.parts)
+        self.on_msg(self._told)
 
     def controls(self) -> str:
         """HTML of fields, lists and buttons, whose names are those that `told` gets."""
@@ -95,6 +95,9 @@ class Live(anywidget.AnyWidget):
         self.redraw()
 
     def _told(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        if not content:  # a page that shows the view asks what stands there
+            self.send_state("parts")
+            return
         try:
             for name, value in content.items():
                 self.told(name, value)

@@ -60,7 +60,8 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
     """
     lines = textwrap.wrap(title, (min(width, _WIDEST) - _BUTTONS) // 8)  # a character is less than 8 pixels wide
     text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container"}
-    text |= {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 12}}
+    text |= {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 12 if len(lines) < 2 else 23}}
+    # 23: plotly sets the first of several lines 0.7 of a letter higher than a line alone
     margin = {"l": 60, "r": 60, "t": 40, "b": 50} | layout.pop("margin", {})
     further = 20 * (len(lines) - 1)
     margin["t"] += further

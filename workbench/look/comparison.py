@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,9 +53,10 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         where a run has none; pairs, queries.
 
     Raises:
-        ValueError: There are finished runs, but none was scored on `suite`; the text has the suites that they have.
+        ValueError: There are finished runs, but none was scored on `suite`, which is no file that is there; the text
+            has the suites that they have.
     """
-    rows, others, first, suite = [], set(), {}, set_name(suite)
+    file, rows, others, first, suite = own_file(suite), [], set(), {}, set_name(suite)
     for row in list_runs(runs_root).to_dict("records"):
         if str(row["status"]).startswith("unreadable"):
             _LOG.warning("left out: %s: %s", row["path"], row["status"])
@@ -69,7 +71,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         elif suite in known:
             settings = ", ".join(text for text in (row["profile"], row["changed"]) if text)
             rows.append({**row, "settings": settings, "seed": int(row["seed"]), **values})
-    if others and not rows:
+    if others and not rows and file is None:
         raise ValueError(f"no finished run was scored on {suite!r}; they were scored on {', '.join(sorted(others))}")
     table = pd.DataFrame(rows, columns=["digest", "profile", "changed", *_FACTS[1:], *_VALUES])
     table = table.astype(dict.fromkeys(_VALUES, float))
@@ -77,8 +79,21 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     return table.sort_values(["label", "seed"], ignore_index=True).loc[:, [*_FACTS, *_VALUES]]
 
 
-def what_there_is(runs: pd.DataFrame, runs_root: str | Path) -> str:
-    """How many runs there are, what can be compared with what, and what to do for more."""
+def own_file(suite: str) -> Path | None:
+    """Where the file of one's own lies that `suite` names; None where it names a set, or no file is there."""
+    path = Path(suite).expanduser()
+    return path.absolute() if suite != set_name(suite) and path.is_file() else None
+
+
+def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
+    """How many runs there are, what can be compared with what, and what to do for more runs on `suite`."""
+    file = own_file(suite)
+    if runs.empty and file:
+        scored = f"    workbench evaluate MODEL --suites {quote(str(file))} --runs {quote(str(runs_root))}"
+        return (
+            f"No finished run under {runs_root} was scored on {file.name}. Score models on it with\n{scored}\n"
+            "where MODEL is the folder of a run or model, or a name such as english-encoder, and run this again."
+        )
     if runs.empty:
         return (
             f"No finished runs under {runs_root}. Make some with\n"

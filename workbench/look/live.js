@@ -93,6 +93,7 @@ function render({ model, el }) {
   model.on("change:parts", draw);
   model.on("msg:custom", flush);
   draw();
+  model.send({}); // what stands there now: an update may have come before this listened, and is not sent again
   return () => {
     model.off("change:parts", draw);
     model.off("msg:custom", flush);

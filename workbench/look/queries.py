@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from workbench.errors import RunError
+from workbench.errors import DataError, RunError
 from workbench.files import set_name
 from workbench.look._style import letters
-from workbench.metrics import average_ranks
+from workbench.metrics import FEWEST_TARGETS, average_ranks
 from workbench.rankings import COLUMNS, disagreements, per_query_metrics, side_by_side
 
 _LOG = logging.getLogger("workbench")
@@ -278,7 +278,8 @@ def as_table(label: str, given: Any) -> pd.DataFrame:
 
 def _checked(label: str, table: pd.DataFrame) -> pd.DataFrame:
     if table.empty:
-        raise ValueError(f"{label!r} ranks nothing: its data has no query with enough targets")
+        needed = f"none of its data's sentences is in {FEWEST_TARGETS} pairs, the fewest that make a query"
+        raise DataError(f"{label!r} ranks nothing: {needed}")
     twice = table.duplicated(["suite", *_KEY])
     if twice.any():
         row = table.loc[twice].iloc[0]

@@ -2,7 +2,7 @@
 
 from workbench.metrics.correlation import average_ranks, kendall, ndcg, spearman, spearman_by_subset
 from workbench.metrics.geometry import alignment, uniformity
-from workbench.metrics.groups import RankingGroup, ranking_groups
+from workbench.metrics.groups import FEWEST_TARGETS, RankingGroup, ranking_groups
 from workbench.metrics.significance import (
     Interval,
     Measure,
@@ -17,6 +17,7 @@ from workbench.metrics.significance import (
 )
 
 __all__ = [
+    "FEWEST_TARGETS",
     "Interval",
     "Measure",
     "Method",

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
+
 
 @dataclass(frozen=True, eq=False)
 class RankingGroup:
@@ -31,7 +33,7 @@ def ranking_groups(
     sentence2: Sequence[str],
     gold: ArrayLike,
     *,
-    more_than: int = 3,
+    more_than: int = FEWEST_TARGETS - 1,
     either_side: bool = True,
 ) -> dict[str, RankingGroup]:
     """Every sentence in more than three pairs, as a query with its partners: RankCSE app. G.
