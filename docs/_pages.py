@@ -3,6 +3,7 @@
 Executed are the demo runs of seed 0 in runs/, which `make site` makes first; without one a page says so.
 """
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -69,7 +70,8 @@ def on_files(files: Files, config: Any) -> Files:
         named = EXPORTED.findall(stub.read_text(encoding="utf-8")) if stub.is_file() else []
         found = {name: f"workbench.{package}.{place}.{name}" for place, name in named}
         found |= {name: f"workbench.{place}.{name}" for place, name in top if place.startswith(f"{package}.")}
-        content = f"# workbench.{package}\n\n::: workbench.{package}\n" + "".join(map(ALONE.format, found.values()))
+        content = f"# workbench.{package}\n\n::: workbench.{package}\n" + _members(package, set(found))
+        content += "".join(map(ALONE.format, found.values()))
         files.append(File.generated(config, f"api/{package}.md", content=content))
         alone |= found
     links = [NAMED.format(name=name, at=alone.get(name, f"workbench.{place}.{name}")) for place, name in top]
@@ -78,6 +80,24 @@ def on_files(files: Files, config: Any) -> Files:
         for file in _of_method(method, config):
             files.append(file)
     return files
+
+
+def _members(package: str, alone: set[str]) -> str:
+    """Of a package, which names its page shows: those that its __init__ imports or makes, and none shown `alone`."""
+    path = PACKAGE / package / "__init__.py"
+    if not path.is_file() or path.with_suffix(".pyi").is_file():
+        return ""
+    names: list[str] = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"workbench.{package}."):
+            names += [item.name for item in node.names]
+        elif isinstance(node, ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            names += [
+                part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            ]
+    return f"    options: {{members: {sorted({*names} - alone)}}}\n"
 
 
 def _of_method(method: str, config: Any) -> list[File]:

@@ -4,8 +4,10 @@ import io
 import tarfile
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 
+from workbench import publishing
 from workbench.data import CATALOGUE, check, fetch, load_labelled, load_pairs, load_sentences, load_triples
 from workbench.errors import DataError
 
@@ -157,12 +159,39 @@ def test_without_a_network_the_error_names_the_hub_id_and_the_cures(
     with pytest.raises(DataError, match="no folder C-MTEB/LCQMC in it"):
         load_pairs("zh-lcqmc-test")
     monkeypatch.delenv("WORKBENCH_HUB_MIRROR")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(publishing, "_is_reachable", lambda _: False)
+    asked: list[str] = []
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", asked.append)  # before the client tries again
     for name, repo in (("zh-lcqmc-test", "C-MTEB/LCQMC"), ("sts12-test", SIMCSE_REPO)):
         with pytest.raises(DataError) as caught:
             load_pairs(name)
+        assert not asked
         text = str(caught.value)
+        assert "\n" not in text
         assert f"hub set {repo} at revision" in text
         assert all(cure in text for cure in ("network", f"workbench data fetch {name}", "WORKBENCH_DATA"))
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_the_hubs_client_retries_unless_the_hub_does_not_answer_twice(
+    fails: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([OSError("no route")] * fails + [None] * 2)
+
+    class Session:
+        def head(self, *_: object, **__: object) -> None:
+            if problem := next(answers):
+                raise problem
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.get_session", Session)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    publishing._is_reachable.cache_clear()
+    with publishing.reading_hub():
+        assert huggingface_hub.is_offline_mode() is (fails == 2)
+    assert not huggingface_hub.is_offline_mode()
+    publishing._is_reachable.cache_clear()
 
 
 def test_a_damaged_local_file_never_falls_back_to_the_hub(

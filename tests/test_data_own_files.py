@@ -403,11 +403,11 @@ def test_a_byte_that_is_not_utf8_in_a_users_text_names_the_line_of_that_file(tmp
         load_sentences(path)
 
 
-def test_the_encoder_of_the_demo_is_warned_of_where_it_reads_a_file_of_ones_own(
+def test_an_encoder_that_knows_the_bundled_world_alone_is_warned_of_where_it_reads_a_file_of_ones_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "mine.txt").write_text("The kettle is on.\nNobody came.\n", encoding="utf-8")
-    for encoder, warned in (("world-encoder", True), ("english-encoder", False)):
+    for encoder, warned in (("world-encoder", True), ("world-teacher", True), ("english-encoder", False)):
         caplog.clear()
         config = SimCSEConfig.from_parameters(
             "demo", 0, {"train": str(tmp_path / "mine.txt"), "encoder": encoder, "train_limit": None}

@@ -13,7 +13,6 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch.testing import assert_close
 from transformers import AutoTokenizer, BertTokenizerLegacy, PreTrainedTokenizerFast
 
-from workbench.config import BUNDLED_MODELS
 from workbench.encoder import Encoder, TokenRows, find_checkpoint
 from workbench.encoder._tokens import ids_of, special_tokens
 from workbench.errors import EncoderError
@@ -73,7 +72,7 @@ def in_python(folder: Path) -> Any:
 TOKENIZERS = {
     "words, BERT": lambda _: tiny_tokenizer("bert"),
     "words, RoBERTa": lambda _: tiny_tokenizer("roberta"),
-    "word pieces": lambda _: AutoTokenizer.from_pretrained(find_checkpoint(BUNDLED_MODELS[0]).folder),
+    "word pieces": lambda _: AutoTokenizer.from_pretrained(find_checkpoint("world-encoder").folder),
     "byte pairs": lambda _: byte_level(),
     "unigram": lambda _: unigram(),
     "in Python": in_python,

@@ -111,7 +111,7 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
     tmp_path: Path, method: str, overrides: dict
 ):
     code = (
-        "import sys\nfrom workbench.config import SettingError\nfrom workbench.headless import run_method\n"
+        "import sys\nfrom workbench.errors import SettingError\nfrom workbench.headless import run_method\n"
         f"try:\n    run_method({method!r}, overrides={overrides!r}, runs_root={str(tmp_path / 'runs')!r})\n"
         "except SettingError as refusal:\n    print(refusal, 'torch' in sys.modules, sep='\\n')"
     )

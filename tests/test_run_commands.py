@@ -241,6 +241,10 @@ def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filte
     assert capsys.readouterr().out.endswith(": 1 run\n")
     assert call(monkeypatch, "rm", "status=finished", "--runs", str(root), "--yes") == 0
     assert list_runs(root)["status"].tolist() == ["unfinished"]
+    (left,) = list_runs(root)["path"]
+    with monkeypatch.context() as asked:
+        asked.setattr("typer.confirm", lambda _: note_failure(Path(left), "while it was asked") is None)
+        assert call(monkeypatch, "rm", "status!=failed", "--runs", str(root)) == 1
     for words, code in ((["seed=1"], 1), (["seed=2", name], 2)):
         assert call(monkeypatch, "rm", *words, "--runs", str(root), "--yes") == code
     assert len(list_runs(root)) == 1

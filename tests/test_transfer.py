@@ -179,6 +179,8 @@ def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_g
     alone = [fit_senteval((x, y), None, [strength])[0](x) for strength in (1e-2, 10.0)]
     np.testing.assert_array_equal(alone, first)  # layers that learn side by side learn what each would alone
     assert (first[0] == y).mean() > (first[1] == y).mean()
+    with pytest.raises(DataError, match=r"19 rows.*give 20"):
+        fit_senteval((x[:19], y[:19]), None, [1e-2])  # none is left to stop by
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
-"""Models on the hub: a folder as it is, with a card whose results the hub can read; and what would be sent."""
+"""The hub: models sent there as they are, with a card whose results it can read; and reading it without a network."""
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,37 @@ from workbench.errors import RunError
 
 # What else a saved encoder's folder may hold is of this machine alone.
 SENT = ["*.json", "*.safetensors", "*.txt", "*.model", "*.md", "*.gz"]
+
+
+@contextmanager
+def reading_hub() -> Iterator[None]:
+    """Around what reads the hub: where there is no network, its cache is all there is, as with HF_HUB_OFFLINE=1.
+
+    The hub's client would ask five times over for each file. Where the hub can be reached it retries as ever.
+    """
+    from huggingface_hub import constants
+
+    offline = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = offline or not _is_reachable(int(time.monotonic() / 60))
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = offline
+
+
+@lru_cache(maxsize=1)
+def _is_reachable(_minute: int) -> bool:
+    """Whether the hub answers, whatever it says, at the first try or the second."""
+    from huggingface_hub import constants, get_session
+
+    for pause in (1, 0):
+        try:
+            get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+        except Exception:  # of the client's transport, which changes with its versions
+            time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 def push_folder(

@@ -2,5 +2,3 @@
 
 from workbench.commands._runs import Runs, runs_app
 from workbench.commands._sweep import sweep_app
-
-__all__ = ["Runs", "runs_app", "sweep_app"]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from workbench.errors import RunError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -101,9 +103,12 @@ def remove(
     require_removable(found, runs)
     for run in found:
         print(run.path)
-    if not yes and not typer.confirm(f"remove {counted(len(found), 'run')}?"):
-        print("kept")
-        raise typer.Exit(1)
+    if not yes:
+        if not typer.confirm(f"remove {counted(len(found), 'run')}?"):
+            print("kept")
+            raise typer.Exit(1)
+        if [run.path for run in choose_runs(names, runs)] != [run.path for run in found]:
+            raise RunError("these are no longer the runs that you were asked about; nothing was removed: ask again")
     remove_runs(found, runs)
     print(f"removed {counted(len(found), 'run')}")
 

@@ -9,7 +9,6 @@ from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
 from workbench.config._simcse import SimCSEConfig
 from workbench.config._training import BUNDLED_MODELS, SEVEN_STS, Pooling, TrainingConfig
-from workbench.errors import SettingError
 
 CONFIGS: dict[str, type[TrainingConfig]] = {
     config.method: config
@@ -18,21 +17,3 @@ CONFIGS: dict[str, type[TrainingConfig]] = {
 
 # Whatever a run on disk can be of: a method that trains, or an encoder that is evaluated as it is.
 RECORDED: dict[str, type[TrainingConfig] | type[BaseConfig]] = {**CONFIGS, BaseConfig.method: BaseConfig}
-
-__all__ = [
-    "BUNDLED_MODELS",
-    "CONFIGS",
-    "RECORDED",
-    "SEVEN_STS",
-    "BaseConfig",
-    "CoSENTConfig",
-    "CompCSEConfig",
-    "MixedConfig",
-    "Pooling",
-    "RankCSEConfig",
-    "RankEncoderConfig",
-    "SettingError",
-    "Settings",
-    "SimCSEConfig",
-    "TrainingConfig",
-]

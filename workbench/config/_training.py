@@ -14,7 +14,8 @@ Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
-BUNDLED_MODELS = ("world-encoder", "world-teacher", "english-encoder")
+# The encoders that the project carries -> the set whose words each knows, and no others; "": English.
+BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
 
 # The bundled world, which every "demo" profile trains on and reports, and how long most train on it.
 DEMO_DATA: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}

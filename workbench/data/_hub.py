@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from workbench.data._format import Table, field, table_content
 from workbench.data._senteval import read_senteval
 from workbench.errors import DataError, did_you_mean
 from workbench.files import text_checksum
+from workbench.publishing import reading_hub
 
 LOCAL_ROOT = "WORKBENCH_DATA"
 HUB_MIRROR = "WORKBENCH_HUB_MIRROR"
@@ -43,8 +45,10 @@ def read_hub(entry: DataSet, revisions: Mapping[str, str] | None) -> tuple[Table
             "local data root that holds it (data/README.md says where it comes from)"
         )
     revision = (revisions or {}).get(hub.repo, hub.revision)
+    folder = _mirrored(hub)
     try:
-        columns, commit = (_read_archive if hub.archive else _read_dataset)(entry, hub, revision)
+        with reading_hub() if folder is None else nullcontext():
+            columns, commit = (_read_archive if hub.archive else _read_dataset)(entry.name, hub, revision, folder)
     except DataError:
         raise
     except ImportError as error:
@@ -75,21 +79,19 @@ def _mirrored(hub: Hub) -> Path | None:
     return folder
 
 
-def _read_archive(entry: DataSet, hub: Hub, revision: str) -> tuple[dict[str, list[str]], str]:
+def _read_archive(name: str, hub: Hub, revision: str, folder: Path | None) -> tuple[dict[str, list[str]], str]:
     assert hub.file is not None
-    folder = _mirrored(hub)
     if folder is not None:
-        return read_senteval(folder / hub.file, entry.name), f"mirror {folder}"
+        return read_senteval(folder / hub.file, name), f"mirror {folder}"
     from huggingface_hub import hf_hub_download
 
     archive = Path(hf_hub_download(hub.repo, hub.file, repo_type="dataset", revision=revision))
-    return read_senteval(archive, entry.name), archive.parent.name  # the snapshot's folder is named by its commit
+    return read_senteval(archive, name), archive.parent.name  # the snapshot's folder is named by its commit
 
 
-def _read_dataset(_: DataSet, hub: Hub, revision: str) -> tuple[dict[str, list[str]], str]:
+def _read_dataset(_: str, hub: Hub, revision: str, folder: Path | None) -> tuple[dict[str, list[str]], str]:
     from datasets import load_dataset
 
-    folder = _mirrored(hub)
     options: dict[str, Any] = {"data_files": hub.file} if hub.file else {}
     if hub.file and hub.file.endswith(".csv"):
         options["keep_default_na"] = False  # "None" and "NA" are sentences here, not gaps

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.config import BUNDLED_MODELS
 from workbench.data import _sets as sets
 from workbench.data._catalogue import CATALOGUE, DataSet, Kind, find
 from workbench.data._columns import Said, kinds_of_columns, not_found, understood
@@ -114,11 +115,14 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
     The sample is drawn with a fixed seed, not the run's: runs of several seeds train on the same rows.
     """
     load = LOADERS[kind_of(config.train, "sentences", "triples", "pairs")]
-    if own_file(config.train) and getattr(config, "encoder", "") == "world-encoder":
+    known = BUNDLED_MODELS.get(getattr(config, "encoder", ""))
+    if known and own_file(config.train):
         _LOG.warning(
-            "%s is read by world-encoder, the demo's, which knows the bundled world alone: name another encoder for "
-            "real language, such as encoder=english-encoder",
+            "%s is read by %s, which knows the words of the bundled %s alone: name another encoder for real language, "
+            "such as encoder=english-encoder",
             config.train,
+            config.encoder,
+            known,
         )
     limit = getattr(config, "train_limit", None)
     return load(config.train, limit=limit, seed=SAMPLE_SEED, revisions=data_revisions(config))

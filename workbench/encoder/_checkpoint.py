@@ -12,6 +12,7 @@ from workbench.config import BUNDLED_MODELS
 from workbench.encoder._reading import POOLINGS, Checkpoint, Reading
 from workbench.errors import EncoderError
 from workbench.files import project_path
+from workbench.publishing import reading_hub
 
 SETTINGS_FILE = "encoder.json"
 
@@ -102,7 +103,8 @@ def _download(name: str, revision: str | None) -> Path:
         errors.HFValidationError: f"is no folder and no valid hub id; {_known()}",
     }
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
+        with reading_hub():
+            return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         at = f" --revision {revision}" if revision else ""
         unreachable = (

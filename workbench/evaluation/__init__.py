@@ -4,18 +4,3 @@ from workbench.evaluation._evaluate import AVERAGE, TRANSFER_AVERAGE, Encode, Re
 from workbench.evaluation._mteb import for_mteb, to_mteb
 from workbench.evaluation._recorded import evaluate_model
 from workbench.evaluation._transfer import Classifier, classify
-
-__all__ = [
-    "AVERAGE",
-    "TRANSFER_AVERAGE",
-    "Classifier",
-    "Encode",
-    "Report",
-    "Scorer",
-    "classify",
-    "dev_values",
-    "evaluate",
-    "evaluate_model",
-    "for_mteb",
-    "to_mteb",
-]

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from workbench.errors import DataError
+
 SEED = 1111
 _BATCH, _EPOCHS, _MOST, _TENACITY, _HELD = 64, 4, 200, 5, 0.05
 Rows = tuple[np.ndarray, np.ndarray]  # features [n, d], classes [n]
@@ -20,12 +22,15 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
     It is judged after every four epochs, 200 at most, and ends at the sixth time in all that it is no better than ever
     before (SentEval's count does not start again). The generators are its own: the same rows give the same weights.
     Every strength begins alike and reads the rows in one order, so that all layers are rows of one and train as one.
+    Raises DataError where 5% of `train` is not one row.
     """
     order = np.random.RandomState(SEED)  # SentEval's generator
     x, y = torch.from_numpy(train[0]).float(), torch.from_numpy(train[1]).long()
     if held is None:
         shuffled = order.permutation(len(x))
         cut = int(_HELD * len(x))
+        if not cut:
+            raise DataError(f"{len(x)} rows, of which SentEval's classifier keeps 5% to stop by: give 20 or more")
         dev_x, dev_y, x, y = x[shuffled[:cut]], y[shuffled[:cut]], x[shuffled[cut:]], y[shuffled[cut:]]
     else:
         dev_x, dev_y = torch.from_numpy(held[0]).float(), torch.from_numpy(held[1]).long()

@@ -8,23 +8,3 @@ from workbench.losses._listwise import entropy_consistency, info_nce, js_consist
 from workbench.losses._ordering import cosent, cosent_lists
 from workbench.losses._pairwise import contrastive, kept_pairs, mse, rank_mse, triplet
 from workbench.losses._scores import COMPOSITIONS, compose, cosine_matrix
-
-__all__ = [
-    "COMPOSITIONS",
-    "compose",
-    "contrastive",
-    "cosent",
-    "cosent_lists",
-    "cosine_matrix",
-    "entropy_consistency",
-    "full_precision",
-    "info_nce",
-    "js_consistency",
-    "kept_pairs",
-    "listmle",
-    "listnet",
-    "mse",
-    "rank_mse",
-    "top_one",
-    "triplet",
-]

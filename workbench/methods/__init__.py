@@ -11,8 +11,6 @@ from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE
 
-__all__ = ["METHODS"]
-
 
 class _Methods(dict[str, type[Method]]):
     def __missing__(self, name: str) -> NoReturn:

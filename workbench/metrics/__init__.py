@@ -15,26 +15,3 @@ from workbench.metrics.significance import (
     permutation_test,
     seed_spread,
 )
-
-__all__ = [
-    "FEWEST_TARGETS",
-    "Interval",
-    "Measure",
-    "Method",
-    "PermutationTest",
-    "RankingGroup",
-    "Spread",
-    "alignment",
-    "average_ranks",
-    "bootstrap_interval",
-    "holm",
-    "kendall",
-    "ndcg",
-    "paired_bootstrap",
-    "permutation_test",
-    "ranking_groups",
-    "seed_spread",
-    "spearman",
-    "spearman_by_subset",
-    "uniformity",
-]

@@ -11,24 +11,6 @@ from workbench.sweeps._slurm import Slurm, cancel, queued, submit
 from workbench.sweeps._sweep import STATES, Outlook, Sweep, find_sweep, list_sweeps
 from workbench.sweeps._view import View
 
-__all__ = [
-    "STATES",
-    "Cell",
-    "Outlook",
-    "Slurm",
-    "Spec",
-    "Sweep",
-    "cancel",
-    "find_sweep",
-    "list_sweeps",
-    "queued",
-    "read_spec",
-    "read_spec_file",
-    "seeds_of",
-    "sweep",
-    "typed_grid",
-]
-
 
 def sweep(
     methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (),

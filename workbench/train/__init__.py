@@ -6,5 +6,3 @@ So a training state is the weights, AdamW's moments and that number, in one file
 from workbench.train._loop import fit
 from workbench.train._plan import Plan
 from workbench.train._state import State
-
-__all__ = ["Plan", "State", "fit"]

@@ -23,8 +23,6 @@ from workbench.methods.cosent._one_label import OneLabelBatches
 from workbench.methods.protocol import Batch, Method, gathered_views, set_name
 from workbench.processes import gather_rows
 
-__all__ = ["CoSENT", "OneLabelBatches", "PairClassifier", "places", "require_order"]
-
 
 class PairClassifier(nn.Module):
     """h = W (u, v, |u - v|): the classes of a pair from its two vectors (CoSENT eq. 5); used in training only."""

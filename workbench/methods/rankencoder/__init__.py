@@ -29,17 +29,6 @@ from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
 from workbench.teachers import cached_embeddings, find_teacher, load_teacher
 
-__all__ = [
-    "RankEncoder",
-    "RankMixture",
-    "RankTargets",
-    "draw_corpus",
-    "load_e1",
-    "neighbour_table",
-    "read_corpus",
-    "shared_neighbours",
-]
-
 
 class RankEncoder(ContrastiveMethod):
     """l = max(lambda_train l_r, l_cl), l_r = mean of (u_i . u_j - cos(E2(x_i), E2(x_j)))^2 over kept pairs (eqs. 5, 6).
