@@ -105,8 +105,7 @@ def test_triples_of_pairs_are_every_similar_with_every_dissimilar_partner():
         "t", ["a", "a", "a", "b", "b"], ["p", "q", "n", "x", "y"], np.array([5.0, 4, 1, 3, 4]), None, list("01234"),
         (0.0, 5.0), "made here", "0",
     )  # fmt: skip
-    rows = triple_rows(data, None)
-    assert list(zip(rows.anchor, rows.positive, rows.negative, strict=True)) == [("a", "p", "n"), ("a", "q", "n")]
+    assert list(zip(*triple_rows(data, None), strict=True)) == [("a", "p", "n"), ("a", "q", "n")]
     with pytest.raises(ValueError, match=r"no gold lies above the threshold 5.5"):
         triple_rows(data, 5.5)
     with pytest.raises(ValueError, match="no first sentence stands in a similar and in a dissimilar pair"):

@@ -8,7 +8,7 @@ from huggingface_hub import ModelCard
 
 from workbench.encoder import Encoder
 from workbench.errors import RunError
-from workbench.publishing import push_evaluated, push_folder, with_results
+from workbench.publishing import push_folder, with_results
 
 METRICS = {"world-test": {"spearman": 0.45678, "kcc": 0.3, "ndcg": None, "n": 10}, "my average": {"spearman": 0.5}}
 
@@ -45,7 +45,8 @@ def test_the_card_has_the_scores_as_the_hub_reads_them_and_no_path(saved: Path):
 
 def test_a_dry_run_lists_the_files_and_sends_nothing(saved: Path):
     with hub() as (_, repositories):
-        files = push_evaluated(saved, "simcse-s0", METRICS, "me/mine", dry_run=True)
+        card = with_results((saved / "README.md").read_text(), "simcse-s0", METRICS)
+        files = push_folder(saved, "me/mine", card=card, dry_run=True)
     assert not repositories
     assert any(file.startswith("model.safetensors (") for file in files)
     assert not any(file.startswith(".") for file in files)

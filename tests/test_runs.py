@@ -193,7 +193,7 @@ def test_a_finished_run_opens_where_nothing_can_be_written(tmp_path: Path, monke
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "read-only")
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("workbench.files.settle", refuse)
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
     assert Run.create(config(), tmp_path).metrics()["s"]["n"] == 2
 
@@ -217,7 +217,7 @@ def test_a_full_or_read_only_disk_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*_: object, **__: object) -> None:
         raise OSError(code, "refused by the system")
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("workbench.files.settle", refuse)
     with pytest.raises(RunError, match="refused by the system"):
         run.record(device="cpu")
     assert json.loads((run.path / "config.json").read_text())["digest"] == config().digest()

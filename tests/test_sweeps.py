@@ -245,7 +245,7 @@ def test_the_time_to_come_is_that_of_finished_runs_of_the_kind(tmp_path: Path):
     outlook = made.outlook()
     assert (outlook.seconds, outlook.known_from, outlook.finished) == (20.0, 3, 3)
     assert outlook.bytes > 100
-    assert "about 10 s with 2 at a time, from 3 finished runs" in outlook.text(2)
+    assert "about 10 s with 2 at a time once all is loaded, from 3 finished runs" in outlook.text(2)
 
 
 def test_cells_share_gpus_and_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -31,6 +31,9 @@ app.add_typer(sweep_app, name="sweep")
 app.add_typer(runs_app)
 
 Profile = Annotated[str, typer.Option("--profile", help="demo: bundled data, on a laptop; paper: the authors'.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
+]
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...: what the columns mean; else guessed by their names.")]
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of gold; else guessed from it.")]
 
@@ -56,9 +59,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="As --set KEY=VALUE.")] = None,
     profile: Profile = "demo",
     seed: Annotated[int, typer.Option(help="Every random generator derives from it.")] = 0,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
-    ] = None,
+    setting: Changes = None,
     runs: Runs = "runs",
     html: Annotated[bool, typer.Option("--html", help="Also write the executed notebook as HTML.")] = False,
 ) -> None:
@@ -88,9 +89,7 @@ def evaluate(
     profile: Annotated[
         str, typer.Option(help="as-it-is, or a base of the papers: first-last, mean, whitening, static, ...")
     ] = "as-it-is",
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
-    ] = None,
+    setting: Changes = None,
     runs: Runs = "runs",
     *,
     mteb: Annotated[str, typer.Option(help="Also write the results there in the format of the library mteb.")] = "",

@@ -7,9 +7,9 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,7 @@ import pandas as pd
 
 from workbench.errors import RunError
 
-# What is being written stands beside its target as .<target>.<eight characters> (tempfile's names); a folder that it
+# What is being written stands beside its target as .<target>.<eight characters> (`_beside`); a folder that it
 # replaces, as that with .old behind it.
 _BESIDE = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}(?P<old>\.old)?")
 
@@ -52,13 +52,9 @@ def replacing_file(path: Path) -> Iterator[Path]:
 
     Both the file and the rename are on the disk when this returns: a power loss leaves the old file or the new one.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    fresh = Path(name)
+    fresh = _beside(path)  # not tempfile's, which are their owner's alone: a run is read by whoever may read the folder
     try:
         yield fresh
-        # A temporary file is its owner's alone; a run is read by whoever may read the folder.
-        fresh.chmod(0o666 & ~_umask())
         settle(fresh)
         fresh.replace(path)
         settle(path.parent)
@@ -80,11 +76,10 @@ def replacing_folder(target: Path, *, beside: str = "") -> Iterator[Path]:
             _old(fresh).rename(target)
         for left in (fresh, _old(fresh)):
             shutil.rmtree(left, ignore_errors=True)
-        fresh.mkdir()
     else:
-        fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        fresh = _beside(target)
+    fresh.mkdir()
     try:
-        fresh.chmod(0o777 & ~_umask())
         yield fresh
         for path in [*fresh.rglob("*"), fresh]:
             settle(path)
@@ -92,6 +87,10 @@ def replacing_folder(target: Path, *, beside: str = "") -> Iterator[Path]:
         settle(target.parent)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}")
 
 
 def _swap(fresh: Path, target: Path) -> None:
@@ -182,12 +181,6 @@ def is_held(path: Path, name: str = ".lock") -> bool:
     return False
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Writes JSON beside `path` and renames it into place; nan, which JSON has not, becomes null."""
     with replacing(path) as file:
@@ -216,12 +209,11 @@ def deaf(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def read_csv(path: Path, text: list[str] | None = None) -> pd.DataFrame:
+def read_csv(path: Path, text: Sequence[str] = ()) -> pd.DataFrame:
     """A table of ours; `text` columns stay text: an id "007" or a sentence "nan" is what it is."""
-    table = pd.read_csv(path, dtype=dict.fromkeys(text or [], str), keep_default_na=False, na_values=["", "nan"])
-    for name in text or []:
-        table[name] = pd.read_csv(path, usecols=[name], dtype=str, keep_default_na=False)[name]
-    return table
+    columns = pd.read_csv(path, nrows=0).columns.drop([*text])  # KeyError where one is missing
+    missing = {name: ["", "nan"] for name in columns}
+    return pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=missing)
 
 
 @contextmanager

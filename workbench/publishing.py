@@ -114,18 +114,3 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
 
 def _cell(text: Any) -> str:
     return str(text).replace("|", "\\|")
-
-
-def push_evaluated(
-    encoder: Path,
-    name: str,
-    metrics: Mapping[str, Mapping[str, Any]],
-    repo_id: str,
-    *,
-    private: bool = False,
-    dry_run: bool = False,
-    **facts: Any,
-) -> list[str]:
-    """An encoder's folder as `push_folder` sends it, with a card as `with_results` writes it; nothing there changes."""
-    card = with_results((encoder / "README.md").read_text(encoding="utf-8"), name, metrics, **facts)
-    return push_folder(encoder, repo_id, card=card, private=private, dry_run=dry_run)

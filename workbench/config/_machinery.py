@@ -144,8 +144,8 @@ class Settings(pydantic.BaseModel):
     def contents(self) -> dict[str, str]:
         """Path -> sha256 of every file and folder of the user's own that the settings name."""
         found: dict[str, str] = {}
-        for name, value in self._computed().items():
-            for text in filter(_is_path, _texts(value)):
+        for name, texts in self.paths().items():
+            for text in texts:
                 try:
                     path = Path(text)
                     if path.exists() and not path.is_dir() and not path.is_file():  # reading would never end
@@ -156,6 +156,10 @@ class Settings(pydantic.BaseModel):
                         f"{name}: there is no folder or file {text!r} ({problem.strerror}); give one that is there"
                     ) from None
         return found
+
+    def paths(self) -> dict[str, list[str]]:
+        """Setting -> the paths of the user's own, folders of runs too, that it names, whether they are there or not."""
+        return {name: list(filter(_is_path, _texts(value))) for name, value in self._computed().items()}
 
     def _computed(self) -> dict[str, Any]:
         fields = type(self).model_fields

@@ -22,7 +22,17 @@ POLARITY = {  # label 1, label 0
     "subj": ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
     "mpqa": ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
 }
-SICK = {"train": "SICK_train.txt", "trial": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+# Tab-separated files: what is put for the split in their path, the names of their first columns, lines of header.
+TABLES = {
+    "stsb": (
+        "STSBenchmark/sts-{}.csv",
+        ("genre", "source_dataset", "source_year", "sid", "score", "sentence1", "sentence2"),
+        0,
+    ),
+    "sick": ("SICK/SICK_{}.txt", ("pair_id", "sentence1", "sentence2", "score", "entailment"), 1),
+    "sst2": ("SST/binary/sentiment-{}", ("sentence", "label"), 0),
+    "mrpc": ("MRPC/msr_paraphrase_{}.txt", ("label", "id1", "id2", "sentence1", "sentence2"), 1),
+}
 TREC = {"train": "train_5500.label", "test": "TREC_10.label"}
 
 Columns = dict[str, list[str]]
@@ -62,27 +72,28 @@ def _columns(task: str, split: str, lines: Lines) -> Columns:
         return _sts(task, lines)
     if task in POLARITY:
         return _polarity(task, lines)
-    readers: dict[str, Callable[[str, Lines], Columns]] = {
-        "stsb": _stsb,
-        "sick": _sick,
-        "sst2": _sst2,
-        "trec": _trec,
-        "mrpc": _mrpc,
-    }
-    return readers[task](split, lines)
+    return _trec(split, lines) if task == "trec" else _table(task, split, lines)
 
 
 def _transposed(names: tuple[str, ...], rows: Rows) -> Columns:
     return {name: [" ".join(row[i].split()) for row in rows] for i, name in enumerate(names)}
 
 
-def _fields(lines: Lines, path: str, count: int, *, header: bool = False) -> Rows:
+def _fields(lines: Lines, path: str, count: int, *, header: int = 0) -> Rows:
     """The tab-separated rows of a file, at least `count` fields each: some end in a licence note."""
-    rows = [line.split("\t") for line in lines(path)[int(header) :]]
+    rows = [line.split("\t") for line in lines(path)[header:]]
     short = next((i for i, row in enumerate(rows) if len(row) < count), None)
     if short is not None:
         raise DataError(f"{path}, line {short + 1 + header}: {len(rows[short])} fields, {count} expected")
     return rows
+
+
+def _table(task: str, split: str, lines: Lines) -> Columns:
+    """A file of columns; in ours the sentences come last."""
+    path, names, header = TABLES[task]
+    name = "test_annotated" if (task, split) == ("sick", "test") else split
+    columns = _transposed(names, _fields(lines, path.format(name), len(names), header=header))
+    return {name: columns[name] for name in sorted(names, key=lambda name: name.startswith("sentence"))}
 
 
 def _sts(task: str, lines: Lines) -> Columns:
@@ -99,27 +110,9 @@ def _sts(task: str, lines: Lines) -> Columns:
     return _transposed(("subset", "line", "score", "sentence1", "sentence2"), rows)
 
 
-def _stsb(split: str, lines: Lines) -> Columns:
-    names = ("genre", "source_dataset", "source_year", "sid", "score", "sentence1", "sentence2")
-    return _transposed(names, _fields(lines, f"STSBenchmark/sts-{split}.csv", 7))
-
-
-def _sick(split: str, lines: Lines) -> Columns:
-    rows = _fields(lines, f"SICK/{SICK[split]}", 5, header=True)
-    return _transposed(
-        ("pair_id", "score", "entailment", "sentence1", "sentence2"), [[r[0], *r[3:5], *r[1:3]] for r in rows]
-    )
-
-
 def _polarity(task: str, lines: Lines) -> Columns:
     rows = [[label, line] for label, path in zip("10", POLARITY[task], strict=True) for line in lines(path)]
     return _transposed(("label", "sentence"), rows)
-
-
-def _sst2(split: str, lines: Lines) -> Columns:
-    return _transposed(
-        ("label", "sentence"), [row[1::-1] for row in _fields(lines, f"SST/binary/sentiment-{split}", 2)]
-    )
 
 
 def _trec(split: str, lines: Lines) -> Columns:
@@ -129,8 +122,3 @@ def _trec(split: str, lines: Lines) -> Columns:
         coarse, _, fine = labels.partition(":")
         rows.append([coarse, fine, sentence])
     return _transposed(("label", "fine_label", "sentence"), rows)
-
-
-def _mrpc(split: str, lines: Lines) -> Columns:
-    names = ("label", "id1", "id2", "sentence1", "sentence2")
-    return _transposed(names, _fields(lines, f"MRPC/msr_paraphrase_{split}.txt", 5, header=True))

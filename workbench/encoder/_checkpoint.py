@@ -3,13 +3,14 @@
 Torch is not loaded: a checkpoint is found and looked through before anything is trained.
 """
 
-import json
 import re
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
 
 from workbench.config import BUNDLED_MODELS
-from workbench.encoder._reading import POOLINGS, Checkpoint, Reading
+from workbench.encoder._reading import Checkpoint, Reading
 from workbench.errors import EncoderError
 from workbench.files import project_path
 from workbench.publishing import reading_hub
@@ -46,6 +47,32 @@ HEADS |= {"lm_predictions", "mask_predictions", "lm_loss", "pred_layer", "sequen
 HEADS |= {"generator"}  # DiffCSE trains its encoder beside a generator and a discriminator
 BUFFERS = frozenset(["position_ids", "token_type_ids", "num_batches_tracked"])
 _FLOATS = ("F64", "F32", "F16", "BF16")
+
+
+def _inside(path: str) -> str:
+    parts = PurePosixPath(path.replace("\\", "/"))
+    if parts.is_absolute() or ".." in parts.parts or ":" in path:
+        raise ValueError("lies outside of the checkpoint, of which nothing else is read")
+    return path
+
+
+def _beside(name: str) -> str:
+    if Path(name).name != name or "\\" in name:
+        raise ValueError("is no file beside the index, and nothing else is read")
+    return name
+
+
+class _Module(pydantic.BaseModel):
+    """One of a SentenceTransformer's modules.json."""
+
+    type: str
+    path: Annotated[str, pydantic.AfterValidator(_inside)] = ""
+
+
+class _Index(pydantic.BaseModel):
+    """What model.safetensors.index.json says: weight -> shard."""
+
+    weight_map: dict[str, Annotated[str, pydantic.AfterValidator(_beside)]]
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
@@ -119,17 +146,18 @@ def _download(name: str, revision: str | None) -> Path:
 
 def _look_through(root: Path, name: str, source: str) -> Checkpoint:
     """The checkpoint in `root`, as our own settings file, else SentenceTransformer's modules.json, describes it."""
-    modules = _modules(root)
-    folder = root / modules[0]["path"] if modules else root
+    listed = root / "modules.json"
+    modules: list[_Module] = read_json(listed, list[_Module]) if listed.is_file() else []
+    folder = root / modules[0].path if modules else root
     if (root / SETTINGS_FILE).is_file():
         checkpoint = Checkpoint(name, source, root, folder, _own_reading(root / SETTINGS_FILE))
         _check_files(checkpoint)
         return checkpoint
     pooling, foreign = None, []
     for module in modules[1:]:
-        kind = module["type"].rsplit(".", 1)[-1]
+        kind = module.type.rsplit(".", 1)[-1]
         if kind == "Pooling":
-            path = root / module["path"] / "config.json"
+            path = root / module.path / "config.json"
             pooling = _stored_pooling(path)
             foreign += [] if pooling else [f"Pooling ({path})"]
         elif kind != "Normalize":  # encode gives unit rows anyway
@@ -145,31 +173,7 @@ def _look_through(root: Path, name: str, source: str) -> Checkpoint:
 
 def _own_reading(path: Path) -> Reading | None:
     """What Encoder.save noted; None where a pooling is not among it."""
-    stored = read_json(path)
-    if stored.get("pooling") not in (None, *POOLINGS):
-        raise EncoderError(f"{path} names the pooling {stored['pooling']!r}; known are {', '.join(POOLINGS)}")
-    texts = {name: stored[name] for name in ("template", "full_stop", "endings") if stored.get(name) is not None}
-    if not all(isinstance(text, str) for text in texts.values()):
-        raise EncoderError(f"{path}: template, full_stop and endings are texts; save the encoder again")
-    return Reading(stored["pooling"], **texts) if stored.get("pooling") else None
-
-
-def _modules(root: Path) -> list[dict[str, str]]:
-    """The modules of a SentenceTransformer, each with type and path (a folder inside `root`); none: no such file."""
-    path = root / "modules.json"
-    if not path.is_file():
-        return []
-    modules = [{"path": "", **module} if isinstance(module, dict) else module for module in read_json(path, list)]
-    for module in modules:
-        known = isinstance(module, dict) and all(isinstance(module.get(name), str) for name in ("type", "path"))
-        if not known:
-            raise EncoderError(
-                f"{path} lists {module!r}, and a module has a type and a path; copy the folder once more"
-            )
-        inside = PurePosixPath(module["path"].replace("\\", "/"))
-        if inside.is_absolute() or ".." in inside.parts or ":" in module["path"]:
-            raise EncoderError(f"{path} names {module['path']!r}, which lies outside {root}; nothing else is read")
-    return modules
+    return read_json(path, Reading) if read_json(path).get("pooling") else None
 
 
 def _stored_pooling(path: Path) -> Any:
@@ -214,13 +218,7 @@ def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         return [folder / "model.safetensors"]
-    shards = read_json(index).get("weight_map")
-    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
-        raise EncoderError(f"{index} holds no weight_map of names; download or copy the checkpoint again")
-    for name in sorted(set(shards.values())):
-        if Path(name).name != name or "\\" in name:
-            raise EncoderError(f"{index} names {name!r}, which is no file beside it; nothing else is read")
-    return [folder / name for name in sorted(set(shards.values()))]
+    return [folder / name for name in sorted({*read_json(index, _Index).weight_map.values()})]
 
 
 def check_weights(path: Path) -> None:
@@ -249,15 +247,14 @@ def check_weights(path: Path) -> None:
             )
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
-    """The object (or what `kind` says) in a JSON file; EncoderError when it is none."""
+def read_json(path: Path, kind: Any = dict[str, Any]) -> Any:
+    """What a JSON file holds, of this `kind`; EncoderError says where it is of another, or none."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise EncoderError(f"{path} is not valid JSON ({error}); download or copy the checkpoint again") from error
+        return pydantic.TypeAdapter(kind).validate_json(path.read_bytes())
     except OSError as error:
         raise EncoderError(f"{path} cannot be read: {error.strerror or error}; see to its permissions") from error
-    if not isinstance(content, kind):
-        wanted, found = ("an object" if kind is dict else "a list"), type(content).__name__
-        raise EncoderError(f"{path} holds a {found}, not {wanted}; download or copy the checkpoint again")
-    return content
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = "".join(f"{part}: " for part in first["loc"])
+        given = "" if first["type"] == "json_invalid" else f", given is {first['input']!r:.80}"
+        raise EncoderError(f"{path}: {place}{first['msg']}{given}; download or copy the checkpoint again") from error

@@ -4,6 +4,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,12 @@ def runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
     """The folders of the runs that the run in a row of `read_rows` learns from."""
     if not row.get("settings"):  # what cannot be read
         return set()
-    texts = list(_texts(row["settings"]))
-    named = {Path(text) for text in texts if text.startswith("/")}
+    config = RECORDED[row["method"]].model_validate_settings(row["settings"])
+    named = {Path(text) for texts in config.paths().values() for text in texts}
     found = {each.parent if each.name == "encoder" else each for each in named}
-    try:
-        config = RECORDED[row["method"]].model_validate_settings(row["settings"])
-        bases = [(CONFIGS[name].from_parameters(profile, config.seed)) for name, profile in config.runs_needed]
+    with suppress(WorkbenchError):  # its settings name what is not there: then nothing is needed any more
+        bases = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
         found |= {run_path(base, root).resolve() for base in bases}
-    except WorkbenchError:  # its settings name what is not there: then nothing is needed any more
-        pass
     return {path for path in found if NAME.fullmatch(path.name)} - {Path(row["path"]).resolve()}
 
 
@@ -130,11 +128,3 @@ def _take_in(path: Path, top: Path) -> str:
     target.parent.mkdir(exist_ok=True)
     path.rename(target)
     return "taken in"
-
-
-def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)

@@ -153,16 +153,17 @@ class Run:
                 raise RunError(f"{path}: {suite!r} has {values!r:.80} and no numbers by name; {restore(path)}")
         return found
 
-    def push_to_hub(self, repo_id: str, **options: Any) -> list[str]:
+    def push_to_hub(self, repo_id: str, *, private: bool = False, dry_run: bool = False, **facts: Any) -> list[str]:
         """Uploads the encoder with a card of this run's scores; the files sent. RunError until the run is finished.
 
-        private, dry_run (nothing is sent): as in publishing.push_folder. Any other name is a field of the card.
+        private, dry_run (nothing is sent): as in publishing.push_folder. facts: fields of the card.
         """
-        from workbench.publishing import push_evaluated
+        from workbench.publishing import push_folder, with_results
 
-        return push_evaluated(
-            self.path / "encoder", f"{self.config.method}-{self.path.name}", self.metrics(), repo_id, **options
-        )
+        metrics, folder = self.metrics(), self.path / "encoder"
+        readme = (folder / "README.md").read_text(encoding="utf-8")
+        card = with_results(readme, f"{self.config.method}-{self.path.name}", metrics, **facts)
+        return push_folder(folder, repo_id, card=card, private=private, dry_run=dry_run)
 
     def has(self, stage: str = "") -> bool:
         """Whether the evaluation of this stage was stored."""

@@ -50,7 +50,7 @@ class Outlook:
         time = "time unknown until a cell has finished"
         if self.seconds is not None:
             known = counted(self.known_from, "finished run")
-            time = f"about {clock(self.seconds / jobs)} with {jobs} at a time, from {known}"
+            time = f"about {clock(self.seconds / jobs)} with {jobs} at a time once all is loaded, from {known}"
         room = "disk unknown"
         if self.bytes is not None:
             room = f"{decimal(self.bytes)} of disk ({decimal(self.bytes_free)} free)"

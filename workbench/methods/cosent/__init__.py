@@ -66,9 +66,8 @@ class CoSENT(Method):
                 f"{set_name(data)} is {kind}; objective {objective!r} is trained on {wanted} (setting train)"
             )
         if objective == "triplet":
-            rows = triple_rows(data, self.config.threshold)
-            self.texts = (rows.anchor, rows.positive, rows.negative)
-            target = np.zeros(len(rows.anchor))
+            self.texts = triple_rows(data, self.config.threshold)
+            target = np.zeros(len(self.texts[0]))
         else:
             assert isinstance(data, Pairs)
             require_order(data)

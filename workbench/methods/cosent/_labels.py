@@ -1,20 +1,9 @@
 """What each objective makes of gold: its order, a share of its scale, two sides, classes, triples."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from workbench.data import Pairs, Triples
 from workbench.errors import DataError
-
-
-@dataclass(frozen=True)
-class TripleRows:
-    """Anchors, positives and negatives, one list each."""
-
-    anchor: list[str]
-    positive: list[str]
-    negative: list[str]
 
 
 def require_order(pairs: Pairs) -> None:
@@ -71,13 +60,14 @@ def class_numbers(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
     return numbers.reshape(-1), len(labels)
 
 
-def triple_rows(data: Pairs | Triples, threshold: float | None) -> TripleRows:
-    """Triples as they are; of scored pairs, each first sentence with each similar and each dissimilar second one.
+def triple_rows(data: Pairs | Triples, threshold: float | None) -> tuple[list[str], list[str], list[str]]:
+    """Anchors, positives and negatives: of triples as they are; of scored pairs, each first sentence with each similar
+    and each dissimilar second one.
 
     Raises DataError when no first sentence of the pairs has both.
     """
     if isinstance(data, Triples):
-        return TripleRows(data.anchor, data.positive, data.hard_negative)
+        return data.anchor, data.positive, data.hard_negative
     similar = sides(data, threshold)
     partners: dict[str, tuple[list[str], list[str]]] = {}
     for first, second, side in zip(data.sentence1, data.sentence2, similar, strict=True):
@@ -89,4 +79,4 @@ def triple_rows(data: Pairs | Triples, threshold: float | None) -> TripleRows:
             "give a set of triples such as nli-simcse, or another objective"
         )
     anchor, positive, negative = (list(column) for column in zip(*found, strict=True))
-    return TripleRows(anchor, positive, negative)
+    return anchor, positive, negative
