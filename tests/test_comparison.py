@@ -50,6 +50,18 @@ def test_finished_runs_are_labelled_by_what_differs(runs: pd.DataFrame):
     assert (runs["spearman"] > runs["before"]).all()
 
 
+def test_a_label_says_what_differs_and_no_more():
+    words = {"mixed": ["a=1, b=2, c=3"], "rankcse": ["a=1, b=2", "a=1", "a=1, b=[x, y]"]}
+    rows = [
+        {"method": method, "profile": "demo", "changed": text, "seed": 0, "digest": "d", "settings": {"b": text[-2:]}}
+        for method, texts in words.items()
+        for text in texts
+    ]
+    assert comparison.labels_of(rows) == ["mixed", "rankcse (b=2)", "rankcse", "rankcse (b=[x, y])"]
+    assert comparison.labels_of(rows, ["b"]) == ["mixed", "rankcse", "rankcse", "rankcse"]
+    assert comparison.labels_of([rows[1], rows[1]]) == ["rankcse d"] * 2
+
+
 def test_where_profiles_differ_too_the_label_says_which(tmp_path: Path):
     write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     paper = SimCSEConfig.from_parameters("paper", 0, {"encoder": "world-encoder", "suites": [SUITE]})

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from workbench.commands._runs import aligned
-from workbench.config import BaseConfig, RankEncoderConfig, SimCSEConfig
+from workbench.config import BaseConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import lock_run
 from workbench.runs import (
@@ -26,6 +26,7 @@ from workbench.runs import (
     note_failure,
     remove_runs,
     select_runs,
+    told_apart,
 )
 
 
@@ -205,6 +206,19 @@ def test_a_table_fits_its_terminal():
         assert max(map(len, lines)) <= width
         assert lines[1].startswith("xxx")
     assert "…" in aligned(table, 70)
+    assert "no room for last" in aligned(table, 40)
+
+
+def test_what_all_settings_have_in_common_stands_once_and_a_comma_in_a_value_is_none_between_settings(tmp_path: Path):
+    teachers, both = ["world-encoder"], ["world-teacher", "world-encoder"]
+    for given in (teachers, both):
+        written(tmp_path, RankCSEConfig.from_parameters("demo", 0, {"teachers": given, "max_steps": 7}), 0.5)
+    changed = list_runs(tmp_path)["changed"].tolist()
+    assert "teachers=[world-teacher, world-encoder]" in ", ".join(changed)
+    common, own = told_apart(changed)
+    assert common == "max_steps=7"
+    assert sorted(own) == ["teachers=[world-teacher, world-encoder]", "teachers=world-encoder"]
+    assert told_apart([]) == ("", [])
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -233,6 +247,14 @@ def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filte
     assert call(monkeypatch, "rm", name, "--runs", str(root), "--yes") == 0
     assert len(list_runs(root)) == 4
     capsys.readouterr()
+    assert call(monkeypatch, "runs", str(root)) == 0
+    shared, heads, *rows = capsys.readouterr().out.splitlines()
+    assert shared == "all: demo"
+    assert heads.split()[:4] == ["method", "run", "status", "changed"]
+    assert [row.split()[1] for row in rows] == sorted(path.name for path in root.glob("*/*-s*"))
+    assert call(monkeypatch, "runs", str(root), "method=simces", "seed=8") == 0
+    assert "method=simces holds for none; did you mean 'simcse'?" in (said := capsys.readouterr().out)
+    assert "seed=8 holds for none (there are 0, 1, 2)" in said
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert call(monkeypatch, "rm", "temperature=0.2", "seed<9", "--runs", str(root)) == 1
     assert re.fullmatch(r"\S+-s0\nremove 1 run\? .*", capsys.readouterr().out.strip())

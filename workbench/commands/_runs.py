@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +37,7 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
 ) -> None:  # fmt: skip
     """List the runs: settings changed, status, scores x 100, when and how long."""
-    from workbench.runs import is_filter, select_runs
+    from workbench.runs import is_filter, select_runs, why_none
 
     where = [word for word in words or [] if is_filter(word)]
     named = [word for word in words or [] if not is_filter(word)]
@@ -48,11 +49,28 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     elif as_csv:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     elif table.empty:
-        print(f"no runs under {root}{' of this kind' if where else '; start one with: workbench run simcse'}")
+        why = f": {why_none(root, where)}" if where else "; start one with: workbench run simcse"
+        print(f"no runs under {root}{why}")
     else:
         if "started" in table:
             table["started"] = table["started"].str.slice(0, 16).str.replace("T", " ")
+        if not wanted:
+            table = _in_short(table)
         print(aligned(table, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+
+
+def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
+    """The settings that all have in a line of their own; digest and seed as the name that the other commands take."""
+    from workbench.runs import told_apart
+
+    texts = [", ".join(filter(None, both)) for both in zip(table["profile"], table["changed"], strict=True)]
+    common, own = told_apart(list(filter(None, texts)))  # of an unreadable run nothing is known
+    if common:
+        print(f"all: {common}")
+    each = iter(own)
+    table = table.assign(changed=[next(each) if text else "" for text in texts])
+    table.insert(1, "run", [Path(path).name for path in table["path"]])
+    return table.drop(columns=["profile", "seed", "digest", *([] if any(own) else ["changed"])])
 
 
 @runs_app.command()
@@ -153,8 +171,7 @@ def aligned(table: "pd.DataFrame", width: int | None) -> str:
     """
     columns = {name: [str(name), *map(_text, table[name])] for name in table}
     sizes = {name: max(map(len, texts)) for name, texts in columns.items()}
-    while width is not None and sum(sizes.values()) + 2 * len(sizes) - 2 > width:
-        over = sum(sizes.values()) + 2 * len(sizes) - 2 - width
+    while width is not None and (over := sum(sizes.values()) + 2 * len(sizes) - 2 - width) > 0:
         widest = max(sizes, key=lambda name: sizes[name])
         if sizes[widest] > 24:
             sizes[widest] = max(24, sizes[widest] - over)
@@ -170,7 +187,9 @@ def aligned(table: "pd.DataFrame", width: int | None) -> str:
         ).rstrip()
         for row in range(len(table) + 1)
     ]
-    return "\n".join(lines)
+    gone = [name for name in columns if name not in sizes]
+    said = f"no room for {', '.join(gone)}: --columns or a wider terminal" if gone else ""
+    return "\n".join([*lines, *textwrap.wrap(said, width or 80, break_on_hyphens=False)])
 
 
 def _text(value: Any) -> str:

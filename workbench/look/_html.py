@@ -84,7 +84,7 @@ def label_heads(labels: Iterable[str]) -> str:
     """A heading a label; of several a short one, the whole shows when the pointer rests on it."""
     known = list(labels)
     short = shortened(known, 48 if len(known) < 4 else 20)
-    return "".join(f'<th class="name" scope="col" title={quoted(label)}>{escape(short[label])}</th>' for label in known)
+    return "".join(_named("col", "name", short[label], label) for label in known)
 
 
 def quoted(text: str) -> str:
@@ -120,24 +120,23 @@ def grid(
     """
     rows, columns = names
     short, texts = shortened(columns, 24), whole or {}
-    kind = "number" if texts else "name"
-    heads = "".join(
-        f'<th class="{kind}" scope="col" title={quoted(texts.get(name, name))}>{escape(short[name])}</th>'
-        for name in columns
-    )
+    told = {name: f"\n{cut(text, 200)}" for name, text in texts.items()}
+    heading, beginning = ("number", "number") if texts else ("name", "word")
+    heads = "".join(_named("col", heading, short[name], texts.get(name, name)) for name in columns)
     lines = []
     for name, line in zip(rows, values.tolist(), strict=True):
-        kind = "number" if texts else "word"
-        title = quoted(texts.get(name, name))
-        begin = f'<th class="{kind}" scope="row" title={title}>{escape(cut(name, _LONG))}</th>'
-        cells = []
+        cells = [_named("row", beginning, cut(name, _LONG), texts.get(name, name))]
         for column, value in zip(columns, line, strict=True):
-            both = f"{name}, {column}: {value:.3f}\n{cut(texts[name], 200)}\n{cut(texts[column], 200)}" if texts else ""
-            hover = f" title={quoted(both)}" if both else ""
+            hover = f"{name}, {column}: {value:.3f}{told.get(name, '')}{told.get(column, '')}"
             depth = _depth((value - least) / (largest - least or 1))
-            cells.append(td("" if np.isnan(value) else said(value), f"number{depth}", hover))
-        lines.append(tr([begin, *cells], **({"row": name} if texts else {})))
+            cells.append(td("" if np.isnan(value) else said(value), f"number{depth}", f" title={quoted(hover)}"))
+        lines.append(tr(cells, **({"row": name} if texts else {})))
     return table(f"<td></td>{heads}", lines, caption=caption)
+
+
+def _named(scope: str, kind: str, short: str, whole: str) -> str:
+    """A heading of a row or column; the whole name shows when the pointer rests on it."""
+    return f'<th class="{kind}" scope="{scope}" title={quoted(whole)}>{escape(short)}</th>'
 
 
 def _depth(share: float) -> str:

@@ -1,6 +1,5 @@
 """What one setting does, or two: dev and test against their values, from finished runs, and what dev chooses."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
@@ -11,10 +10,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.config import CONFIGS
 from workbench.files import set_name
 from workbench.look._style import coloured, laid_out, nothing_yet, plain
-from workbench.look.comparison import readable
+from workbench.look.comparison import labels_of, readable
 from workbench.runs import Run, read_rows, scored
 
 _COLUMNS = ["label", "value", "second", "seeds", "dev", "dev_std", "test", "test_std"]
@@ -46,7 +44,7 @@ def response(
     rows = [row for row in rows if set(settings) <= set(row["settings"])]
     rows = [row for row in rows if wanted is None or Path(row["path"]).resolve() in wanted]
     found = []
-    for row, label in zip(rows, _others(rows, settings), strict=True):
+    for row, label in zip(rows, labels_of(rows, settings), strict=True):
         history = readable(row["path"], Run.history)
         dev = None
         if history is not None and "dev_spearman" in history:
@@ -60,24 +58,6 @@ def response(
     spread = table.groupby(["label", *axes], dropna=False).agg(seeds=("test", "size"), **kinds)
     columns = [name for name in _COLUMNS if name != "second" or len(settings) > 1]
     return spread.reset_index().reindex(columns=columns)
-
-
-def _others(rows: list[dict[str, Any]], settings: tuple[str, ...]) -> list[str]:
-    """Of each run its method, and what varies besides the settings and the seed."""
-    alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        alike[row["method"]].append(row["settings"])
-    varying = {
-        method: {name for each in found for name in {**each, **found[0]} if each.get(name) != found[0].get(name)}
-        for method, found in alike.items()
-    }
-    labels = []
-    for row in rows:
-        outside = {*settings, "seed", *CONFIGS[row["method"]].outside_digest} - {"profile"}
-        varied = [n for n in row["settings"] if n not in outside and n in varying[row["method"]]]
-        text = ", ".join(f"{name}={row['settings'][name]}" for name in varied)
-        labels.append(f"{row['method']} ({text})" if text else str(row["method"]))
-    return labels
 
 
 def chosen_on_dev(table: pd.DataFrame) -> pd.DataFrame:

@@ -131,11 +131,8 @@ def compare(
 
 def _by_label(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Label -> its runs, by seed."""
-    shown = ("method", "profile", "seed", "digest", "changed")
-    facts = pd.DataFrame([{name: row[name] for name in shown} for row in rows])
-    facts["settings"] = [", ".join(filter(None, (row["profile"], row["changed"]))) for row in rows]
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for label, row in sorted(zip(labels_of(facts), rows, strict=True), key=lambda pair: (pair[0], pair[1]["seed"])):
+    for label, row in sorted(zip(labels_of(rows), rows, strict=True), key=lambda pair: (pair[0], pair[1]["seed"])):
         groups[label].append(row)
     return groups
 

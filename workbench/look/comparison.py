@@ -4,8 +4,8 @@ Reads what runs left on disk, trains nothing, needs no torch. A label names runs
 """
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Container
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -28,7 +28,7 @@ from workbench.metrics import (
     permutation_test,
     seed_spread,
 )
-from workbench.runs import Run, list_runs
+from workbench.runs import Run, list_runs, told_apart
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
@@ -56,7 +56,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         ValueError: There are finished runs, but none was scored on `suite`, which is no file that is there; the text
             has the suites that they have.
     """
-    file, rows, others, first, suite = own_file(suite), [], set(), {}, set_name(suite)
+    file, rows, others, first, suite = file_of(suite), [], set(), {}, set_name(suite)
     for row in list_runs(runs_root).to_dict("records"):
         if str(row["status"]).startswith("unreadable"):
             _LOG.warning("left out: %s: %s", row["path"], row["status"])
@@ -69,17 +69,15 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         if same != row["path"]:
             _LOG.warning("left out: %s: of the settings and the seed of %s, so no further seed", row["path"], same)
         elif suite in known:
-            settings = ", ".join(text for text in (row["profile"], row["changed"]) if text)
-            rows.append({**row, "settings": settings, "seed": int(row["seed"]), **values})
+            rows.append({**row, "settings": settings_text(row), "seed": int(row["seed"]), **values})
     if others and not rows and file is None:
         raise ValueError(f"no finished run was scored on {suite!r}; they were scored on {', '.join(sorted(others))}")
-    table = pd.DataFrame(rows, columns=["digest", "profile", "changed", *_FACTS[1:], *_VALUES])
-    table = table.astype(dict.fromkeys(_VALUES, float))
-    table.insert(0, "label", labels_of(table))
-    return table.sort_values(["label", "seed"], ignore_index=True).loc[:, [*_FACTS, *_VALUES]]
+    table = pd.DataFrame(rows, columns=[*_FACTS[1:], *_VALUES]).astype(dict.fromkeys(_VALUES, float))
+    table.insert(0, "label", labels_of(rows))
+    return table.sort_values(["label", "seed"], ignore_index=True)
 
 
-def own_file(suite: str) -> Path | None:
+def file_of(suite: str) -> Path | None:
     """Where the file of one's own lies that `suite` names; None where it names a set, or no file is there."""
     path = Path(suite).expanduser()
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
@@ -87,7 +85,7 @@ def own_file(suite: str) -> Path | None:
 
 def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
     """How many runs there are, what can be compared with what, and what to do for more runs on `suite`."""
-    file = own_file(suite)
+    file = file_of(suite)
     if runs.empty and file:
         scored = f"    workbench evaluate MODEL --suites {quote(str(file))} --runs {quote(str(runs_root))}"
         return (
@@ -100,7 +98,8 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
             "    workbench run simcse --seed 0\n    workbench run simcse --seed 1\nand run this notebook again."
         )
     labels = list(dict.fromkeys(runs["label"]))
-    there = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}"
+    shared, _ = told_apart(runs["settings"].tolist())
+    there = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}"
     if len(labels) > 1:
         return f"{there}: each is compared with {first_baseline(labels)}, or with the label that `baseline` names."
     return (
@@ -112,15 +111,16 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     """By label: settings | seeds | Spearman before | Spearman | KCC | NDCG, mean ± deviation over seeds, x 100.
 
-    Of a transfer task: accuracy before | accuracy | F1 instead.
+    Settings without those that all have, which `what_there_is` names. Of a transfer task: accuracy before | accuracy | F1 instead.
     """
     shown = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure_of(runs) == "accuracy":
         shown = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
+    own = pd.Series(told_apart(runs["settings"].tolist())[1], index=runs.index)
     rows = [
         {
             "label": label,
-            "settings": group["settings"].iloc[0],
+            "settings": own[group.index[0]],
             "seeds": len(group),
             **{title: spread(group[name].to_numpy()) for name, title in shown.items()},
             "pairs": group["pairs"].iloc[0],
@@ -275,21 +275,28 @@ def parts(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(spread, columns=["label", "part", "mean", "std", "n"])
 
 
-def labels_of(table: pd.DataFrame) -> list[str]:
-    """The method where it was run with one setting; else with what differs, and the digest where that says nothing.
+def labels_of(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> list[str]:
+    """Of each run (a row of `read_rows`) the method, and where it was run with several settings what tells them apart.
 
-    Runs of different seeds whose settings read the same are one: each learned from the run of its own seed.
+    Runs of different seeds whose settings read the same are one: each learned from the run of its own seed. without:
+    settings of which a label says nothing.
     """
-    several = (table.groupby("method")["settings"].nunique() > 1).to_dict()
-    profiles = (table.groupby("method")["profile"].nunique() > 1).to_dict()
-    names = []
-    for row in table.to_dict("records"):
-        text = row["settings"] if profiles[row["method"]] else row["changed"]
-        names.append(f"{row['method']} ({text})" if several[row["method"]] and text else str(row["method"]))
+    texts: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        texts[row["method"]].append(settings_text(row))
+    apart = {method: iter(told_apart(found, without)[1]) for method, found in texts.items()}
+    named = [(row["method"], next(apart[row["method"]])) for row in rows]
+    names = [f"{method} ({text})" if text else str(method) for method, text in named]
     # Two runs of one name and one seed differ in what the settings' words do not say.
-    counts = Counter(zip(names, table["seed"], strict=True))
-    clash = {name for (name, _), count in counts.items() if count > 1}
-    return [f"{name} {digest}" if name in clash else name for name, digest in zip(names, table["digest"], strict=True)]
+    values = [str([row["settings"][name] for name in without]) for row in rows]
+    counts = Counter(zip(names, (row["seed"] for row in rows), values, strict=True))
+    clash = {name for (name, *_), count in counts.items() if count > 1}
+    return [f"{name} {row['digest']}" if name in clash else name for name, row in zip(names, rows, strict=True)]
+
+
+def settings_text(row: Mapping[str, Any]) -> str:
+    """Profile and what differs from it, of a row of `read_rows`."""
+    return ", ".join(text for text in (row["profile"], row["changed"]) if text)
 
 
 def readable(path: str | Path, read: Callable[[Run], _T]) -> _T | None:

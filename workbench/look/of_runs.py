@@ -11,7 +11,7 @@ import pandas as pd
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.look._asked import Untrained
-from workbench.look.comparison import own_file, readable
+from workbench.look.comparison import file_of, readable
 from workbench.metrics import average_ranks
 from workbench.runs import Run
 
@@ -57,7 +57,7 @@ def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
 
     A file of one's own is read where `suite` says, where nothing is there, where the first run that has it read it.
     """
-    if own_file(suite):
+    if file_of(suite):
         return load_pairs(suite)
     named = (file for path in runs["path"] for file in readable(path, lambda run: run.config.suites) or ())
     return load_pairs(next((file for file in named if set_name(file) == set_name(suite)), suite))

@@ -10,9 +10,10 @@ from workbench.runs._listing import (
     read_rows,
     scored,
     shown_runs,
+    told_apart,
 )
 from workbench.runs._run import Run, folder_of_runs, run_path
-from workbench.runs._select import choose_runs, find_run, is_filter, select_runs
+from workbench.runs._select import choose_runs, find_run, is_filter, select_runs, why_none
 from workbench.runs._state import (
     clock,
     counted,

@@ -1,7 +1,8 @@
 """All runs of a folder, and the numbers of one, as tables."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,17 @@ def _score(suite: str, values: Mapping[str, Any]) -> tuple[str, float | None]:
     return (ACCURACY + suite, values["accuracy"]) if "accuracy" in values else (SCORE + suite, values.get("spearman"))
 
 
+def told_apart(changed: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
+    """What all of these lists of settings, as `changed` has them, have in common, and what each has besides.
+
+    A profile may stand in front. Two lists that differ still do, but for the settings `without`, which are left out.
+    """
+    listed = [re.split(r", (?=\w+=)", text) if text else [] for text in changed]
+    words = [[word for word in each if word.partition("=")[0] not in without] for each in listed]
+    common = [word for word in words[0] if all(word in others for others in words)] if words else []
+    return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
+
+
 def scored(row: Mapping[str, Any]) -> dict[str, tuple[float, str]]:
     """Suite -> value and measure ("spearman" or "accuracy"), of a row of `read_rows`."""
     return {
@@ -98,10 +110,11 @@ def _shown(value: Any, seed: int) -> str:
     So a run that learns from the run of its own seed reads as its siblings of other seeds do.
     """
     if isinstance(value, list):
-        return ", ".join(_shown(item, seed) for item in value)
+        items = ", ".join(_shown(item, seed) for item in value)
+        return items if len(value) == 1 else f"[{items}]"
     path = Path(str(value))
     if not path.is_absolute():
-        return str(value)
+        return repr(value) if "," in str(value) and isinstance(value, str) else str(value)
     if not NAME.fullmatch(path.name):
         return path.name
     return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"

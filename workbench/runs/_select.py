@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.errors import RunError, SettingError, unknown_name
+from workbench.errors import RunError, SettingError, did_you_mean, unknown_name
 from workbench.runs._listing import ACCURACY, SCORE, list_folders, read_rows, scored
 from workbench.runs._run import Run, folder_of_runs
 
 _FILTER = re.compile(r"(?P<name>.+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.DOTALL)
 _ALWAYS = ["method", "profile", "seed", "digest", "status", "changed"]
+_VALUES = 12  # of a setting, that a refusal names
 _AFTER = ["started", "seconds", "host", "path"]
 
 
@@ -51,11 +52,29 @@ def select_runs(
         name = sort.removeprefix("-")
         _require_known(rows, name)
         rows = sorted(rows, key=lambda row: _order(_value(row, name)), reverse=sort.startswith("-"))
-    scores = dict.fromkeys(suite for row in rows for suite in scored(row))
+    scores = {suite: not suite.endswith("-average") for row in rows for suite in scored(row)}
     for name in columns:
         _require_known(rows, name)
-    names = list(columns) or [*_ALWAYS, *scores, *_AFTER]
+    names = list(columns) or [*_ALWAYS, *sorted(scores, key=lambda suite: scores[suite]), *_AFTER]
     return pd.DataFrame([{name: _value(row, name) for name in names} for row in rows], columns=names)
+
+
+def why_none(root: str | Path, where: Iterable[str]) -> str:
+    """Why no run under `root` answers to all of these filters: which of them none does alone, and what values are."""
+    rows, said = read_rows(root), []
+    for found in filter(None, map(_FILTER.fullmatch, where)):
+        values = [_value(row, found["name"]) for row in rows if _has(row, found["name"])]
+        if any(_holds(value, found["sign"], found["value"]) for value in values):
+            continue
+        known = dict.fromkeys(_text(value) for value in sorted(values, key=_order))
+        shown = [*list(known)[:_VALUES], *(["..."] if len(known) > _VALUES else [])]
+        said.append(f"{found[0]} holds for none{did_you_mean(found['value'], known)} (there are {', '.join(shown)})")
+    return "; ".join(said) or "each filter holds for some run, but not all for one"
+
+
+def _text(value: Any) -> str:
+    """A value as a filter has it, of a status its first word."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value).partition(":")[0]
 
 
 def _require_known(rows: list[dict[str, Any]], name: str) -> None:
@@ -101,7 +120,7 @@ def _holds(value: Any, sign: str, wanted: str) -> bool:
 
 def _comparable(value: Any) -> Any:
     if isinstance(value, list):
-        return ",".join(map(str, value)).lower()
+        return _text(value).lower()
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -146,5 +165,5 @@ def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
         raise SettingError(f"{' '.join(words)}: give the names of runs, or filters all of which hold, not both")
     found = [Run(path) for path in select_runs(root, where)["path"]]
     if not found:
-        raise RunError(f"no runs under {folder_of_runs(root)} with {' '.join(where)}; list them with: workbench runs")
+        raise RunError(f"no runs under {folder_of_runs(root)} with {' '.join(where)}: {why_none(root, where)}")
     return found
