@@ -29,7 +29,7 @@ def does(view: Any, **done: Any) -> str:
 def numbers(html: str) -> np.ndarray:
     """The rows of the table, nan where a cell is empty."""
     rows = re.findall(r"<tr><th[^>]*scope=\"row\".*?</tr>", html, flags=re.DOTALL)
-    cells = [re.findall(r'<td class="number[^"]*">(.*?)</td>', row) for row in rows]
+    cells = [re.findall(r'<td class="number[^>]*>(.*?)</td>', row) for row in rows]
     return np.array([[float(cell or "nan") for cell in row] for row in cells])
 
 

@@ -46,7 +46,7 @@ def test_what_else_varies_is_a_line_of_its_own(root: Path):
     assert len(look.response(root, "temperature", "s", paths=[small.path])) == 1
     figure = look.response_curves(look.response(root, "temperature", "s"), "temperature", "s")
     assert [trace.name for trace in figure.data if trace.showlegend] == labels
-    ringed = [trace for trace in figure.data if trace.name == labels[1]]
+    ringed = [trace for trace in figure.data if trace.name == labels[0]]
     assert all(list(trace.marker.size) == [7, 14] for trace in ringed)
 
 

@@ -19,7 +19,6 @@ _BOX_SAYS = (
     "across: bands of gold, up: the score. A box a label: its middle half, the thick line its median, the thin one "
     "from its lowest tenth to its highest. ◆ what is chosen."
 )
-_LABELS = [*COLOURS[:-1], "#888888"]  # black would be gone on a dark page
 _RAMP = line_colours(9)  # blue, grey, vermilion
 
 
@@ -95,7 +94,7 @@ def _named(number: int, label: str) -> str:
 
 def _box(ends: Sequence[float], said: str, number: int) -> str:
     tenth, first, median, third, last = ends
-    colour = _LABELS[number % len(_LABELS)]
+    colour = COLOURS[number % len(COLOURS)]
     return (
         f'<g><title>{escape(said)}</title><path d="M0 {tenth:.1f}V{last:.1f}" stroke="{colour}"/>'
         f'<rect x="-6" width="12" y="{third:.1f}" height="{max(first - third, 1):.1f}" fill="{colour}" '

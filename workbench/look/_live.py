@@ -11,9 +11,10 @@ import traitlets
 
 from workbench.errors import WorkbenchError
 from workbench.look._html import STYLES, inlined, refused
+from workbench.look._style import FIGURE_RULES
 
 _RULES = (Path(__file__).parent / "live.css").read_text(encoding="utf-8")
-STYLE_SHEET = _RULES + "\n".join(f".workbench-look .{name} {{ {style} }}" for name, style in STYLES.items())
+STYLE_SHEET = f"{_RULES}\n{FIGURE_RULES}\n" + "\n".join(f".workbench-look .{name} {{ {style} }}" for name, style in STYLES.items())
 
 
 class Live(anywidget.AnyWidget):

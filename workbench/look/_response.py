@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
-from workbench.look._style import coloured, laid_out, nothing_yet, plain
+from workbench.look._style import COLOURS, coloured, laid_out, nothing_yet, plain
 from workbench.look.comparison import labels_of, readable
 from workbench.runs import Run, read_rows, scored
 
@@ -116,7 +116,7 @@ def response_map(table: pd.DataFrame, settings: tuple[str, str], suite: str) -> 
         for column, kind in enumerate(("dev", "test"), start=1):
             figure.add_trace(_map(of_label, kind), row=row, col=column)
             if label in best.index:
-                frame = {"symbol": "square-open", "size": 40, "color": "black", "line": {"width": 3}}
+                frame = {"symbol": "square-open", "size": 40, "color": COLOURS[1], "line": {"width": 4}}
                 place = {"x": [_named(best.loc[label, "value"])], "y": [_named(best.loc[label, "second"])]}
                 figure.add_scatter(**place, mode="markers", marker=frame, showlegend=False, row=row, col=column)
     figure.update_xaxes(title=plain(settings[0]), **_axis(table["value"]))

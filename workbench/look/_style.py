@@ -1,15 +1,25 @@
 """What every figure and table here has in common: colours, layout, names that stay names."""
 
+import json
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
 from itertools import cycle
 from typing import Any
 
 import plotly.graph_objects as go
+import plotly.io as pio
 
 # Okabe and Ito's colours: told apart by readers of every colour vision.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888"]
+GREY = "#777777"  # of what is no data: to be read on white and on nearly black
+# Where the page says what its own text is, figures have that: of JupyterLab, of VS Code. What is written on data stays.
+_NAMES = ".gtitle, .g-xtitle text, .g-ytitle text, .xtick text, .ytick text, .legendtext, .annotation-text, .infolayer text"
+FIGURE_RULES = (
+    f".js-plotly-plot :is({_NAMES}) "
+    "{ fill: var(--jp-ui-font-color1, var(--vscode-editor-foreground)) !important; }"
+)
 _WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
 _BUTTONS = 300  # pixels of plotly's own, right of the title
 
@@ -66,7 +76,16 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
     further = 20 * (len(lines) - 1)
     margin["t"] += further
     size = {"height": height + further, "width": width if width <= _WIDEST else None, "autosize": width > _WIDEST}
-    return figure.update_layout(template="simple_white", colorway=COLOURS, title=text, margin=margin, **size, **layout)
+    return figure.update_layout(template=_theme(), title=text, margin=margin, **size, **layout)
+
+
+@cache
+def _theme() -> dict[str, Any]:
+    """plotly's simple_white with our colours, and with the page's paper in the place of its white."""
+    white = json.dumps(pio.templates["simple_white"].to_plotly_json())
+    theme = json.loads(white.replace('"white"', '"rgba(0,0,0,0)"').replace("rgb(36,36,36)", GREY))
+    theme["layout"]["colorway"] = COLOURS
+    return theme
 
 
 def nothing_yet() -> go.Figure:

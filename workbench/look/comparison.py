@@ -111,7 +111,8 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     """By label: settings | seeds | Spearman before | Spearman | KCC | NDCG, mean ± deviation over seeds, x 100.
 
-    Settings without those that all have, which `what_there_is` names. Of a transfer task: accuracy before | accuracy | F1 instead.
+    Settings without those that all have, which `what_there_is` names. Of a transfer task: accuracy before | accuracy |
+    F1 instead.
     """
     shown = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure_of(runs) == "accuracy":

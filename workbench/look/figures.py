@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
-from workbench.look._style import coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
+from workbench.look._style import GREY, coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
 from workbench.look.pairs import gold_bands
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history, beside its loss terms
@@ -92,7 +92,7 @@ def _name_ends(  # noqa: PLR0917
     figure: go.Figure, steps: pd.Series, path: np.ndarray, colour: str, extent: np.ndarray, named: list[Any]
 ) -> None:
     """Writes the steps at the ends of a path, once for all paths that begin near each other; `named`: what has one."""
-    for end, beside, text_colour in ((0, 1, "black"), (-1, -2, colour)):
+    for end, beside, text_colour in ((0, 1, GREY), (-1, -2, colour)):
         place = path[end] / extent
         if any(given == text_colour and np.hypot(*(place - other)) < _NEAR for other, given in named):
             continue
@@ -104,8 +104,8 @@ def _name_ends(  # noqa: PLR0917
 def _end_of_path(point: np.ndarray, away: np.ndarray) -> dict[str, Any]:
     """Where the name of a path's end stands: `away` from it, where the path does not go."""
     right, up = away / max(float(np.hypot(*away)), 1e-9)
-    arrow = {"ax": 30 * right, "ay": -30 * up, "arrowhead": 0, "arrowcolor": "#888888"}
-    return {"x": point[0], "y": point[1], **arrow, "bgcolor": "rgba(255,255,255,0.8)"}
+    arrow = {"ax": 30 * right, "ay": -30 * up, "arrowhead": 0, "arrowcolor": GREY}
+    return {"x": point[0], "y": point[1], **arrow}
 
 
 def cosine_by_gold(
@@ -179,7 +179,7 @@ def setting_sweep(
         curve = {"x": values, "y": 100 * table[name], "name": plain(name), "line": {"color": colour}}
         figure.add_scatter(**curve, mode="lines+markers")
     if paper is not None and f"{paper:g}" in values:
-        line = {"dash": "dot", "color": "#666666", "width": 1.5}
+        line = {"dash": "dot", "color": GREY, "width": 1.5}
         figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
     figure.update_xaxes(title=plain(label or setting), type="category")
     return laid_out(figure, f"Spearman on dev by {label or setting}", yaxis_title="Spearman on dev x 100")

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.look._style import COLOURS, laid_out, tick_names, wrapped
+from workbench.look._style import COLOURS, GREY, laid_out, tick_names, wrapped
 from workbench.metrics import spearman
 
 _BELOW = {"orientation": "h", "y": -0.25}
@@ -98,7 +98,7 @@ def closed_against_exact(found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> 
     for column, (exact, closed) in enumerate(found.values(), start=1):
         dots = {"x": np.ravel(exact), "y": np.ravel(closed), "mode": "markers", "showlegend": False}
         figure.add_scatter(**dots, marker={"size": 4, "opacity": 0.4, "color": COLOURS[0]}, row=1, col=column)
-        line = {"x": [-1, 1], "y": [-1, 1], "mode": "lines", "line": {"color": "black", "width": 1}}
+        line = {"x": [-1, 1], "y": [-1, 1], "mode": "lines", "line": {"color": GREY, "width": 1}}
         figure.add_scatter(**line, showlegend=False, hoverinfo="skip", row=1, col=column)
     figure.update_xaxes(title="exact", range=[-1.05, 1.05])
     figure.update_yaxes(range=[-1.05, 1.05])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.look._style import FIGURE_RULES
 from workbench.order import explain_order
 from workbench.runs import Run, metrics_table
 
@@ -24,6 +25,7 @@ def show_tables() -> None:
     shell = ipython.get_ipython() if ipython else None
     if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
+        ipython.display.display_html(f"<style>{FIGURE_RULES}</style>", raw=True)
 
 
 def table_html(table: pd.DataFrame) -> str:
