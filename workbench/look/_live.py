@@ -14,7 +14,8 @@ from workbench.look._html import STYLES, inlined, refused
 from workbench.look._style import FIGURE_RULES
 
 _RULES = (Path(__file__).parent / "live.css").read_text(encoding="utf-8")
-STYLE_SHEET = f"{_RULES}\n{FIGURE_RULES}\n" + "\n".join(f".workbench-look .{name} {{ {style} }}" for name, style in STYLES.items())
+_CLASSES = [f".workbench-look .{name} {{ {style} }}" for name, style in STYLES.items()]
+STYLE_SHEET = "\n".join([_RULES, FIGURE_RULES, *_CLASSES])
 
 
 class Live(anywidget.AnyWidget):

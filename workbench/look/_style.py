@@ -14,12 +14,10 @@ import plotly.io as pio
 # Okabe and Ito's colours: told apart by readers of every colour vision.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888"]
 GREY = "#777777"  # of what is no data: to be read on white and on nearly black
-# Where the page says what its own text is, figures have that: of JupyterLab, of VS Code. What is written on data stays.
-_NAMES = ".gtitle, .g-xtitle text, .g-ytitle text, .xtick text, .ytick text, .legendtext, .annotation-text, .infolayer text"
-FIGURE_RULES = (
-    f".js-plotly-plot :is({_NAMES}) "
-    "{ fill: var(--jp-ui-font-color1, var(--vscode-editor-foreground)) !important; }"
-)
+# A figure has the ink of the page that says which that is, JupyterLab's or VS Code's; what is written on data stays.
+_WORDS = ".gtitle, .xtick text, .ytick text, .legendtext, .infolayer text"
+_INK = "var(--jp-ui-font-color1, var(--vscode-editor-foreground))"
+FIGURE_RULES = f".js-plotly-plot :is({_WORDS}) {{ fill: {_INK} !important; }}"
 _WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
 _BUTTONS = 300  # pixels of plotly's own, right of the title
 
