@@ -189,7 +189,7 @@ def test_a_mean_over_sets_draws_and_exchanges_within_each() -> None:
     parts = [slice(0, 30), slice(30, 80)]
     means = [np.mean([metrics.spearman(gold[part], x[part]) for part in parts]) for x in (first, second)]
     assert metrics.bootstrap_interval(gold, first, sets=sets, samples=5).value == pytest.approx(means[0], abs=1e-15)
-    paired = metrics.paired_bootstrap(gold, first, second, sets=sets, samples=200)
+    paired = metrics.bootstrap_interval(gold, first, second, sets=sets, samples=200)
     assert paired.value == pytest.approx(means[0] - means[1], abs=1e-15)
     assert paired.low < paired.value < paired.high
     assert metrics.permutation_test(gold, first, second, sets=sets, samples=5).difference == paired.value
@@ -203,10 +203,10 @@ def test_paired_tests_see_a_difference_and_do_not_invent_one() -> None:
     draw = np.random.default_rng(1)
     gold = draw.random(300)
     good, bad, like_good = (gold + s * draw.normal(size=300) for s in (0.1, 0.4, 0.1))
-    better = metrics.paired_bootstrap(gold, good, bad, samples=200)
+    better = metrics.bootstrap_interval(gold, good, bad, samples=200)
     assert 0 < better.low < better.value == metrics.spearman(gold, good) - metrics.spearman(gold, bad) < better.high
     assert metrics.permutation_test(gold, good, np.exp(9 * bad), samples=200).p_value == pytest.approx(1 / 201)
-    same = metrics.paired_bootstrap(gold, good, like_good, samples=200)
+    same = metrics.bootstrap_interval(gold, good, like_good, samples=200)
     assert same.low < 0 < same.high
     assert metrics.permutation_test(gold, good, like_good, samples=200).p_value > 0.05
     assert metrics.permutation_test(gold, good, good**3, samples=20).p_value == 1  # one order, two scales
@@ -229,7 +229,7 @@ def test_the_resampled_accuracy_is_that_of_scipy() -> None:
     )
     assert test.difference == pytest.approx(exact.statistic)
     assert test.p_value == pytest.approx(exact.pvalue, abs=4 * np.sqrt(2 * 0.25 / 2000))
-    gain = metrics.paired_bootstrap(gold, ours, theirs, measure="accuracy", samples=200)
+    gain = metrics.bootstrap_interval(gold, ours, theirs, measure="accuracy", samples=200)
     assert gain.value == pytest.approx(test.difference)
     assert gain.low < gain.value < gain.high
 
@@ -246,7 +246,7 @@ def test_p_values_are_uniform_when_nothing_differs() -> None:
 
 def test_resampling_repeats_with_its_seed() -> None:
     gold, first, second = numbers(40, 0), numbers(40, 1), numbers(40, 2)
-    for test in (metrics.paired_bootstrap, metrics.permutation_test):
+    for test in (metrics.bootstrap_interval, metrics.permutation_test):
         assert test(gold, first, second, samples=20, seed=5) == test(gold, first, second, samples=20, seed=5)
     intervals = {metrics.bootstrap_interval(gold, first, samples=20, seed=seed) for seed in (5, 5, 6)}
     assert len(intervals) == 2

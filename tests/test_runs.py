@@ -15,7 +15,7 @@ from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import file_checksum, replacing, replacing_folder, write_json
 from workbench.headless import runs_folder
-from workbench.runs import Run, list_runs, metrics_table, shown_runs
+from workbench.runs import Run, list_runs, metrics_table, select_runs
 
 
 def config(seed: int = 0, **overrides: object) -> SimCSEConfig:
@@ -251,7 +251,7 @@ def test_the_list_of_runs_shows_what_was_changed_and_survives_a_broken_run(tmp_p
     table = list_runs(tmp_path).set_index("seed")
     assert table.loc[1, "changed"] == "temperature=0.07"
     assert table.loc[1, "spearman s"] == 0.25
-    assert shown_runs(tmp_path).set_index("seed").loc[1, "spearman s"] == 25
+    assert select_runs(tmp_path).set_index("seed").loc[1, "s"] == 25
     assert table.loc[2, "status"] == "unfinished"
     assert table["status"].str.startswith("unreadable").sum() == 1
 

@@ -114,14 +114,13 @@ def settings(
     method: Annotated[str, typer.Argument(help=f"One of: {', '.join(CONFIGS)}.")], profile: Profile = "demo"
 ) -> None:
     """List a method's settings: value, unit, meaning, source; and its profiles."""
-    if method not in CONFIGS:
-        raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
+    config = CONFIGS[method].from_parameters(profile)
     table = Table("setting", "value", "meaning, what is allowed, source", box=None, padding=(0, 2, 0, 0))
-    for row in CONFIGS[method].from_parameters(profile).table().to_dict("records"):
+    for row in config.table().to_dict("records"):
         cells = row["setting"], f"{row['value']} {row['unit']}", f"{row['meaning']} ({row['allowed']}; {row['source']})"
         table.add_row(*(Text(cell.strip(), overflow="fold") for cell in cells))
     Console(width=100).print(table)
-    print(textwrap.fill(f"profiles: {', '.join(CONFIGS[method].profiles)}", 100, break_on_hyphens=False))
+    print(textwrap.fill(f"profiles: {', '.join(config.profiles)}", 100, break_on_hyphens=False))
 
 
 @app.command()

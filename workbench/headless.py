@@ -45,10 +45,8 @@ def run_method(
     Every setting and every data set is checked before a kernel starts. The executed notebook lies in the run's
     directory, also when it failed, to be looked at. Raises SettingError, DataError, RunError.
     """
-    if method not in CONFIGS:
-        raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
-    require_modules("torch", "transformers", "papermill", "ipykernel")
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
+    require_modules("torch", "transformers", "papermill", "ipykernel")
     root = folder_of_runs(runs_root).resolve()
     path = run_path(config, root)
     _check_data(config)

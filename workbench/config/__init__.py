@@ -1,5 +1,7 @@
 """Settings of every method: validated, documented, torch-free."""
 
+from typing import NoReturn
+
 from workbench.config._bases import BaseConfig
 from workbench.config._compcse import CompCSEConfig
 from workbench.config._cosent import CoSENTConfig
@@ -9,11 +11,16 @@ from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
 from workbench.config._simcse import SimCSEConfig
 from workbench.config._training import BUNDLED_MODELS, SEVEN_STS, Pooling, TrainingConfig
+from workbench.errors import SettingError, unknown_name
 
-CONFIGS: dict[str, type[TrainingConfig]] = {
-    config.method: config
-    for config in (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig, MixedConfig)
-}
+
+class _Configs(dict[str, type[TrainingConfig]]):
+    def __missing__(self, name: str) -> NoReturn:
+        raise SettingError(unknown_name("method", name, self, "in this workbench"))
+
+
+_EVERY = (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig, MixedConfig)
+CONFIGS = _Configs({config.method: config for config in _EVERY})
 
 # Whatever a run on disk can be of: a method that trains, or an encoder that is evaluated as it is.
 RECORDED: dict[str, type[TrainingConfig] | type[BaseConfig]] = {**CONFIGS, BaseConfig.method: BaseConfig}

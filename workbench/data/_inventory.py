@@ -1,6 +1,6 @@
 """What there is: describe a set, check those on this machine, fetch one from the hub into a local data root."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -38,23 +38,25 @@ def describe(name: str) -> dict[str, str]:
     }
 
 
-def check(names: Iterable[str] | None = None, *, columns: Said = None, scale: Scale = None) -> pd.DataFrame:
+def check(names: Iterable[str] | None = None) -> pd.DataFrame:
     """One row a set: where it is, its rows, whether its sha256 is the manifest's, and what is wrong with it.
 
     names: of the catalogue, or paths of files of the user's own; None: the whole catalogue. A transfer task stands
     for its sets.
-    columns, scale: of the files, instead of a guess.
     found: "bundled", "local", "own file", "hub" (not on this machine; nothing is downloaded) or "missing".
     rows: those that were read; of a set that is not here those that `describe` gives.
     sha256: "ok", "differs", or "" where no manifest lists the file.  problem: "" when it loads.
     """
-    return check_and_keep(names, columns=columns, scale=scale)[0]
+    return check_and_keep(names)[0]
 
 
 def check_and_keep(
     names: Iterable[str] | None = None, *, columns: Said = None, scale: Scale = None
 ) -> tuple[pd.DataFrame, dict[str, AnySet]]:
-    """What `check` gives, and path -> set of the files of the user's own that load, each read once for both."""
+    """What `check` gives, and path -> set of the files of the user's own that load, each read once for both.
+
+    columns, scale: of the files, instead of a guess.
+    """
     own: dict[str, AnySet] = {}
     every = [part for name in (CATALOGUE if names is None else names) for part in sets_of(name)]
     rows = [_checked(name, columns, scale, own) for name in every]
@@ -120,7 +122,7 @@ def _published_rows(entry: DataSet) -> int | None:
     return (entry.rows or on_hub) if here else (on_hub or entry.rows)
 
 
-def fetch(name: str, root: str | Path, *, revisions: Mapping[str, str] | None = None) -> Path:
+def fetch(name: str, root: str | Path) -> Path:
     """Downloads a set of the hub, writes it into the local data root `root` and lists it in its MANIFEST.json.
 
     Returns the file. A machine without a network reads it with WORKBENCH_DATA=root. Raises DataError when the set is
@@ -132,7 +134,7 @@ def fetch(name: str, root: str | Path, *, revisions: Mapping[str, str] | None = 
     if entry.hub is None:
         fetchable = ", ".join(known for known, other in CATALOGUE.items() if other.hub)
         raise DataError(f"{name} is not on the hub, only in a local data root; those on the hub are {fetchable}")
-    table, source = read_hub(entry, revisions)
+    table, source = read_hub(entry, None)
     root = Path(root).expanduser()
     file = entry.files[0]
     if (root / file).exists():

@@ -24,7 +24,6 @@ from workbench.metrics import (
     Measure,
     Method,
     bootstrap_interval,
-    paired_bootstrap,
     permutation_test,
     seed_spread,
 )
@@ -215,7 +214,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         sides = [both[column].to_numpy() for column in ("gold", "predicted", "predicted_base")]
         sets = both["suite"].tolist()
         options: dict[str, Any] = {"sets": sets, "measure": measure_of(runs), "samples": samples}
-        found, test = paired_bootstrap(*sides, **options), permutation_test(*sides, **options)
+        found, test = bootstrap_interval(*sides, **options), permutation_test(*sides, **options)
         row = {"label": run["label"], "seed": run["seed"], "against": f"{name}, seed {seed}", "pairs": len(both)}
         rows.append(row | {"difference": found.value, "low": found.low, "high": found.high, "p_value": test.p_value})
     table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])

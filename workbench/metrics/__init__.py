@@ -11,7 +11,6 @@ from workbench.metrics.significance import (
     Spread,
     bootstrap_interval,
     holm,
-    paired_bootstrap,
     permutation_test,
     seed_spread,
 )

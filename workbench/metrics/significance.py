@@ -51,6 +51,7 @@ class Spread(NamedTuple):
 def bootstrap_interval(
     gold: ArrayLike,
     predicted: ArrayLike,
+    other: ArrayLike | None = None,
     *,
     sets: Sequence[str] | None = None,
     measure: Measure = "spearman",
@@ -64,6 +65,8 @@ def bootstrap_interval(
     Args:
         gold: n labels.
         predicted: n scores.
+        other: A second model's scores of the same pairs: the value is that of `predicted` less its own, both on the
+            same drawn pairs. An interval without 0 speaks for a difference.
         sets: The set of each pair: the value is the mean of the sets' values, and each set's pairs are drawn from its
             own. None: all are one set.
         measure: Spearman of the scores, or the accuracy of predicted classes.
@@ -84,41 +87,12 @@ def bootstrap_interval(
     _require_resampling(samples, level)
     truth, scores = paired_numbers(gold, predicted)
     rows = _rows(sets, len(truth))
-    values = _of_draws(measure, truth, scores, rows)
-    value = _value(measure, truth, scores, rows)
+    value, values = _value(measure, truth, scores, rows), _of_draws(measure, truth, scores, rows)
+    if other is not None:
+        seconds = paired_numbers(gold, other)[1]
+        value -= _value(measure, truth, seconds, rows)
+        values = _gains(values, _of_draws(measure, truth, seconds, rows))
     return _interval(value, values, rows, samples=samples, level=level, seed=seed, method=method)
-
-
-def paired_bootstrap(
-    gold: ArrayLike,
-    predicted: ArrayLike,
-    other: ArrayLike,
-    *,
-    sets: Sequence[str] | None = None,
-    measure: Measure = "spearman",
-    samples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-    method: Method = "percentile",
-) -> Interval:
-    """Bootstrap interval of the value of `predicted` less that of `other`, both on the same drawn pairs.
-
-    Args, raises: as `bootstrap_interval`; `other` holds the second model's scores of the same pairs.
-
-    Returns:
-        value (positive: `predicted` is better), low, high. An interval without 0 speaks for a difference.
-    """
-    _require_resampling(samples, level)
-    truth, first = paired_numbers(gold, predicted)
-    second = paired_numbers(gold, other)[1]
-    rows = _rows(sets, len(truth))
-    ours, theirs = (_of_draws(measure, truth, each, rows) for each in (first, second))
-
-    def gains(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
-        return np.asarray(ours(*drawn) - theirs(*drawn))
-
-    value = _value(measure, truth, first, rows) - _value(measure, truth, second, rows)
-    return _interval(value, gains, rows, samples=samples, level=level, seed=seed, method=method)
 
 
 def permutation_test(
@@ -246,6 +220,15 @@ def _of_draws(
     if measure == "spearman":
         known = [[_places(side[row]) for side in (gold, predicted)] for row in rows]
     return values
+
+
+def _gains(ours: Callable[..., np.ndarray], theirs: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Of the same draws, what one gives less what the other gives."""
+
+    def gains(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.asarray(ours(*drawn) - theirs(*drawn))
+
+    return gains
 
 
 def _drawn_accuracy(right: np.ndarray, drawn: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ from workbench.runs._listing import (
     metrics_table,
     read_rows,
     scored,
-    shown_runs,
     told_apart,
 )
 from workbench.runs._run import Run, folder_of_runs, run_path

@@ -44,13 +44,6 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
     return table.astype({"seed": "Int64"})
 
 
-def shown_runs(root: str | Path = "runs") -> pd.DataFrame:
-    """`list_runs` for people: every Spearman x 100, as all that is shown; files hold them in [-1, 1]."""
-    table = list_runs(root)
-    scores = [name for name in table if name.startswith((SCORE, ACCURACY))]
-    return table.assign(**(100 * table[scores]).round(2))
-
-
 def read_rows(root: str | Path) -> list[dict[str, Any]]:
     """What `list_runs` has of each run, and: facts, settings, started, seconds, host, failure; read once."""
     return [_row(path) for path in list_folders(root)]

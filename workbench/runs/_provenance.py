@@ -35,11 +35,8 @@ def _git_commit() -> str | None:
     root = PACKAGE.parent
     if not (root / ".git").exists():
         return None
+    ask = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        ask = ["git", "-C", str(root)]
-        commit = subprocess.run([*ask, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        status = [*ask, "status", "--porcelain", "--untracked-files=no"]
-        changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return f"{commit}+changes" if changed else commit

@@ -38,7 +38,8 @@ def select_runs(
     Raises:
         SettingError: No run has a column, a suite or a setting of this name.
     """
-    rows = read_rows(root)
+    read = read_rows(root)
+    rows = [_named(row) for row in read]
     for text in where:
         found = _FILTER.fullmatch(text)
         if found is None:
@@ -46,24 +47,33 @@ def select_runs(
         if not found["value"] and found["sign"] != "=":  # a variable of the shell that was empty; it would mean all
             raise SettingError(f"{text!r} compares with nothing; put a value behind {found['sign']}")
         _require_known(rows, found["name"])
-        rows = [row for row in rows if _has(row, found["name"])]  # != too says something of what is there
-        rows = [row for row in rows if _holds(_value(row, found["name"]), found["sign"], found["value"])]
+        rows = [row for row in rows if found["name"] in row]  # != too says something of what is there
+        rows = [row for row in rows if _holds(row[found["name"]], found["sign"], found["value"])]
     if sort:
         name = sort.removeprefix("-")
         _require_known(rows, name)
-        rows = sorted(rows, key=lambda row: _order(_value(row, name)), reverse=sort.startswith("-"))
-    scores = {suite: not suite.endswith("-average") for row in rows for suite in scored(row)}
+        rows = sorted(rows, key=lambda row: _order(row.get(name)), reverse=sort.startswith("-"))
     for name in columns:
         _require_known(rows, name)
-    names = list(columns) or [*_ALWAYS, *sorted(scores, key=lambda suite: scores[suite]), *_AFTER]
-    return pd.DataFrame([{name: _value(row, name) for name in names} for row in rows], columns=names)
+    suites = {suite: not suite.endswith("-average") for row in read for suite in scored(row)}
+    shown = [suite for suite in sorted(suites, key=lambda suite: suites[suite]) if any(suite in row for row in rows)]
+    names = list(columns) or [*_ALWAYS, *shown, *_AFTER]
+    return pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings, scores x 100 and facts by name; of two that are called alike the later counts."""
+    scores = {suite: round(100 * value, 2) for suite, (value, _) in scored(row).items()}
+    inside = ("settings", "facts", SCORE, ACCURACY)  # what is inside of them has names of its own
+    facts = {name: value for name, value in row.items() if not name.startswith(inside)}
+    return {**(row.get("settings") or {}), **scores, **facts}
 
 
 def why_none(root: str | Path, where: Iterable[str]) -> str:
     """Why no run under `root` answers to all of these filters: which of them none does alone, and what values are."""
-    rows, said = read_rows(root), []
+    rows, said = [_named(row) for row in read_rows(root)], []
     for found in filter(None, map(_FILTER.fullmatch, where)):
-        values = [_value(row, found["name"]) for row in rows if _has(row, found["name"])]
+        values = [row[found["name"]] for row in rows if found["name"] in row]
         if any(_holds(value, found["sign"], found["value"]) for value in values):
             continue
         known = dict.fromkeys(_text(value) for value in sorted(values, key=_order))
@@ -78,23 +88,9 @@ def _text(value: Any) -> str:
 
 
 def _require_known(rows: list[dict[str, Any]], name: str) -> None:
-    hidden = ("settings", "facts", SCORE, ACCURACY)  # what is inside of them has names of its own
-    known = {each for row in rows for each in row if not each.startswith(hidden)}
-    known |= {each for row in rows for each in (*scored(row), *(row.get("settings") or ()))}
+    known = {each for row in rows for each in row}
     if rows and name not in known:
         raise SettingError(unknown_name("column, suite or setting", name, known, "of a run"))
-
-
-def _has(row: dict[str, Any], name: str) -> bool:
-    return name in row or name in scored(row) or name in (row.get("settings") or ())
-
-
-def _value(row: dict[str, Any], name: str) -> Any:
-    if name in row:
-        return row[name]
-    if name in (scores := scored(row)):
-        return round(100 * scores[name][0], 2)
-    return (row.get("settings") or {}).get(name)
 
 
 def _order(value: Any) -> tuple[bool, bool, Any]:

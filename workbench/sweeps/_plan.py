@@ -141,9 +141,7 @@ def typed_grid(words: Iterable[str]) -> tuple[dict[str, list[Any]], dict[str, di
     for word in words:
         name, _, values = (part.strip() for part in word.partition("="))
         method, dot, key = name.rpartition(".")
-        if dot:
-            _require_method(method)
-        grid = own.setdefault(method, {}) if dot else shared
+        grid = own.setdefault(CONFIGS[method].method, {}) if dot else shared
         if not key or key in grid:
             raise SettingError(f"{word!r}: " + (f"{name} is given twice" if key else "give KEY=V1,V2"))
         grid[key] = [_typed(value) for value in _split(values)]
@@ -194,24 +192,17 @@ def cells_of(spec: Spec) -> list[Cell]:
 
 def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
     for method, own in spec.methods.items():
-        _require_method(method)
-        grid = {**spec.grid, **own}
-        unknown = next((name for name in grid if name not in CONFIGS[method].model_fields), None)
+        grid, known = {**spec.grid, **own}, CONFIGS[method].model_fields
+        unknown = next((name for name in grid if name not in known), None)
         if unknown is not None:
             hint = f"; one method's alone is given as METHOD.{unknown}=..." if unknown in spec.grid else ""
-            raise SettingError(unknown_name("setting", unknown, CONFIGS[method].model_fields, f"in {method}") + hint)
+            raise SettingError(unknown_name("setting", unknown, known, f"in {method}") + hint)
         for values in itertools.product(*grid.values()):
             settings = dict(zip(grid, values, strict=True))
             varied = ", ".join(f"{name}={value}" for name, value in settings.items() if len(grid[name]) > 1)
             yield method, settings, varied, spec.profile
     for point in spec.points:
-        _require_method(point.method)
         yield point.method, point.settings, point.name, point.profile or spec.profile
-
-
-def _require_method(method: str) -> None:
-    if method not in CONFIGS:
-        raise SettingError(unknown_name("method", method, CONFIGS, "in this workbench"))
 
 
 def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from workbench.errors import RunError
 from workbench.files import explained
 from workbench.runs import Run, failure_of, note_failure
-from workbench.sweeps._logs import tail
 from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep
 
@@ -104,3 +103,14 @@ def _note_whole(path: Path, seconds: float) -> None:
         run = Run(path)
         if run.facts().get("seconds", seconds) < seconds:
             run.record(seconds=round(seconds, 1))
+
+
+def tail(path: Path, lines: int = 1, start: int = 0) -> str:
+    """The last lines from byte `start` on that are not empty; "" where there is no log."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(start, file.seek(0, os.SEEK_END) - 4000))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-lines:])

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.runs import clock, failure_of
-from workbench.sweeps._logs import tail
 from workbench.sweeps._plan import Cell
+from workbench.sweeps._process import tail
 from workbench.sweeps._sweep import Sweep
 
 _SHOWN = 12  # rows of a live table at most

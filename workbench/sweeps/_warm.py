@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.files import explained
-from workbench.sweeps._logs import tail
-from workbench.sweeps._process import NO_FORK
+from workbench.sweeps._process import NO_FORK, tail
 
 CELL = "workbench.sweeps._cell"
 LOADS = (
