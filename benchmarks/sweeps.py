@@ -32,7 +32,7 @@ def timed(name: str, cells: int, *, jobs: int, forked: bool) -> None:
     each = f"{wall / cells:6.1f} s a cell, of the processor {used / cells:5.1f} s"
     again = sweeps.sweep("simcse", seeds=range(cells, 2 * cells), grid=SETTINGS, runs_root=root, dry=True).outlook()
     assert again.seconds is not None
-    expected = f"of an equal sweep {again.seconds / jobs:.0f} s are expected, it took {wall:.0f} s"
+    expected = f"of an equal sweep {again.seconds / jobs:.0f} s are expected once all is loaded, it took {wall:.0f} s"
     print(f"{name:<44} {each}, {3600 * cells / wall:5.0f} cells an hour; {expected}", flush=True)
     shutil.rmtree(root)
 

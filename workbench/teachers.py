@@ -32,11 +32,8 @@ def find_teacher(
 
     Raises EncoderError when it is missing, broken, an unfinished run, or says nothing of its pooling.
     """
-    try:
-        checkpoint = find_checkpoint(name, revision)
-        reading = checkpoint.read(pooling, template)
-    except EncoderError as error:
-        raise EncoderError(f"teacher {name!r}: {error}") from error
+    checkpoint = find_checkpoint(name, revision)
+    reading = checkpoint.read(pooling, template)
     if reading is None:
         raise EncoderError(
             f"teacher {name!r} does not say how its tokens become one vector (no modules.json, no name known here); "
@@ -72,10 +69,7 @@ def load_teacher(
         EncoderError: It is missing, broken, an unfinished run, or says nothing of its pooling.
     """
     found = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    try:
-        encoder = Encoder.load(*found, precision=precision, device=device)
-    except EncoderError as error:
-        raise EncoderError(f"teacher {name!r}: {error}") from error
+    encoder = Encoder.load(*found, precision=precision, device=device)
     if max_tokens is not None:
         encoder.limit = min(encoder.limit, max_tokens + encoder.template_tokens)
     return encoder.requires_grad_(False)
