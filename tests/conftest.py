@@ -1,6 +1,9 @@
 """Shapes are checked, sockets are closed, warnings are errors; real data is used where it is there."""
 
+import contextlib
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 
 # Two threads on a core that something else keeps busy are many times slower than one.
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from forking import python, pythons
 from jaxtyping import install_import_hook
 
 if TYPE_CHECKING:
@@ -24,6 +28,17 @@ _WITH_TENSORS = ["losses", "ranks", "metrics", "encoder", "processes", "methods"
 install_import_hook([f"workbench.{name}" for name in _WITH_TENSORS], "beartype.beartype")
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Kernels of the tests are forks of one process, which has loaded what they load."""
+    if sys.platform == "linux" and "WORKBENCH_PYTHONS" not in os.environ:  # the workers of xdist have its
+        ended = contextlib.ExitStack()
+        config.add_cleanup(ended.close)
+        folder = ended.enter_context(tempfile.TemporaryDirectory(prefix="pythons-"))
+        ended.enter_context(pythons(Path(folder)))
+        os.environ["WORKBENCH_PYTHONS"] = folder
+        os.environ["JUPYTER_PATH"] = f"{folder}/trains"
 
 
 def local_data_root() -> Path | None:
@@ -183,7 +198,6 @@ def wide_teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
     """(script, jobs) -> what the script, started twice by torchrun, saved: it gets the files of jobs and of results."""
     import subprocess
-    import sys
 
     import torch
 
@@ -191,9 +205,8 @@ def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
         files = [tmp_path / name for name in ("script.py", "jobs.pt", "results.pt")]
         files[0].write_text(script)
         torch.save(jobs, files[1])
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run([*launcher, *files], capture_output=True, text=True, check=False, env=environment)
+        launcher = [python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        done = subprocess.run([*launcher, *files], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         return torch.load(files[2], weights_only=False)
 
@@ -214,7 +227,6 @@ def memory_growth() -> Callable[[str, str], int]:
     Not ru_maxrss, which a process begins with its parent's: a large pytest would hide any growth.
     """
     import subprocess
-    import sys
 
     if not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells the peak of a process's own memory")

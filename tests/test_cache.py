@@ -4,7 +4,6 @@ import json
 import logging
 import shutil
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import platformdirs
 import pytest
 import torch
+from forking import python
 
 from workbench import teachers
 from workbench.encoder import Encoder
@@ -178,7 +178,7 @@ encoder = Encoder.from_pretrained({str(encoder.checkpoint.folder)!r}, device="cp
 Encoder.encode = lambda *_, **__: os.kill(os.getpid(), 9)
 cached_embeddings(encoder, {tiny_sentences!r}, folder={str(tmp_path)!r})
 """
-    killed = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent.parent)
+    killed = subprocess.run([python(), "-c", script])
     assert killed.returncode == -9
     assert len(list((tmp_path / "embeddings").iterdir())) == 2  # the lock and what was begun
     found = cached_embeddings(encoder, tiny_sentences, folder=tmp_path)

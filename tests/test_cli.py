@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from forking import python
 
 from workbench.cli import lab, main
 from workbench.config import CONFIGS, SEVEN_STS
@@ -150,7 +151,7 @@ def test_the_version_says_what_runs_and_where_it_lies(monkeypatch: pytest.Monkey
 
 def test_a_listing_whose_reader_goes_ends_quietly():
     listing = subprocess.Popen(
-        [sys.executable, "-m", "workbench", "data", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [python("looks"), "-m", "workbench", "data", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert listing.stdout is not None
     listing.stdout.close()
@@ -163,7 +164,7 @@ def test_a_run_whose_reader_goes_is_told_so_once_and_goes_on(caplog: pytest.LogC
     code = "import logging; logging.basicConfig(format='%(message)s')\nfrom workbench.headless import _Told\n"
     code += "import sys; sys.stdin.read()\nfor _ in range(3): _Told().write('step')"
     told = subprocess.Popen(
-        [sys.executable, "-c", code], **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        [python("looks"), "-c", code], **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     )
     assert told.stdin
     assert told.stdout
@@ -193,10 +194,9 @@ def test_the_bundled_data_is_whole(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
     root = tmp_path / "my runs"
     small = ["max_steps=2", "eval_steps=2", "train_limit=200", "device=cpu"]
-    command = [sys.executable, "-m", "workbench", "run", "simcse", "--seed", "5", "--runs", str(root), "--html"]
+    command = [python("looks"), "-m", "workbench", "run", "simcse", "--seed", "5", "--runs", str(root), "--html"]
     command += [part for text in small for part in ("--set", text)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^step +0/2  dev Spearman [\d.]+ \(step 0\)  \d+ s$", done.stdout, re.MULTILINE)
     assert re.search(r"^step +2/2  loss [\d.]+  dev Spearman [\d.]+ \(step 2\)  \d+ s$", done.stdout, re.MULTILINE)
@@ -206,7 +206,7 @@ def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
     files = {"config.json", "history.csv", "scores.csv", "rankings.csv", "metrics.json", "notebook.ipynb"}
     assert names == files | {"notebook.html", "encoder", "before"}
     stamp = (run / "metrics.json").stat().st_mtime_ns
-    again = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.returncode == 0
     assert (run / "metrics.json").stat().st_mtime_ns == stamp
     assert "used as it is" in again.stderr
@@ -214,7 +214,7 @@ def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path):
-    command = [sys.executable, "-m", "workbench", "run", "cosent", "--runs", str(tmp_path), "--set"]
+    command = [python("looks"), "-m", "workbench", "run", "cosent", "--runs", str(tmp_path), "--set"]
     done = subprocess.run(
         [*command, "softmax_labels=whole", "--set", "objective=softmax"], capture_output=True, text=True, check=False
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from forking import python
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from workbench.config import CONFIGS, RankCSEConfig, SimCSEConfig
@@ -115,7 +116,7 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
         f"try:\n    run_method({method!r}, overrides={overrides!r}, runs_root={str(tmp_path / 'runs')!r})\n"
         "except SettingError as refusal:\n    print(refusal, 'torch' in sys.modules, sep='\\n')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([python("looks"), "-c", code], capture_output=True, text=True, check=False)
     refusal, torch_loaded = done.stdout.splitlines()
     assert refusal.startswith("'no-such-encoder' is no local folder")
     assert torch_loaded == "False"
@@ -161,7 +162,7 @@ def test_a_run_is_on_record_and_taken_before_its_kernel_starts(tmp_path: Path, m
     def kernel(notebook: Path, output: Path, parameters: dict) -> None:
         seen.append(list_runs(tmp_path)[["seed", "status"]].to_numpy().tolist())
         code = "import sys\nfrom workbench.headless import run_method\nrun_method('simcse', runs_root=sys.argv[1])"
-        command = [sys.executable, "-c", code, str(tmp_path)]
+        command = [python("looks"), "-c", code, str(tmp_path)]
         second = subprocess.run(command, capture_output=True, text=True, check=False)
         seen.append("another process is working on" in second.stderr)
         Run.create(SimCSEConfig.from_parameters("demo"), tmp_path).release()  # as the notebook does

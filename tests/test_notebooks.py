@@ -4,13 +4,14 @@ import ast
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from forked import warm
+from forking import python
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from written_runs import SUITE, write_run
@@ -19,8 +20,6 @@ from workbench import sweeps
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
 from workbench.headless import execute, notebook_of
 from workbench.methods import METHODS
-
-pytestmark = pytest.mark.xdist_group("notebooks")  # one process that has loaded what they load
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -121,22 +120,19 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
     assert "assert_close(" in "\n".join(cell.source for cell in code(read(path)))
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., NotebookNode]]:
-    """(notebook, folder, parameters) -> it after it ran there, without torch; all by forks of one process."""
-    process = warm(tmp_path_factory.mktemp("warm") / "log")
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NotebookNode]:
+    """(notebook, folder, parameters) -> it after it ran there, without torch."""
+    monkeypatch.setenv("JUPYTER_PATH", str(Path(python("looks")).parent))
 
     def run(path: Path, folder: Path, parameters: dict[str, Any]) -> NotebookNode:
         content = read(path)
         content.cells.append(new_code_cell("import sys\nassert 'torch' not in sys.modules, 'torch was loaded'"))
         nbformat.write(content, folder / "in.ipynb")
-        given = {"in": str(folder / "in.ipynb"), "out": str(folder / "out.ipynb"), "parameters": parameters}
-        cell = process.begin(json.dumps(given), folder / "log", {})
-        assert cell.wait(300) == 0, (folder / "log").read_text() + cell.said()
+        execute(folder / "in.ipynb", folder / "out.ipynb", parameters)
         return read(folder / "out.ipynb")
 
-    yield run
-    process.stop()
+    return run
 
 
 def output(notebook: NotebookNode, kind: str) -> list[Any]:
@@ -229,10 +225,11 @@ def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
 
 
 @pytest.mark.slow
-def test_every_method_runs_from_top_to_bottom(tmp_path: Path):
+def test_every_method_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """In a sweep, whose cells share what they load; SimCSE's is run by the tests of the command line."""
     methods = [name for name in METHODS if name != "simcse" and list(FOLDER.glob(f"*_{name}.ipynb"))]
     given = {name: {key: value for key, value in TINY.items() if key in CONFIGS[name].model_fields} for name in methods}
+    monkeypatch.setattr(sys, "executable", python())  # of the sweep's own process
     done = sweeps.sweep(given, runs_root=tmp_path)
     assert dict.fromkeys(methods, "finished") == {cell.method: done.state(cell) for cell in done.cells}
     for cell in done.cells:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forking import python
 from rehearsal import DECIDES, chosen, collected, deciding, documented, looking, table
 
 from workbench.config import CONFIGS
@@ -52,7 +53,7 @@ def test_without_space_on_the_disk_what_ended_before_is_kept_and_said(how: str, 
 @pytest.mark.slow
 def test_a_file_system_that_takes_no_more_ends_the_rehearsal_in_words(tmp_path: Path):
     """Files of 16 MiB at most, into which the stand-in of a large encoder does not fit."""
-    command = [sys.executable, HERE / "rehearsal.py", "--method", "simcse", "--out", tmp_path / "rows.json"]
+    command = [python(), HERE / "rehearsal.py", "--method", "simcse", "--out", tmp_path / "rows.json"]
     full = subprocess.run(
         command,
         env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)},

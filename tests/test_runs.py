@@ -10,6 +10,7 @@ from pathlib import Path
 import filelock
 import pandas as pd
 import pytest
+from forking import python
 
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
@@ -116,7 +117,7 @@ def test_a_run_that_another_process_works_on_is_refused(tmp_path: Path):
         "import sys\nfrom workbench.config import SimCSEConfig\nfrom workbench.runs import Run\n"
         "Run.create(SimCSEConfig.from_parameters('demo'), sys.argv[1])"
     )
-    other = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    other = subprocess.run([python("looks"), "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert other.returncode != 0
     assert "another process is working on" in other.stderr
     assert str(run.path) in other.stderr
@@ -128,7 +129,7 @@ def test_a_run_that_lets_go_can_be_taken_unless_its_training_processes_live_on(t
     code = "import sys\nfrom pathlib import Path\nfrom workbench.files import lock_run\n"
     code += "lock = lock_run(Path(sys.argv[1]), sys.argv[2])\nprint('held', flush=True)\nsys.stdin.read()"
     for name in (".lock", ".processes.lock"):
-        command = [sys.executable, "-c", code, str(run.path), name]
+        command = [python("looks"), "-c", code, str(run.path), name]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "held\n"
@@ -168,7 +169,6 @@ with replacing_folder(run / "encoder") as fresh:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("when", ["table", "encoder", "swap"])
 def test_what_a_kill_left_half_written_is_gone_when_the_run_goes_on(tmp_path: Path, when: str):
     run = Run.create(config(), tmp_path)
@@ -178,7 +178,7 @@ def test_what_a_kill_left_half_written_is_gone_when_the_run_goes_on(tmp_path: Pa
     (run.path / "before" / ".not.ours").touch()
     run.release()
     kept = sorted(run.path.rglob("*"))
-    done = subprocess.run([sys.executable, "-c", KILLED, str(run.path), when], check=False)
+    done = subprocess.run([python("looks"), "-c", KILLED, str(run.path), when], check=False)
     assert done.returncode == -9
     assert sorted(run.path.rglob("*")) != kept
     Run.create(config(), tmp_path)

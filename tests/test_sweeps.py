@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from forked import warm
+from forking import python
 from nbformat.v4 import new_code_cell, new_notebook
 from stand_in_cells import STAND_IN, ran
 
@@ -341,13 +341,19 @@ if "workbench.sweeps._forks" in sys.orig_argv:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
-def test_a_kernel_that_was_forked_ends_with_its_cell_however_that_ends(tmp_path: Path):
+def test_a_kernel_that_was_forked_ends_with_its_cell_however_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
     nbformat.write(new_notebook(cells=[new_code_cell(source)], metadata=kernel), tmp_path / "in.ipynb")
-    process = warm(tmp_path / "log", ["papermill", "ipykernel.ipkernel", "forked", "workbench.sweeps._prepared"])
-    given = {"in": str(tmp_path / "in.ipynb"), "out": str(tmp_path / "out.ipynb"), "parameters": {}}
-    cell = process.begin(json.dumps(given), tmp_path / "cell.log", {})
+    (tmp_path / "executes.py").write_text(
+        "from pathlib import Path\n"
+        "from workbench.headless import execute\n"
+        "def main(folder):\n    execute(Path(folder, 'in.ipynb'), Path(folder, 'out.ipynb'), {})\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(sys, "executable", python("looks"))
+    process = Warm(tmp_path / "log", {}, loads=["executes", "workbench.sweeps._prepared"], cell="executes")
+    cell = process.begin(str(tmp_path), tmp_path / "cell.log", {})
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         assert cell.poll() is None
         time.sleep(0.05)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ import pytest
 import torch
 from accelerate.tracking import GeneralTracker
 from accelerate.utils import LoggerType
+from forking import python
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -260,9 +262,8 @@ def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
         [{"method": method, "settings": settings | more, "root": f"{tmp_path}/{method}-{how}", **read} for how in HOW]
         for method, more in KILLED_METHODS.items()
     ]
-    command = [sys.executable, "-c", JOB, json.dumps(jobs), KILLS]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    command = [python(), "-c", JOB, json.dumps(jobs), KILLS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     for method, line in zip(KILLED_METHODS, done.stdout.splitlines(), strict=True):
         whole, *ends, last = json.loads(line)
@@ -538,26 +539,14 @@ def test_fp16_is_refused_on_the_cpu(tiny_encoder: Path):
         Encoder.from_pretrained(tiny_encoder, precision="fp16", device="cpu")
 
 
-def in_two_processes(script: str, job: dict, folder: Path) -> dict[str, torch.Tensor]:
-    """What `script`, started by torchrun with `job`, saved."""
-    (folder / "job.json").write_text(json.dumps(job | {"out": str(folder / "out.pt")}))
-    (folder / "script.py").write_text(script)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = [*launcher, str(folder / "script.py"), str(folder / "job.json")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return torch.load(folder / "out.pt", weights_only=True)
-
-
 TRAINED = """
-import json, sys, torch, torch.distributed as dist
+import sys, torch, torch.distributed as dist
 from workbench.processes import end_process
 from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.methods.simcse import SimCSE
 from workbench.train import fit
-job = json.loads(open(sys.argv[1]).read())
+job = torch.load(sys.argv[1])
 dist.init_process_group("gloo")
 data = Sentences("tiny", job["sentences"], "", "")
 few = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"])).double()
@@ -565,22 +554,23 @@ fit(few, data)
 epoch = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"] | {"max_steps": None}))
 history = fit(epoch, data)
 if dist.get_rank() == 0:
-    torch.save(few.state_dict() | {"steps": torch.tensor(history["step"].iloc[-1])}, job["out"])
+    torch.save(few.state_dict() | {"steps": torch.tensor(history["step"].iloc[-1])}, sys.argv[2])
 dist.destroy_process_group()
 end_process()
 """
 
 
 @pytest.mark.slow
-def test_two_processes_train_to_the_weights_of_one(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
+def test_two_processes_train_to_the_weights_of_one(
+    tiny_encoder: Path, sentences: Sentences, in_two_processes: Callable[..., dict[str, torch.Tensor]]
+):
     settings = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8, "max_steps": 5}
     settings |= {"log_steps": 1, "precision": "fp32"}  # the other processes would choose their own
     alone = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).double()
     before = weights(alone)
     fit(alone, sentences)
-    together = in_two_processes(
-        TRAINED, {"settings": settings | {"processes": 2}, "sentences": sentences.sentences}, tmp_path
-    )
+    job = {"settings": settings | {"processes": 2}, "sentences": sentences.sentences}
+    together = in_two_processes(TRAINED, job)
     # 60 sentences in batches of 8: several processes leave out the last 4 of an epoch, one process takes them.
     assert int(together.pop("steps")) == 7
     assert fit(SimCSE(config(tiny_encoder, max_steps=None)), sentences)["step"].iloc[-1] == 8
@@ -697,6 +687,7 @@ def test_progress_is_a_bar_wherever_a_notebook_is_live(where: str, monkeypatch: 
 @pytest.mark.slow
 def test_a_run_in_two_processes_trains_tells_its_rows_and_can_be_loaded(tmp_path: Path, capfd, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "in a live notebook")
+    monkeypatch.setattr(sys, "executable", python())
     small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
     small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
     settings = SimCSEConfig.from_parameters("demo", 0, small)
