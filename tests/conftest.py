@@ -213,6 +213,23 @@ def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
     return run
 
 
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A Chromium; the test is skipped where there is none."""
+    import shutil
+
+    from live_lab import FLAGS
+
+    executable = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+    if executable is None:
+        pytest.skip("no Chromium on this machine: install chromium, or google-chrome, for the tests in a browser")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=executable, args=FLAGS)
+        yield running
+        running.close()
+
+
 _PEAK = """
 import re
 def peak():

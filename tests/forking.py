@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -144,10 +145,11 @@ def _become(told: dict[str, Any], handles: Sequence[int]) -> NoReturn:
     for standard, handle in enumerate(handles):
         os.dup2(handle, standard)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(*how) for how in ((0, "r"), (1, "w"), (2, "w")))
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(*how, 1) for how in ((0, "r"), (1, "w"), (2, "w")))
     os.chdir(told["folder"])
     os.environ.clear()
     os.environ.update(told["environment"])
+    tempfile.tempdir = None  # as that says
     resource.setrlimit(resource.RLIMIT_FSIZE, told["limits"])
     sys.executable = told["executable"]
     kind, *rest = (word for word in told["arguments"] if word != "-u")

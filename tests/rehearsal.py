@@ -136,6 +136,9 @@ def rehearse(
     """Runs the commands; then, where `standing` has what stands in the documents and trains nothing, the notebooks that
     look at finished runs over what is left, and those; a row each.
     """
+    from workbench.evaluation import _transfer
+
+    _transfer.FOLDS = 2  # each of ten, a choice among ten others within it, does what the others do
     _stand_ins(commands, standing, folder)
     runs = folder / "runs"
     for command, config in commands:

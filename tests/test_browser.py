@@ -9,7 +9,6 @@ from typing import Any
 import nbformat
 import pytest
 from live_lab import (
-    FLAGS,
     PATIENCE,
     Watched,
     change_cell,
@@ -40,22 +39,6 @@ LIST = f"{QUERIES} [data-walk] button"
 VIEW = f"{QUERIES} [data-part=view]"
 HOSTILE = '<b>a</b> & "it\'s" $1 to $2 \u05d0\u05d1'
 LABEL = "<i>start</i> $3 or $4"
-
-
-def _chromium() -> str | None:
-    return next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    executable = _chromium()
-    if executable is None:
-        pytest.skip("no Chromium on this machine: install chromium, or google-chrome, to test the widgets in a browser")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=executable, args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """What a reader sees of a figure in a browser: what hovering shows, dollars in names, every model on the screen."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,18 +33,6 @@ LABEL = "<i>model</i> of $5 or $6"
 # What JupyterLab loads: plotly asks it to draw whatever stands between two dollars, and it never answers here.
 MATHJAX = '<script>window.MathJax = {version: "3.2.2", config: {}, startup: {output: "svg"}};</script>'
 OUTPUT = 844  # pixels that a notebook's output has on a screen of 1280
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    executable = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
-    if executable is None:
-        pytest.skip("no Chromium on this machine: install chromium, or google-chrome, to test figures in a browser")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
 
 
 @pytest.fixture

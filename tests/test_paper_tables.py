@@ -172,9 +172,10 @@ def test_neighbours_of_a_pair_are_those_of_both_and_make_a_figure(asked: Path):
     assert [trace.type for trace in drawn.data] == ["bar", "scatter"]
     corpus, pairs = load_sentences("world").sentences[:50], some_pairs(load_pairs("world-dev"), 20, 0)
     encode = Encoder.from_pretrained("world-encoder").encode
+    encoded = encode(corpus)
     found = neighbour_table(RankMixture(encode, corpus, weight=1.0), pairs)
     for side1, side2, shared in zip(pairs.sentence1, pairs.sentence2, found["shared"], strict=True):
-        nearest = [set(np.argsort(-(encode(corpus) @ encode(text)).numpy())[:6]) for text in (side1, side2)]
+        nearest = [set(np.argsort(-(encoded @ encode(text)).numpy())[:6]) for text in (side1, side2)]
         assert shared == len(nearest[0] & nearest[1])
 
 

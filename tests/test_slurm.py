@@ -4,12 +4,14 @@ import contextlib
 import os
 import re
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forking import python
 from real_slurm import Slurm, slurm
 from safetensors.torch import load_file
 from stand_in_cells import STAND_IN, ran
@@ -23,6 +25,13 @@ from workbench.sweeps import _local, _process, _slurm, _sweep
 
 DOCUMENTS = Path(__file__).resolve().parent.parent / "docs"
 pytestmark = pytest.mark.xdist_group("slurm")
+
+
+@pytest.fixture(autouse=True)
+def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs, cells, torchrun and what it starts load nothing anew."""
+    monkeypatch.setattr(sys, "executable", python())
+    monkeypatch.setattr(_process, "CELL", [python(), *_process.CELL[1:]])
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +185,7 @@ def test_two_nodes_train_to_the_weights_of_one_process_by_the_documented_file_an
     (tmp_path / "train.sh").write_text(script)
     (tmp_path / "of_a_node.py").write_text(OF_A_NODE)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(_process, "CELL", [sys.executable, "-c", OVER_NODES])
 
     with slurm(nodes=2, cpus=16, gpus=4) as two:

@@ -299,8 +299,8 @@ def test_every_cell_has_the_gpus_that_it_asked_for_and_no_gpu_more_cells_than_it
     assert ended == 8
 
 
-def command(root: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "workbench", "sweep", *words, "--runs", str(root)]
+def command(program: str, root: Path, *words: str) -> list[str]:
+    return [program, "-m", "workbench", "sweep", *words, "--runs", str(root)]
 
 
 def alive(root: Path) -> list[str]:
@@ -375,12 +375,13 @@ def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_r
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     words = ["simcse", "max_steps=200", "eval_steps=200", "save_steps=5", "train_limit=200", "batch_size=8"]
     room = 300_000  # bytes of a file: for the log and the notebook, but for no state of training
-    limited = ["sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh", *command(tmp_path, *words)]
+    limited = ["sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh", *command(python(), tmp_path, *words)]
     full = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert full.returncode == 1
     assert "RunError: the training state of step 5 cannot be written" in full.stdout
     assert "free some space and run again" in full.stdout
-    with subprocess.Popen(command(tmp_path, *words), stdout=subprocess.DEVNULL) as first:
+    # A Python of its own: it is watched, and found by its name.
+    with subprocess.Popen(command(sys.executable, tmp_path, *words), stdout=subprocess.DEVNULL) as first:
         while not list(tmp_path.glob("simcse/*/checkpoint/state.safetensors")):
             assert first.poll() is None
             time.sleep(0.05)
@@ -389,7 +390,7 @@ def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_r
     while alive(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not alive(tmp_path)
-    done = subprocess.run(command(tmp_path, *words), capture_output=True, text=True, check=False)
+    done = subprocess.run(command(python(), tmp_path, *words), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 cell: 0 finished, 1 to run" in done.stdout
     assert next(tmp_path.glob("sweeps/*/warm.log")).read_text() == "", "no GPU was asked for, and there are no threads"
