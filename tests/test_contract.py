@@ -1,5 +1,6 @@
 """What every method keeps, whatever it trains: one suite over METHODS, which takes a new one in without a change."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ def named(cases: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     return {"argvalues": cases, "ids": ["-".join([name, *map(str, form.values())]) for name, form in cases]}
 
 
+@functools.cache
+def _kind(name: str, train: str) -> type:
+    return type(load_training(CONFIGS[name].from_parameters("demo", 0, {"train": train})))
+
+
 class Bench:
     """Builds methods on a tiny encoder and knows the tiny set that each trains on."""
 
@@ -61,7 +67,7 @@ class Bench:
 
     def data(self, name: str, form: dict[str, Any]) -> Any:
         """The tiny set of the kind that the method's demo trains on."""
-        return self.sets[type(load_training(CONFIGS[name].from_parameters("demo", 0, form)))]
+        return self.sets[_kind(name, CONFIGS[name].from_parameters("demo", 0, form).train)]
 
     def prepared(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
         method = self.method(name, form, **overrides)
@@ -69,14 +75,14 @@ class Bench:
         return method.train()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sets(sentences: Sentences, graded: Pairs, triples: Triples) -> list[Any]:
     return [sentences, graded, triples]
 
 
-@pytest.fixture
-def bench(spread_encoder: Path, wide_teacher: Path, sets: list[Any], tmp_path: Path) -> Bench:
-    return Bench(spread_encoder, sets, wide_teacher, tmp_path)
+@pytest.fixture(scope="module")
+def bench(spread_encoder: Path, wide_teacher: Path, sets: list[Any], tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(spread_encoder, sets, wide_teacher, tmp_path_factory.mktemp("bench"))
 
 
 def gradients(method: Method, rows: list[int]) -> dict[str, Tensor | None]:
