@@ -118,6 +118,8 @@ def _fork_from(modules: Sequence[str], listener: socket.socket, *next_listener: 
             told = json.loads(asked.recv(int(length), socket.MSG_WAITALL))
             process = os.fork()
             if not process:
+                for one in (listener, asked, *waiting, *(other for _, other in children.values())):
+                    one.close()
                 _become(told, handles)
             for handle in handles:
                 os.close(handle)
@@ -144,8 +146,8 @@ def _become(told: dict[str, Any], handles: Sequence[int]) -> NoReturn:
     os.setsid()
     for standard, handle in enumerate(handles):
         os.dup2(handle, standard)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(*how, 1) for how in ((0, "r"), (1, "w"), (2, "w")))
+        os.close(handle)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(*how, 1, closefd=False) for how in ((0, "r"), (1, "w"), (2, "w")))
     os.chdir(told["folder"])
     os.environ.clear()
     os.environ.update(told["environment"])
