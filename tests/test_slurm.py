@@ -27,9 +27,9 @@ DOCUMENTS = Path(__file__).resolve().parent.parent / "docs"
 pytestmark = pytest.mark.xdist_group("slurm")
 
 
-@pytest.fixture(autouse=True)
-def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs, cells, torchrun and what it starts load nothing anew."""
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs, cells, torchrun and what it starts load nothing anew; what they start themselves is not the job's child."""
     monkeypatch.setattr(sys, "executable", python())
     monkeypatch.setattr(_process, "CELL", [python(), *_process.CELL[1:]])
 
@@ -120,6 +120,7 @@ def test_a_node_that_dies_ends_nothing_and_a_sweep_can_be_taken_back(cluster: Sl
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forks")
 def test_a_cell_that_is_queued_again_in_mid_training_ends_with_the_weights_of_one_that_was_not(
     cluster: Slurm, tmp_path: Path
 ):
@@ -164,6 +165,7 @@ import os, sys
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forks")
 def test_two_nodes_train_to_the_weights_of_one_process_by_the_documented_file_and_are_given_to_a_cell_of_a_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
