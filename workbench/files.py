@@ -9,7 +9,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -248,11 +248,6 @@ def _checksum(path: str, *_facts: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def files_checksum(root: Path, paths: Iterable[Path]) -> str:
-    """sha256 over the names (as seen from `root`) and contents of files: the same wherever `root` lies."""
-    return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in sorted(paths)))
-
-
 # All that may be read of an encoder's folder and, in SentenceTransformer's layout, one below; beside its weights.
 _CHECKPOINT_FILES = {
     *("config.json", "encoder.json", "modules.json", "model.safetensors.index.json"),
@@ -270,7 +265,8 @@ def checkpoint_checksum(folder: Path) -> str:
     files = [path for pattern in ("*", "*/*") for path in root.glob(pattern) if path.is_file()]
     read = [path for path in files if path.name in _CHECKPOINT_FILES or path.suffix == ".safetensors"]
     # What a trainer of another library left in between is no part of the model.
-    return files_checksum(root, [path for path in read if not path.parent.name.startswith("checkpoint-")])
+    own = sorted(path for path in read if not path.parent.name.startswith("checkpoint-"))
+    return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))
 
 
 def project_path(name: str) -> Path:

@@ -72,10 +72,8 @@ class BaseConfig(Settings):
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaseConfig":
-        if self.width is not None and self.kind != "whitening":
-            raise ValueError(f"width belongs to kind 'whitening', and kind is {self.kind!r}; leave width out")
-        if self.template is not None and self.pooling != "mask":
-            raise ValueError(f"template belongs to pooling 'mask', and pooling is {self.pooling!r}; leave template out")
-        if self.words is not None and self.kind != "tfidf":
-            raise ValueError(f"words belongs to kind 'tfidf', and kind is {self.kind!r}; leave words out")
+        owners = {"width": ("kind", "whitening"), "template": ("pooling", "mask"), "words": ("kind", "tfidf")}
+        for name, (owner, wanted) in owners.items():
+            if getattr(self, name) is not None and (given := getattr(self, owner)) != wanted:
+                raise ValueError(f"{name} belongs to {owner} {wanted!r}, and {owner} is {given!r}; leave {name} out")
         return self

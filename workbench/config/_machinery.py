@@ -261,7 +261,9 @@ def _by_content(value: Any, contents: dict[str, str]) -> Any:
 
 def _read_text(name: str, value: Any, annotation: Any) -> Any:
     """Text from a command line as the setting's type wants it; anything else as it is."""
-    if isinstance(value, bool) and not _admits_bool(annotation):
+    if isinstance(value, bool) and bool not in (
+        typing.get_args(annotation) or (annotation,)
+    ):  # True would be read as 1
         raise SettingError(f"{name}: got {value!r} (bool); allowed: {_allowed(annotation)}")
     if not isinstance(value, str):
         return value
@@ -277,11 +279,6 @@ def _read_text(name: str, value: Any, annotation: Any) -> Any:
         except json.JSONDecodeError:
             return value if dict in kinds else [part.strip() for part in value.split(",") if part.strip()]
     return value
-
-
-def _admits_bool(annotation: Any) -> bool:
-    """True where a truth value is meant: pydantic alone would read True as the number 1."""
-    return bool in (typing.get_args(annotation) or (annotation,))
 
 
 def _allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:

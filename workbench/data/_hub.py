@@ -33,7 +33,7 @@ def rows_note(entry: DataSet, rows: int) -> str:
     return f" ({rows} rows; published: {' or '.join(map(str, sorted(known)))})" if known and rows not in known else ""
 
 
-def read_hub(entry: DataSet, revisions: Mapping[str, str] | None) -> tuple[Table, str]:
+def read_hub(entry: DataSet, revisions: Mapping[str, str] | None = None) -> tuple[Table, str]:
     """The table of a set from the hub, in the columns of our format, and the source in words.
 
     revisions: hub id -> git revision, instead of the catalogue's.

@@ -134,7 +134,7 @@ def fetch(name: str, root: str | Path) -> Path:
     if entry.hub is None:
         fetchable = ", ".join(known for known, other in CATALOGUE.items() if other.hub)
         raise DataError(f"{name} is not on the hub, only in a local data root; those on the hub are {fetchable}")
-    table, source = read_hub(entry, None)
+    table, source = read_hub(entry)
     root = Path(root).expanduser()
     file = entry.files[0]
     if (root / file).exists():

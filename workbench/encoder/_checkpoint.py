@@ -149,8 +149,10 @@ def _look_through(root: Path, name: str, source: str) -> Checkpoint:
     listed = root / "modules.json"
     modules: list[_Module] = read_json(listed, list[_Module]) if listed.is_file() else []
     folder = root / modules[0].path if modules else root
-    if (root / SETTINGS_FILE).is_file():
-        checkpoint = Checkpoint(name, source, root, folder, _own_reading(root / SETTINGS_FILE))
+    noted = root / SETTINGS_FILE
+    if noted.is_file():
+        reading = read_json(noted, Reading) if read_json(noted).get("pooling") else None
+        checkpoint = Checkpoint(name, source, root, folder, reading)
         _check_files(checkpoint)
         return checkpoint
     pooling, foreign = None, []
@@ -169,11 +171,6 @@ def _look_through(root: Path, name: str, source: str) -> Checkpoint:
     checkpoint = Checkpoint(name, source, root, folder, Reading(pooling) if pooling else None, tuple(foreign))
     _check_files(checkpoint)
     return checkpoint
-
-
-def _own_reading(path: Path) -> Reading | None:
-    """What Encoder.save noted; None where a pooling is not among it."""
-    return read_json(path, Reading) if read_json(path).get("pooling") else None
 
 
 def _stored_pooling(path: Path) -> Any:

@@ -111,13 +111,11 @@ class CompCSE(ContrastiveMethod):
         before = self.config.mlp == "before"
         if head is not None and before:
             vectors = [head(vector) for vector in vectors]
-        one = vectors[0] if len(vectors) == 1 else self._aggregate(vectors)
+        if len(vectors) == 1:
+            one = vectors[0]
+        else:
+            one = self.projection(vectors) if self.projection else compose(vectors, self.config.aggregation)
         return gather_rows(one if head is None or before else head(one))
-
-    def _aggregate(self, parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d"]:
-        if self.projection is not None:
-            return self.projection(parts)
-        return compose(parts, self.config.aggregation)
 
     def _subsampled(self, data: Sentences) -> list[Spans]:
         config = self.config

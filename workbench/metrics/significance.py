@@ -218,7 +218,8 @@ def _of_draws(
     of_set: Callable[..., np.ndarray] = _drawn_accuracy if measure == "accuracy" else _drawn_correlation
     known: list[Any] = [gold[row] == predicted[row] for row in rows]
     if measure == "spearman":
-        known = [[_places(side[row]) for side in (gold, predicted)] for row in rows]
+        # Whole numbers in the order of the values, equal where these are.
+        known = [[np.unique(side[row], return_inverse=True)[1] for side in (gold, predicted)] for row in rows]
     return values
 
 
@@ -240,11 +241,6 @@ def _drawn_correlation(places: list[np.ndarray], drawn: np.ndarray) -> np.ndarra
     times = drawn_times(np.atleast_2d(drawn), len(places[0]))
     truth, scores = (weighted_ranks(each, times) for each in places)
     return weighted_correlations(truth, scores, times).reshape(drawn.shape[:-1])
-
-
-def _places(values: np.ndarray) -> np.ndarray:
-    """Whole numbers in the order of the values, equal where these are."""
-    return np.unique(values, return_inverse=True)[1]
 
 
 def _centred_ranks(values: np.ndarray) -> np.ndarray:
