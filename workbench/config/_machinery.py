@@ -261,18 +261,15 @@ def _by_content(value: Any, contents: dict[str, str]) -> Any:
 
 def _read_text(name: str, value: Any, annotation: Any) -> Any:
     """Text from a command line as the setting's type wants it; anything else as it is."""
-    if isinstance(value, bool) and bool not in (
-        typing.get_args(annotation) or (annotation,)
-    ):  # True would be read as 1
+    members = typing.get_args(annotation) or (annotation,)
+    if isinstance(value, bool) and bool not in members:  # pydantic alone would read the number 1
         raise SettingError(f"{name}: got {value!r} (bool); allowed: {_allowed(annotation)}")
     if not isinstance(value, str):
         return value
-    optional = typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in typing.get_args(
-        annotation
-    )
+    optional = type(None) in members
     if optional and value.lower() in ("none", "null", ""):
         return None
-    kinds = {typing.get_origin(a) or a for a in (typing.get_args(annotation) if optional else (annotation,))}
+    kinds = {typing.get_origin(a) or a for a in (members if optional else (annotation,))}
     if kinds & {list, dict, tuple}:
         try:
             return json.loads(value)
