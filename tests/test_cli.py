@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from forking import python
+from jupyterlab_server import settings_utils
 
 from workbench.cli import lab, main
 from workbench.config import CONFIGS, SEVEN_STS
@@ -226,9 +227,12 @@ def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path):
 def test_lab_opens_at_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     started: list[list[str]] = []
     monkeypatch.setenv("PYTHONSTARTUP", "")
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
     monkeypatch.setattr("os.execv", lambda _, command: started.append(command))
     lab(tmp_path / "notebooks", ["--no-browser"])
     assert started[0][-1] == "--no-browser"
     (opened,) = (option.split("/lab/tree/")[1] for option in started[0] if "default_url" in option)
     assert (tmp_path / opened).is_file()
     assert opened == "notebooks/00_tour.ipynb"
+    asked = settings_utils._get_overrides(str(tmp_path))[0]["@jupyterlab/apputils-extension:notification"]
+    assert asked == {"fetchNews": "false", "checkForUpdates": False}, "JupyterLab would ask to go online"

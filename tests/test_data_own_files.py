@@ -216,7 +216,13 @@ def test_what_is_no_table_in_memory_is_refused_with_its_row() -> None:
     with pytest.raises(DataError, match="3 lists; give 1: sentence"):
         Sentences.from_lists(["a"], ["b"], ["c"])
     with pytest.raises(DataError, match="one length"):
+        Pairs.from_frame({"sentence1": ["a", "b"], "sentence2": ["c"], "score": [1]})
+    with pytest.raises(DataError, match=r"sentence1 2, sentence2 1, score 1"):
         Pairs.from_lists(["a", "b"], ["c"], [1])
+    with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(and in 1 more rows\)"):
+        Pairs.from_lists(["", "b", " "], ["c", "d", "e"], [1, 2, 3])
+    with pytest.raises(DataError, match="`data split`, whose files have our names; in Python columns="):
+        Pairs.from_frame({"Frage": ["a"], "Kandidat": ["b"], "Bewertung": [1]})
     with pytest.raises(DataError, match="row 1: sentence2 is empty"):
         Pairs.from_lists(["a", "b"], ["c", None], [1, 2])
     with pytest.raises(DataError, match=r"several sets \(train, test\)"):
@@ -297,7 +303,7 @@ def test_the_report_says_what_would_be_trained_on(tmp_path: Path) -> None:
     assert any(line.startswith("1 sentences in 4 pairs or more") and line.endswith("; 4 in fewer") for line in more)
     assert "rows that stand there more than once: 1" in text
     assert "rows that hold one sentence twice: 1" in text
-    assert "pairs, fewer than 30: what is chosen or reported by so few is mostly chance: 4" in text
+    assert "4 pairs are few: what is chosen or reported by fewer than 30 is mostly chance" in text
     text = "\n".join(report(Sentences.from_lists(["a", "", long])))
     assert "empty sentences: 1" in text
     assert "sentences of more than 64 words (training cuts at max_tokens): 1" in text
@@ -306,10 +312,12 @@ def test_the_report_says_what_would_be_trained_on(tmp_path: Path) -> None:
 def test_a_pair_is_the_same_in_either_direction() -> None:
     one = Pairs.from_lists(["a", "b", "c"], ["b", "a", "d"], [1, 0.5, 0], name="one")
     other = Pairs.from_lists(["d", "e"], ["c", "f"], [0, 1], name="other")
+    targets = {"train": one, "dev": Pairs.from_lists(["f"], ["b"], [1])}
+    assert overlaps(targets)[0].endswith("share 1 sentences (none of them a query of both: what a split by query leaves)")
     said = report(one)
     assert "rows that stand there more than once: 1" in said
     assert "rows that give a pair another gold than an earlier row: 1" in said
-    assert overlaps({"train": one, "test": other}) == ["train and test share 1 rows, 0 queries, 2 sentences"]
+    assert overlaps({"train": one, "test": other}) == ["train and test share 1 rows, 2 sentences"]
 
 
 def test_one_file_for_training_and_testing_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -318,7 +326,7 @@ def test_one_file_for_training_and_testing_is_warned_of(tmp_path: Path, capsys: 
     check_data([str(tmp_path / f"{name}.csv") for name in ("train", "dev", "test")])
     shown = capsys.readouterr().out
     assert f"warning: {tmp_path / 'train.csv'} and {tmp_path / 'dev.csv'} hold the same rows" in shown
-    assert f"{tmp_path / 'dev.csv'} and {tmp_path / 'test.csv'} share 0 rows, 1 queries, 1 sentences" in shown
+    assert f"{tmp_path / 'dev.csv'} and {tmp_path / 'test.csv'} share 1 queries, 1 sentences" in shown
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt"])

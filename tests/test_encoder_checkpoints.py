@@ -297,6 +297,8 @@ def test_a_hub_id_without_a_network_says_so_and_what_to_do() -> None:
         EncoderError, match=r"'owner/name' is no local folder .*hf download owner/name.*HF_HUB_OFFLINE=1"
     ):
         Encoder.from_pretrained("owner/name")
+    with pytest.raises(EncoderError, match=r"'english-encodr'; did you mean 'english-encoder'\? It is no local folder"):
+        Encoder.from_pretrained("english-encodr")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from workbench import look
 from workbench.config import CoSENTConfig, SimCSEConfig
+from workbench.errors import SettingError
 from workbench.runs import Run
 
 TABLE = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
@@ -30,6 +31,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_the_best_of_training_is_dev_and_the_start_is_not(root: Path):
+    with pytest.raises(SettingError, match="did you mean 'temperature'"):
+        look.response(root, "temprature", "s")
     table = look.response(root, "temperature", "s")
     assert table["value"].tolist() == [0.05, 0.1]
     assert table["seeds"].tolist() == [2, 2]

@@ -259,6 +259,11 @@ def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filte
     assert call(monkeypatch, "rm", "temperature=0.2", "seed<9", "--runs", str(root)) == 1
     assert re.fullmatch(r"\S+-s0\nremove 1 run\? .*", capsys.readouterr().out.strip())
     one = str(tmp_path / "one.tar.gz")
+    assert call(monkeypatch, "export", "temperature=0.2", "--to", "one.zip", "--runs", str(root)) == 1
+    assert "give a name that ends so" in capsys.readouterr().err
+    (tmp_path / "text.txt").write_text("no archive")
+    assert call(monkeypatch, "import", str(tmp_path / "text.txt"), "--runs", str(root)) == 1
+    assert capsys.readouterr().err.strip().endswith("(file could not be opened successfully)")
     assert call(monkeypatch, "export", "temperature=0.2", "--to", one, "--runs", str(root)) == 0
     assert capsys.readouterr().out.endswith(": 1 run\n")
     assert call(monkeypatch, "rm", "status=finished", "--runs", str(root), "--yes") == 0

@@ -192,6 +192,9 @@ def lab(
     require_modules("jupyterlab")
     copy_notebooks(folder)
     os.environ.setdefault("PYTHONSTARTUP", str(PACKAGE / "_startup.py"))
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
+        filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")])
+    )
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder.resolve().parent}"]
     command.append(f"--LabApp.default_url=/lab/tree/{folder.resolve().name}/00_tour.ipynb")
     command += passed or []

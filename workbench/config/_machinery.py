@@ -306,7 +306,8 @@ def _explain(error: pydantic.ValidationError, cls: type[Settings]) -> str:
         elif name in cls.model_fields and item["type"] != "value_error":
             field, given = cls.model_fields[name], item["input"]
             allowed = _allowed(field.annotation, field.metadata)
-            lines.append(f"{name}: got {given!r} ({type(given).__name__}); allowed: {allowed} - {_meaning(field)}")
+            kind = "" if isinstance(given, str) else f" ({type(given).__name__})"  # a command's values are all text
+            lines.append(f"{name}: got {given!r}{kind}; allowed: {allowed} - {_meaning(field)}")
         else:
             lines.append(f"{name + ': ' if name else ''}{item['msg'].removeprefix('Value error, ')}")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from workbench.data._format import Table
 from workbench.errors import DataError, SettingError
 
 Said = Mapping[str, str] | None
+_WHERE_SAID = "(`workbench data check`, and `data split`, whose files have our names; in Python columns={...})"
 
 _SENTENCE = "sentence text sent content utterance review comment"
 # Kind -> role -> what its column is called, without case and signs. Of two columns that fit the earlier name is taken
@@ -90,10 +91,10 @@ def _what_to_say(columns: Sequence[str], kind: str) -> str:
     known = [f"{role} = {names[0]}" for role, names in found.items() if names]
     if known:
         missing = ",".join(f"{role}=NAME" for role, names in found.items() if not names)
-        return f"As {kind} they would be {', '.join(known)}; say the rest: --columns {missing or '...'}"
+        return f"As {kind} they would be {', '.join(known)}; say the rest: --columns {missing or '...'} {_WHERE_SAID}"
     return (
         "Say which is which, as in --columns sentence1=NAME,sentence2=NAME,score=NAME (or anchor, positive, negative; "
-        "sentence, label); where line 1 is no header, write one above it"
+        f"sentence, label) {_WHERE_SAID}; where line 1 of a file is no header, write one above it"
     )
 
 

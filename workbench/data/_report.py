@@ -30,9 +30,9 @@ def report(data: AnySet) -> list[str]:
         counts["rows that give a pair another gold than an earlier row"] = distinct - len(set(rows))
     if isinstance(data, (Pairs, Triples)):
         counts["rows that hold one sentence twice"] = sum(len(set(row)) < len(row) for row in rows)
-    if isinstance(data, Pairs) and len(data) < _FEW:
-        counts[f"pairs, fewer than {_FEW}: what is chosen or reported by so few is mostly chance"] = len(data)
     said = [f"{what}: {number}" for what, number in counts.items() if number]
+    if isinstance(data, Pairs) and len(data) < _FEW:
+        said.append(f"{len(data)} pairs are few: what is chosen or reported by fewer than {_FEW} is mostly chance")
     return [
         data.source,
         f"{len(data)} rows of {data.kind}",
@@ -54,7 +54,10 @@ def overlaps(sets: Mapping[str, AnySet]) -> list[str]:
         sentences = len(known & {text for row in mine for text in row})
         asked = len(set(queries(one)) & set(queries(other)))
         if sentences:
-            lines.append(f"{first} and {second} share {rows} rows, {asked} queries, {sentences} sentences")
+            counts = {"rows": rows, "queries": asked, "sentences": sentences}
+            shared = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+            apart = "" if rows or asked else " (none of them a query of both: what a split by query leaves)"
+            lines.append(f"{first} and {second} share {shared}{apart}")
     return lines
 
 

@@ -39,7 +39,11 @@ class _FromColumns:
         roles = list(NAMES[cls.kind])
         if len(lists) != len(roles):
             raise DataError(f"{name}: {len(lists)} lists; give {len(roles)}: {', '.join(roles)}")
-        return cls.from_frame(dict(zip(roles, map(list, lists), strict=True)), name=name, scale=scale)
+        columns = dict(zip(roles, map(list, lists), strict=True))
+        if len(set(map(len, columns.values()))) > 1:
+            counts = ", ".join(f"{role} {len(values)}" for role, values in columns.items())
+            raise DataError(f"{name}: lists of different lengths ({counts}); give one value a row in each")
+        return cls.from_frame(columns, name=name, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -294,9 +298,11 @@ def _spaced(table: Table, name: str) -> list[str]:
 
 def _sentences(table: Table, name: str) -> list[str]:
     column = table.column(name)
-    for row, sentence in enumerate(column):
-        if not sentence or sentence.isspace():
-            raise DataError(f"{table.at(row)}: {name} is empty; a pair needs two sentences, fill it in or drop the row")
+    if empty := [row for row, sentence in enumerate(column) if not sentence or sentence.isspace()]:
+        more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
+        raise DataError(
+            f"{table.at(empty[0])}: {name} is empty{more}; a pair needs two sentences, fill it in or drop the row"
+        )
     return column
 
 

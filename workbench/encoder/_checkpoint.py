@@ -11,7 +11,7 @@ import pydantic
 
 from workbench.config import BUNDLED_MODELS
 from workbench.encoder._reading import Checkpoint, Reading
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, did_you_mean
 from workbench.files import project_path
 from workbench.publishing import reading_hub
 
@@ -141,7 +141,8 @@ def _download(name: str, revision: str | None) -> Path:
             f"HF_HUB_OFFLINE=1 and HF_HOME to that cache here; {_known()}"
         )
         said = next((text for kind, text in refusals.items() if isinstance(error, kind)), unreachable)
-        raise EncoderError(f"{name!r} {said}") from error
+        near = did_you_mean(name, BUNDLED_MODELS)
+        raise EncoderError(f"{name!r}{near and near + ' It'} {said}") from error
 
 
 def _look_through(root: Path, name: str, source: str) -> Checkpoint:

@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.errors import SettingError, unknown_name
 from workbench.files import set_name
 from workbench.look._style import COLOURS, coloured, laid_out, nothing_yet, plain
 from workbench.look.comparison import labels_of, readable
@@ -36,11 +37,18 @@ def response(
         setting: On which axis; two: for `response_map`.
         suite: Of test.
         paths: Only these runs, such as `[sweep.path(cell) for cell in sweep.cells]`; None: all.
+
+    Raises:
+        SettingError: Runs were scored on the suite, and none has a setting of this name.
     """
     suite = set_name(suite)
     settings = (setting,) if isinstance(setting, str) else setting
     wanted = None if paths is None else {Path(path).resolve() for path in paths}
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished" and suite in scored(row)]
+    known = {name for row in rows for name in row["settings"]}
+    for name in settings:
+        if rows and name not in known:
+            raise SettingError(unknown_name("setting", name, known, "of these runs"))
     rows = [row for row in rows if set(settings) <= set(row["settings"])]
     rows = [row for row in rows if wanted is None or Path(row["path"]).resolve() in wanted]
     found = []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.errors import SettingError, unknown_name
 from workbench.files import set_name
 from workbench.look._kept import kept, scores_checksum
 from workbench.look.comparison import first_baseline, labels_of, on_same_pairs, readable, spread
@@ -104,18 +105,20 @@ def compare(
         mixed: Average also over runs of other data or other code.
 
     Raises:
-        ValueError: No such label or suite; or runs of one label that began with other data or were made by other code
+        SettingError: No such label or suite, or no finished run.
+        ValueError: Runs of one label that began with other data or were made by other code
             (and not `mixed`): the text says which.
     """
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished"]
     every = list(dict.fromkeys(suite for row in rows for suite in scored(row)))
     wanted = list(map(set_name, suites)) or every
     if not rows or set(wanted) - set(every):
-        raise ValueError(f"no finished run under {runs_root} was scored on {', '.join(wanted) or 'anything'}; {every}")
+        there = f"suites there are {', '.join(every)}" if every else "start one with: workbench run simcse"
+        raise SettingError(f"no finished run under {runs_root} was scored on {', '.join(wanted) or 'anything'}; {there}")
     groups = _by_label(rows)
     base = baseline or first_baseline(list(groups))
     if base not in groups:
-        raise ValueError(f"no runs {base!r}; there are {', '.join(groups)}")
+        raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
     if not mixed:
         for label, group in groups.items():
             _require_alike(label, group)

@@ -68,6 +68,8 @@ def export_runs(runs: Iterable[Run], file: str | Path, root: str | Path = "runs"
     target, top = Path(file), folder_of_runs(root).resolve()
     if target.exists():
         raise RunError(f"{target} is there already; give another name")
+    if not target.name.endswith((".tar.gz", ".tgz")):
+        raise RunError(f"{target}: an archive is a .tar.gz; give a name that ends so, or in .tgz")
     rows = {Path(row["path"]).resolve(): row for row in read_rows(root)}
     wanted = [run.path.resolve() for run in runs]
     for path in wanted:  # grows: what a run learned from comes along
@@ -102,7 +104,8 @@ def import_runs(file: str | Path, root: str | Path = "runs") -> dict[str, str]:
                 with tarfile.open(file) as archive:
                     archive.extractall(scratch, filter="data")
             except (tarfile.TarError, EOFError, FileNotFoundError) as problem:
-                raise RunError(f"{file} is no archive of runs: {problem}") from None
+                said = str(problem).partition(":")[0]  # behind it tarfile lists every compression that it tried
+                raise RunError(f"{file} is no archive that `workbench export` wrote ({said})") from None
             found = {f"{path.parent.name}/{path.name}": _take_in(path, top) for path in list_folders(scratch)}
             for path in Path(scratch).glob("sweeps/*"):
                 if not (top / "sweeps" / path.name).exists():
