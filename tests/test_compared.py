@@ -87,7 +87,7 @@ def test_runs_of_other_data_or_other_code_are_not_averaged(root: Path):
 
 
 def test_what_there_is_not_is_refused(root: Path, tmp_path: Path):
-    with pytest.raises(ValueError, match="no runs 'rankcse' under .*known: cosent"):
+    with pytest.raises(ValueError, match=r"no runs 'rankcse' under .*known: cosent"):
         look.compare(root, baseline="rankcse", samples=5)
     with pytest.raises(ValueError, match="was scored on stsb-test"):
         look.compare(root, suites=["stsb-test"], samples=5)

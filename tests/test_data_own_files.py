@@ -313,7 +313,9 @@ def test_a_pair_is_the_same_in_either_direction() -> None:
     one = Pairs.from_lists(["a", "b", "c"], ["b", "a", "d"], [1, 0.5, 0], name="one")
     other = Pairs.from_lists(["d", "e"], ["c", "f"], [0, 1], name="other")
     targets = {"train": one, "dev": Pairs.from_lists(["f"], ["b"], [1])}
-    assert overlaps(targets)[0].endswith("share 1 sentences (none of them a query of both: what a split by query leaves)")
+    assert overlaps(targets)[0].endswith(
+        "share 1 sentences (none of them a query of both: what a split by query leaves)"
+    )
     said = report(one)
     assert "rows that stand there more than once: 1" in said
     assert "rows that give a pair another gold than an earlier row: 1" in said

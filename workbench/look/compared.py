@@ -114,7 +114,9 @@ def compare(
     wanted = list(map(set_name, suites)) or every
     if not rows or set(wanted) - set(every):
         there = f"suites there are {', '.join(every)}" if every else "start one with: workbench run simcse"
-        raise SettingError(f"no finished run under {runs_root} was scored on {', '.join(wanted) or 'anything'}; {there}")
+        raise SettingError(
+            f"no finished run under {runs_root} was scored on {', '.join(wanted) or 'anything'}; {there}"
+        )
     groups = _by_label(rows)
     base = baseline or first_baseline(list(groups))
     if base not in groups:
