@@ -34,7 +34,7 @@ def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
         (["run", "simcse", "--set", "temperature"], "give KEY=VALUE"),
         (["run", "simcse", "--set", "mlp=true", "--set", "mlp=false"], "given twice"),
         (["run", "simcse", "--set", "train=wrld"], "world"),
-        (["run", "simcse", "--set", "encoder=no-such-encoder"], "'no-such-encoder'; did you mean"),
+        (["run", "simcse", "--set", "encoder=no-such-encoder"], "'no-such-encoder' is no local folder"),
         (["run", "simcse", "--profile", "papr"], "did you mean 'paper'"),
         (["run", "simcse", "--set", "temperature=1", "--set", "temperature =2"], "given twice"),
         (["run", "simcse", "--runs", ""], "is an empty text"),

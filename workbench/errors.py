@@ -24,9 +24,9 @@ class RunError(WorkbenchError, RuntimeError):
     """A run that cannot be trained, kept, read or mixed as asked."""
 
 
-def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """'; did you mean 'x'?' when one of `known` is close to `given`, else nothing."""
-    near = difflib.get_close_matches(str(given), list(known), n=1)
+def did_you_mean(given: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """'; did you mean 'x'?' when one of `known` is close to `given` (of 1: the same), else nothing."""
+    near = difflib.get_close_matches(str(given), list(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -141,7 +141,7 @@ def _download(name: str, revision: str | None) -> Path:
             f"HF_HUB_OFFLINE=1 and HF_HOME to that cache here; {_known()}"
         )
         said = next((text for kind, text in refusals.items() if isinstance(error, kind)), unreachable)
-        near = did_you_mean(name, BUNDLED_MODELS)
+        near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
         raise EncoderError(f"{name!r}{near and near + ' It'} {said}") from error
 
 
