@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.encoder._checkpoint import find_checkpoint
-from workbench.encoder._dropout import ATTENTION, fast_dropout
+from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, fast_dropout
 from workbench.encoder._hardware import HALF, choose_device, choose_precision
 from workbench.encoder._loading import (
     check_match,
@@ -24,7 +24,6 @@ from workbench.encoder._loading import (
     load_word_head,
     position_range,
 )
-from workbench.encoder._packing import PACKABLE, Packing
 from workbench.encoder._pooling import FIRST_LAYER, MEANS, averaged_states, pool
 from workbench.encoder._reading import Checkpoint, Pooling, Reading
 from workbench.encoder._saving import save_encoder
