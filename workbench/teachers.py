@@ -32,8 +32,11 @@ def find_teacher(
 
     Raises EncoderError when it is missing, broken, an unfinished run, or says nothing of its pooling.
     """
-    checkpoint = find_checkpoint(name, revision)
-    reading = checkpoint.read(pooling, template)
+    try:
+        checkpoint = find_checkpoint(name, revision)
+        reading = checkpoint.read(pooling, template)
+    except EncoderError as error:
+        raise EncoderError(f"teacher {name!r}: {error}") from error
     if reading is None:
         raise EncoderError(
             f"teacher {name!r} does not say how its tokens become one vector (no modules.json, no name known here); "
@@ -69,7 +72,10 @@ def load_teacher(
         EncoderError: It is missing, broken, an unfinished run, or says nothing of its pooling.
     """
     found = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    encoder = Encoder.load(*found, precision=precision, device=device)
+    try:
+        encoder = Encoder.load(*found, precision=precision, device=device)
+    except EncoderError as error:
+        raise EncoderError(f"teacher {name!r}: {error}") from error
     if max_tokens is not None:
         encoder.limit = min(encoder.limit, max_tokens + encoder.template_tokens)
     return encoder.requires_grad_(False)
