@@ -41,6 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["JUPYTER_PATH"] = f"{folder}/trains"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    """What tests are shared out to has loaded torch and the like, but nothing of ours, which is to be checked."""
+    for spec in specs:
+        spec.python = python("tests")
+
+
 def local_data_root() -> Path | None:
     """The local data root of WORKBENCH_DATA, else a folder shared/data beside the checkout, else None."""
     named = os.environ.get("WORKBENCH_DATA")

@@ -1,8 +1,9 @@
 """A `python` that is a fork of one that has loaded everything: it starts in a moment, where a fresh one takes seconds.
 
-Two of them, to be started like any other and to stand in a kernelspec: "looks/python" has loaded what looks at runs,
-without torch, "trains/python" all that trains; each loads with the first that is asked for. What one prints, how it
-ends and which signal it gets are those of its fork; of the limits, that of a file's size is.
+They are started like any other, and stand in a kernelspec: "looks/python" has loaded what looks at runs, without torch,
+"trains/python" all that trains, "tests/python" torch and the like, and nothing of ours; each loads when it is first
+asked. What one prints, how it ends and which signal it gets are those of its fork; of the limits, that of a file's size
+is.
 """
 
 import contextlib
@@ -20,27 +21,34 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-LOOKS = [
-    *(
-        "papermill",
-        "ipykernel.kernelapp",
-        "ipykernel.ipkernel",
-        "plotly.io",
-        "plotly.graph_objects",
-        "scipy.stats",
-        "anywidget",
-    ),
-    *("sklearn.feature_extraction.text", "workbench.look.comparison", "workbench.look.paper_figures"),
-    *("workbench.look.explorer", "workbench.look.run_picker", "workbench.look.pair_explorer", "workbench.headless"),
+
+class Loaded(NamedTuple):
+    """A process that forks: what it has loaded, and those that begin as forks of it."""
+
+    name: str
+    modules: Sequence[str]
+    below: Sequence["Loaded"] = ()
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, *(name for one in self.below for name in one.names)]
+
+
+LOOKS = [f"workbench.{name}" for name in ("headless", "look.comparison", "look.paper_figures", "look.explorer")]
+LOOKS += ["workbench.look.run_picker", "workbench.look.pair_explorer"]
+TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "train", "evaluation", "look")]
+TORCH = [
+    *("torch.distributed.run", "transformers.models.auto.modeling_auto", "accelerate"),
+    *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),
 ]
-TRAINS = [
-    *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
-    *("transformers.models.bert.modeling_bert", "torch.distributed.run", "workbench.methods", "workbench.baselines"),
-    *("workbench.train", "workbench.evaluation", "workbench.look"),
+REST = [
+    *("pandas", "pydantic", "scipy.stats", "sklearn.feature_extraction.text", "plotly.io", "plotly.graph_objects"),
+    *("papermill", "ipykernel.kernelapp", "ipykernel.ipkernel", "anywidget"),
 ]
-# The program of both: it asks for a fork, and is, to whoever started it, what that is.
+TREE = Loaded("rest", REST, [Loaded("looks", LOOKS), Loaded("tests", TORCH, [Loaded("trains", TRAINS)])])
+# Their programs: each asks for a fork, and is, to whoever started it, what that is.
 ASKS = """#!{python} -SE
 import json, os, resource, signal, socket, sys
 
@@ -70,7 +78,7 @@ def python(name: str = "trains") -> str:
 @contextlib.contextmanager
 def pythons(folder: Path) -> Iterator[None]:
     """Writes both programs into a folder; the process that forks ends with the context."""
-    for name in ("looks", "trains"):
+    for name in TREE.names:
         program, kernel = folder / name / "python", folder / name / "kernels" / "python3" / "kernel.json"
         kernel.parent.mkdir(parents=True)
         program.write_text(ASKS.format(python=sys.executable, socket=f"{folder}/{name}/socket"))
@@ -79,7 +87,7 @@ def pythons(folder: Path) -> Iterator[None]:
         kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
     environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}  # what it chooses by itself in a kernel
     with subprocess.Popen([sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment) as process:
-        while not (folder / "trains" / "socket").exists():
+        while not (folder / TREE.names[-1] / "socket").exists():
             assert process.poll() is None
         yield
         process.communicate()
@@ -87,30 +95,35 @@ def pythons(folder: Path) -> Iterator[None]:
 
 def serve(folder: Path) -> None:
     """Forks what is asked for, until stdin is at its end."""
-    listeners = [socket.socket(socket.AF_UNIX) for _ in range(2)]
-    for name, listener in zip(("looks", "trains"), listeners, strict=True):
+    listeners = {name: socket.socket(socket.AF_UNIX) for name in TREE.names}
+    for name, listener in listeners.items():
         listener.bind(f"{folder}/{name}/socket")
         listener.listen(64)
-    if 0 not in select.select([0, *listeners], [], [])[0]:
-        _fork_from(LOOKS, *listeners)
+    if 0 not in select.select([0, *listeners.values()], [], [])[0]:
+        _fork_from(TREE, listeners)
 
 
-def _fork_from(modules: Sequence[str], listener: socket.socket, *next_listener: socket.socket) -> None:
-    """Loads modules and forks what `listener` is asked for; the first that asks the next one makes a process for it."""
-    for name in modules:
+def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
+    """Loads modules and forks what its listener is asked for; another is begun when it, or one below it, is asked."""
+    for name in loaded.modules:
         importlib.import_module(name)
     gc.freeze()  # else the first collection in each fork copies every page
+    listener, below = listeners[loaded.name], list(loaded.below)
     children: dict[int, tuple[int, socket.socket]] = {}
-    waiting, forks = list(next_listener), 0
+    forks: list[int] = []
     while True:
+        waiting = [listeners[name] for one in below for name in one.names]
         ready = select.select([0, listener, *waiting, *children, *(asked for _, asked in children.values())], [], [])[0]
         if 0 in ready:
-            return os._exit(os.waitpid(forks, 0)[1] if forks else 0)
-        if waiting and waiting[0] in ready:
-            forks = os.fork()
-            if not forks:
-                return _fork_from(TRAINS, waiting[0])
-            waiting = []
+            for process in forks:
+                os.waitpid(process, 0)
+            os._exit(0)
+        for one in [one for one in below if any(listeners[name] in ready for name in one.names)]:
+            process = os.fork()
+            if not process:
+                return _fork_from(one, listeners)
+            forks.append(process)
+            below.remove(one)
         _tend(children, ready)
         if listener in ready:
             asked = listener.accept()[0]
@@ -118,8 +131,8 @@ def _fork_from(modules: Sequence[str], listener: socket.socket, *next_listener: 
             told = json.loads(asked.recv(int(length), socket.MSG_WAITALL))
             process = os.fork()
             if not process:
-                for one in (listener, asked, *waiting, *(other for _, other in children.values())):
-                    one.close()
+                for each in (asked, *listeners.values(), *(other for _, other in children.values())):
+                    each.close()
                 _become(told, handles)
             for handle in handles:
                 os.close(handle)
