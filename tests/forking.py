@@ -54,7 +54,7 @@ import json, os, resource, signal, socket, sys
 
 server = socket.socket(socket.AF_UNIX)
 server.connect({socket!r})
-told = dict(arguments=sys.argv[1:], environment=dict(os.environ), folder=os.getcwd(), executable=__file__)
+told = dict(arguments=sys.argv[1:], environment=dict(os.environ), folder=os.getcwd(), executable={executable!r})
 told = json.dumps(told | dict(limits=resource.getrlimit(resource.RLIMIT_FSIZE))).encode()
 socket.send_fds(server, [b"%8d" % len(told)], [0, 1, 2])
 server.sendall(told)
@@ -81,7 +81,8 @@ def pythons(folder: Path) -> Iterator[None]:
     for name in TREE.names:
         program, kernel = folder / name / "python", folder / name / "kernels" / "python3" / "kernel.json"
         kernel.parent.mkdir(parents=True)
-        program.write_text(ASKS.format(python=sys.executable, socket=f"{folder}/{name}/socket"))
+        then = sys.executable if name == "tests" else str(program)  # what a test starts, it starts afresh
+        program.write_text(ASKS.format(python=sys.executable, socket=f"{folder}/{name}/socket", executable=then))
         program.chmod(0o755)
         argv = [str(program), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
