@@ -159,3 +159,14 @@ def test_a_title_of_two_lines_has_the_room_above_it_of_one_line_alone():
     raised = 0.7 * two.title.font.size  # plotly's, of the first of several lines
     assert two.title.pad.t - raised == pytest.approx(one.title.pad.t, abs=1)
     assert two.title.pad.t + 1.3 * two.title.font.size < two.margin.t, "the last line ends above the plot"
+
+
+def test_a_figure_has_the_page_for_paper_and_names_its_panels_below_its_title():
+    figure = laid_out(closed_against_exact({"a": (np.zeros(2), np.zeros(2))}), "word " * 40)
+    theme = figure.layout.template.layout
+    assert theme.paper_bgcolor == theme.plot_bgcolor == "rgba(0,0,0,0)"
+    light = ((int(theme.font.color[1:3], 16) / 255 + 0.055) / 1.055) ** 2.4
+    assert 1.05 / (light + 0.05) > 4
+    assert (light + 0.05) / (0.0056 + 0.05) > 4, "of JupyterLab's dark paper"
+    assert "black" not in str(figure.data)
+    assert figure.layout.margin.t >= 20 * figure.layout.title.text.count("<br>") + 80

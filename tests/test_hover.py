@@ -178,6 +178,8 @@ def test_hostile_text_is_text_in_every_view_which_stays_whole_and_accessible(bro
     assert page.evaluate("window.met") is None
     assert page.locator(":is(img, u, i, s, main script)").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= OUTPUT
+    fields = page.locator("[data-name=why] textarea")
+    assert fields.evaluate_all("all => all.map(one => one.scrollHeight <= one.clientHeight + 1)") == [True] * 3
     assert [url for url in asked if not url.startswith("file:")] == []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -218,6 +220,13 @@ def test_with_six_models_all_is_on_one_screen_and_tab_leads_from_search_to_list_
             assert box["x"] + box["width"] <= width
             assert part.evaluate("part => part.scrollWidth <= part.clientWidth + 1"), "nothing is cut"
             assert box["y"] - top < room - 60, "it begins well on the screen"
+        if name == "pairs":
+            frame = shown.locator("[data-part=list]").bounding_box()
+            ends = shown.locator("[data-part=list] tbody tr").evaluate_all(
+                "all => all.map(row => row.getBoundingClientRect().bottom)"
+            )
+            assert sum(end <= frame["y"] + frame["height"] for end in ends) >= 8
+            assert frame["y"] + frame["height"] - top <= room
         chart = view.locator("svg").first.bounding_box()
         assert chart["y"] + chart["height"] - top <= room
         shown.get_by_label("search").focus()
@@ -245,3 +254,12 @@ def test_hovering_marks_what_stands_for_the_same_target_of_the_same_query(page: 
             both.nth(place).locator("tr[data-row=A]").last.hover()
             assert both.nth(place).locator(".hit").count() > 1, "the row, and what is drawn of it"
             assert page.locator(".hit").count() == both.nth(place).locator(".hit").count()
+    page.evaluate("window.kernel = window.told; window.told = () => new Promise(() => {})")
+    search = page.locator("[data-name=ranks] [name=search]")
+    search.fill("b")
+    page.locator("[data-name=ranks]").get_by_text("no kernel answers").wait_for()
+    assert page.locator(".silent:visible").count() == 1
+    page.evaluate("window.told = window.kernel")
+    page.locator("[data-name=similarities] [name=search]").fill("b")
+    page.locator("[data-name=similarities] [role=status]", has_text="of 3 pairs").wait_for()
+    assert page.locator("[data-name=similarities] .silent").inner_text() == ""

@@ -187,6 +187,15 @@ def choice(name: str, options: Mapping[str, str], chosen: str, *, title: str = "
     return f'<label title={quoted(title)}>{escape(title or name)} <select name="{name}">{shown}</select></label>'
 
 
+def lines(name: str, text: str, words: str, rows: int = 1) -> str:
+    """A field of at least so many lines, which grows with its text."""
+    given = max(rows, len(text) // 40 + 1)  # where a browser does not let it grow by itself
+    return (
+        f'<label class="wide">{escape(words)} <textarea name="{name}" rows="{given}" data-rows="{rows}">'
+        f"\n{escape(text)}</textarea></label>"
+    )
+
+
 def field(name: str, value: object, words: str = "", *, wide: bool = False, **attributes: object) -> str:
     """An <input>, with its words before it where there are any; `wide`: as wide as there is room.
 

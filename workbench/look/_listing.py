@@ -218,7 +218,13 @@ class Listing(Live):
         shown = view.nearest(DRAWN)
         if self.chart == SIMILAR:
             return similarities(shown, self.encoders())
+        self.fitting()
         return family_map(shown, self.encoders(), self.plane, self._worth(shown), SIGNS[self.colour])
+
+    def fitting(self) -> None:
+        """Says what takes long: UMAP is compiled before its first map."""
+        if self.plane == "UMAP":
+            self.say("UMAP is fitted; the first time in a kernel it is compiled too, which takes longest")
 
     def _worth(self, view: QueryView) -> np.ndarray:
         """What the sign of each target says, in [-1, 1]."""

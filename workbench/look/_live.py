@@ -99,6 +99,7 @@ class Live(anywidget.AnyWidget):
     def _told(self, _: Any, content: dict[str, Any], __: Any) -> None:
         if not content:  # a page that shows the view asks what stands there
             self.send_state("parts")
+            self.send({"done": True})
             return
         try:
             for name, value in content.items():

@@ -15,10 +15,10 @@ import plotly.io as pio
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888"]
 GREY = "#777777"  # of what is no data: to be read on white and on nearly black
 # A figure has the ink of the page that says which that is, JupyterLab's or VS Code's; what is written on data stays.
-_WORDS = ".gtitle, .xtick text, .ytick text, .legendtext, .infolayer text"
-_INK = "var(--jp-ui-font-color1, var(--vscode-editor-foreground))"
+_WORDS = "g[class$=tick] text, .legendtext, .infolayer text"
+_INK = f"var(--jp-ui-font-color1, var(--vscode-editor-foreground, {GREY}))"
 FIGURE_RULES = f".js-plotly-plot :is({_WORDS}) {{ fill: {_INK} !important; }}"
-_WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
+WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
 _BUTTONS = 300  # pixels of plotly's own, right of the title
 
 
@@ -66,14 +66,15 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
 
     height: without the title's further lines, which are added.
     """
-    lines = textwrap.wrap(title, (min(width, _WIDEST) - _BUTTONS) // 8)  # a character is less than 8 pixels wide
+    lines = textwrap.wrap(title, (min(width, WIDEST) - _BUTTONS) // 8)  # a character is less than 8 pixels wide
     text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container"}
     text |= {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 12 if len(lines) < 2 else 23}}
     # 23: plotly sets the first of several lines 0.7 of a letter higher than a line alone
-    margin = {"l": 60, "r": 60, "t": 40, "b": 50} | layout.pop("margin", {})
+    above = 80 if any(note.yref == "paper" and note.y == 1 for note in figure.layout.annotations) else 40  # of panels
+    margin = {"l": 60, "r": 60, "t": above, "b": 50} | layout.pop("margin", {})
     further = 20 * (len(lines) - 1)
     margin["t"] += further
-    size = {"height": height + further, "width": width if width <= _WIDEST else None, "autosize": width > _WIDEST}
+    size = {"height": height + further, "width": width if width <= WIDEST else None, "autosize": width > WIDEST}
     return figure.update_layout(template=_theme(), title=text, margin=margin, **size, **layout)
 
 

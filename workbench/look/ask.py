@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.data import kind_of, load_pairs, load_sentences
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._asked import ENCODER, Vectors
-from workbench.look._html import choice, field, framed, head, label_heads, note, table, td, th, tr
+from workbench.look._html import choice, field, framed, head, label_heads, lines, note, table, td, th, tr
 from workbench.look._linked import CHARTS, MAP, RANKS, SIGNS, SIMILAR, centred, family_map, similarities
 from workbench.look._live import Live
 from workbench.look.page import DRAWN, slope_image, slope_svg, view_html
@@ -119,14 +119,13 @@ class Ask(Live):
         self.among = name
 
     def controls(self) -> str:
-        lines = escape("\n".join(self.targets))
         gold = " ".join(map(str, self.gold or ()))
         among = {_LINES: _LINES, self._corpus_name: f"{self._corpus_name}, {len(self._corpus):,} sentences"}
         charts = choice("chart", {name: CHARTS[name] for name in _CHARTS}, self.chart) if self.among == _LINES else ""
         return (
-            f"{field('query', self.query, 'query', wide=True)}"
+            f"{lines('query', self.query, 'query')}"
             f"{choice('among', among, self.among, title='rank')}"
-            f'<label class="wide">targets, one a line <textarea name="targets" rows="8">\n{lines}</textarea></label>'
+            f"{lines('targets', chr(10).join(self.targets), 'targets, one a line', 8)}"
             f"{field('gold', gold, 'gold of each, in order (need not be)', wide=True)}"
             f"{charts}{field('nearest', self.nearest, 'nearest', type='number', min=1)}"
             f'<label title="the correlation of how two sentences rank the corpus">'

@@ -158,7 +158,7 @@ def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figu
     figure.update_yaxes(autorange="reversed")
     lowest = min(0.0, *(float(np.min(values)) for values in maps.values()))
     scale = {"colorscale": "Viridis", "cmin": lowest, "cmax": 1, "colorbar": {"title": "cosine"}}
-    size = {"width": 150 + 240 * len(maps), "height": max(380, 140 + 24 * len(names)), "margin": {"t": 80}}
+    size = {"width": 150 + 240 * len(maps), "height": max(380, 140 + 24 * len(names))}
     return laid_out(figure, "Cosine of each text with each other", coloraxis=scale, **size)
 
 
@@ -206,7 +206,7 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
             error_x={"type": "data", "width": 3, **bars},
             text=[f"seed {seed}" for seed in rows["seed"]],
             textposition="top center",
-            textfont={"size": 10, "color": colour},
+            textfont={"size": 10, "color": GREY},
             hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
         )
     title = f"Spearman on {suite}: a dot a seed, its 95% interval over pairs"

@@ -6,13 +6,35 @@ function render({ model, el }) {
   el.dataset.kind = model.get("kind");
   el.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take arrow keys and letters for its cells
 
+  // A kernel that is gone answers nothing, and a page is not told of it.
+  const silent = el.appendChild(document.createElement("p"));
+  silent.className = "silent problem";
+  silent.setAttribute("role", "status");
+  let patience;
+  const hush = () => {
+    silent.textContent = "no kernel answers: it is busy, or gone; if it is gone, start it and run the cell again";
+  };
+  const heard = () => {
+    clearTimeout(patience);
+    silent.textContent = "";
+  };
+  const send = async (content) => {
+    clearTimeout(patience);
+    patience = setTimeout(hush, 5000);
+    try {
+      await model.send(content);
+    } catch {
+      hush();
+    }
+  };
+
   // One message at a time; of what is done meanwhile the last of each name is sent, so that typing never queues up.
   const waiting = new Map();
   let busy = false;
   const flush = () => {
     busy = waiting.size > 0;
     el.setAttribute("aria-busy", busy);
-    if (busy) model.send(Object.fromEntries(waiting));
+    if (busy) send(Object.fromEntries(waiting));
     waiting.clear();
   };
   const tell = (name, value) => {
@@ -29,6 +51,7 @@ function render({ model, el }) {
   };
   const drawn = new Map();
   const draw = () => {
+    heard();
     for (const [name, html] of Object.entries(model.get("parts"))) {
       if (drawn.get(name) === html) continue;
       const asked = name === "why" && drawn.has(name); // it may lie below the screen
@@ -90,13 +113,18 @@ function render({ model, el }) {
   for (const kind of ["mouseover", "focusin"]) el.addEventListener(kind, mark);
   el.addEventListener("mouseleave", mark);
 
+  const done = () => {
+    heard();
+    flush();
+  };
   model.on("change:parts", draw);
-  model.on("msg:custom", flush);
+  model.on("msg:custom", done);
   draw();
-  model.send({}); // what stands there now: an update may have come before this listened, and is not sent again
+  send({}); // what stands there now: an update may have come before this listened, and is not sent again
   return () => {
     model.off("change:parts", draw);
-    model.off("msg:custom", flush);
+    clearTimeout(patience);
+    model.off("msg:custom", done);
   };
 }
 

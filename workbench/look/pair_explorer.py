@@ -207,6 +207,7 @@ class PairExplorer(Listing):
         if (vectors.label, self.plane) not in self._planes:
             every = list(self._partners)
             rows = self.read(vectors, every[:: -(-len(every) // _FITTED)])
+            self.fitting()
             self._planes[vectors.label, self.plane] = fitted(self.plane, rows)
         return self._planes[vectors.label, self.plane]
 
@@ -241,10 +242,11 @@ class PairExplorer(Listing):
     def _row(self, number: int, chosen: int | None) -> str:
         pair = {name: values[number] for name, values in self._rows.items()}
         first, second = (marked(cut(pair[side], _SHORT), self.words) for side in _SIDES)
-        texts = td(button(number, first, chosen), "text") + td(second, "text")
+        whole = [f"<div title={quoted(pair[side])}>" for side in _SIDES]  # a row has two lines
+        texts = td(f"{whole[0]}{button(number, first, chosen)}</div>", "text") + td(f"{whole[1]}{second}</div>", "text")
         numbers = td(f"{pair['gold']:.4g}") + td(f"{pair['overlap']:.0%}")
-        kind = "number" if len(self.shown_labels) < 4 else "narrow"  # of many labels a rank may take two lines
-        cells = [texts, numbers, *(_rank(pair, label, kind) for label in self.shown_labels)]
+        few = len(self.shown_labels) < 4
+        cells = [texts, numbers, *(_rank(pair, label, scored=few) for label in self.shown_labels)]
         return tr(cells, **({"chosen": ""} if number == chosen else {}))
 
     def _pair(self, number: int, chart: str | Callable[[QueryView], str], *, asks: bool = False) -> str:
@@ -299,12 +301,13 @@ class PairExplorer(Listing):
         return QueryView.made(sentence, targets, part["gold"].to_numpy(), scores, suite=self.name)
 
 
-def _rank(pair: dict[str, Any], label: str, kind: str) -> str:
-    """Rank among all pairs, the share of them that it lies off, and score."""
+def _rank(pair: dict[str, Any], label: str, *, scored: bool) -> str:
+    """Rank among all pairs, the share of them that it lies off, and score; of many labels it shows on hovering."""
     error = pair[f"error: {label}"]
     off = arrow(round(100 * error, 1 if abs(error) < 0.095 else 0), "%")
-    rank = f"<b>{pair[f'rank: {label}']:g}</b>{off}"
-    return td(f"{rank}<br><small>{pair[f'score: {label}']:.3f}</small>", f"{kind} {shade(abs(error))}")
+    rank, score = f"<b>{pair[f'rank: {label}']:g}</b>", f"{pair[f'score: {label}']:.3f}"
+    shown = f"{rank}{off}<br><small>{score}</small>" if scored else f"{rank}<br>{off}"
+    return td(shown, f"number {shade(abs(error))}", f' title="score {score}"')
 
 
 def _number(typed: Any) -> float | None:

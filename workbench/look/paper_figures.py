@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from workbench.config import SEVEN_STS
 from workbench.errors import WorkbenchError
 from workbench.files import set_name
-from workbench.look._style import coloured, laid_out, plain, wrapped
+from workbench.look._style import WIDEST, coloured, laid_out, plain, wrapped
 from workbench.look.asked_figures import lengths, neighbours, phrases, spaces
 from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.look.paper_cells import (
@@ -61,7 +61,8 @@ def paper_figure(
     said = f"Figure {figure}: {of['title']}" + ("; here: the bundled world" if profile == "demo" else "")
     said += f"; no run yet: {', '.join(lacking)}" if lacking and of["kind"] != "sweep" else ""
     drawn.layout.meta = {"no run yet": commands(list(lacking.values()))} if lacking else None
-    return laid_out(drawn, said, height=drawn.layout.height or 380)
+    width = drawn.layout.width or (WIDEST + 1 if drawn.layout.autosize else 720)
+    return laid_out(drawn, said, width=width, height=drawn.layout.height or 380)
 
 
 def _on_the_world(rows: Mapping[str, Config], swept: Sequence[str]) -> dict[str, Config]:

@@ -82,13 +82,13 @@ def vector_spaces(spaces: Mapping[str, np.ndarray], texts: list[str], *, colour:
     reach = 1.05 * max(float(np.abs(points).max()) for points, _ in planes.values())
     shown = [wrapped(text[:400], 60) for text in texts]
     for column, (points, _) in enumerate(planes.values(), start=1):
-        marker = {"size": 4, "color": values, "colorscale": "Viridis", "opacity": 0.7} | legend
+        marker = {"size": 4, "color": values, "colorscale": "Viridis", "opacity": 0.7} | (legend if column == 1 else {})
         dots = {"x": points[:, 0], "y": points[:, 1], "mode": "markers", "marker": marker, "text": shown}
         figure.add_scatter(**dots, hoverinfo="text", showlegend=False, row=1, col=column)
     figure.update_xaxes(title="first component", range=[-reach, reach])
     figure.update_yaxes(range=[-reach, reach])
     figure.update_yaxes(title="second component", col=1)
-    size = {"width": max(600, 380 * len(planes)), "height": 430, "margin": {"t": 80}}
+    size = {"width": max(600, 380 * len(planes)), "height": 430}
     return laid_out(figure, "The same sentences in each space, on one scale", **size)
 
 
@@ -103,7 +103,7 @@ def closed_against_exact(found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> 
     figure.update_xaxes(title="exact", range=[-1.05, 1.05])
     figure.update_yaxes(range=[-1.05, 1.05])
     figure.update_yaxes(title="closed form", col=1)
-    size = {"width": max(600, 340 * len(found)), "height": 400, "margin": {"t": 80}}
+    size = {"width": max(600, 340 * len(found)), "height": 400}
     return laid_out(figure, "The closed form against ranks", **size)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._asked import ENCODER
-from workbench.look._html import aside, choice, field, framed, grid, head, note, refused
+from workbench.look._html import aside, choice, framed, grid, head, lines, note, refused
 from workbench.look._live import Live
 from workbench.look._reasons import Reader, Split, pieces, readers
 
@@ -57,7 +57,7 @@ class Why(Live):
 
     def controls(self) -> str:
         fields = (("query", "query"), ("target", "target"), ("other", "against (need not be)"))
-        return "".join(field(name, getattr(self, name), words, wide=True) for name, words in fields)
+        return "".join(lines(name, getattr(self, name), words) for name, words in fields)
 
     def told(self, name: str, value: Any) -> None:
         if name in ("query", "target", "other"):
