@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -90,6 +91,7 @@ def pythons(folder: Path) -> Iterator[None]:
     with subprocess.Popen([sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment) as process:
         while not (folder / TREE.names[-1] / "socket").exists():
             assert process.poll() is None
+            time.sleep(0.01)
         yield
         process.communicate()
 
