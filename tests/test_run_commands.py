@@ -27,6 +27,7 @@ from workbench.runs import (
     remove_runs,
     select_runs,
     told_apart,
+    why_none,
 )
 
 
@@ -105,10 +106,24 @@ def test_order_and_columns(root: Path):
         select_runs(root, ["temperature"])
 
 
-def test_an_unreadable_run_is_a_row_and_hides_nothing(root: Path):
+def test_an_unreadable_run_is_a_row_and_hides_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
     next(root.glob("*/*-s1")).joinpath("config.json").write_text("{")
     assert len(select_runs(root)) == 5
     assert select_runs(root, ["status=unreadable"])["path"].str.endswith("-s1").tolist() == [True]
+    assert call(monkeypatch, "runs", str(root)) == 0
+    assert sum("-s1  unreadable" in line for line in capsys.readouterr().out.splitlines()) == 1
+
+
+def test_why_no_run_answers_names_what_there_is(root: Path, tmp_path: Path):
+    assert "start one with" in why_none(tmp_path / "none", ["seed=1"])
+    started, second = select_runs(root)["started"].iloc[0], "2000-01-01T00:00:00"
+    assert started in why_none(root, [f"started={second}"]), "a time is no status of which the first word counts"
+    assert why_none(root, ["status=done"]).endswith("(there are failed, finished, unfinished)")
+    with pytest.raises(SettingError, match="did you mean 'temperature'"):
+        why_none(root, ["seed=9", "temprature=1"])
+    assert why_none(root, ["seed=1", "seed=0"]) == "each filter holds for some run, but not all for one"
 
 
 def test_a_run_is_found_by_the_beginning_of_its_name(root: Path):

@@ -49,8 +49,7 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     elif as_csv:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     elif table.empty:
-        why = f": {why_none(root, where)}" if where else "; start one with: workbench run simcse"
-        print(f"no runs under {root}{why}")
+        print(f"no runs under {root}: {why_none(root, where)}")
     else:
         if "started" in table:
             table["started"] = table["started"].str.slice(0, 16).str.replace("T", " ")
@@ -63,8 +62,9 @@ def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
     """The settings that all have in a line of their own; digest and seed as the name that the other commands take."""
     from workbench.runs import told_apart
 
-    texts = [", ".join(filter(None, both)) for both in zip(table["profile"], table["changed"], strict=True)]
-    common, own = told_apart(list(filter(None, texts)))  # of an unreadable run nothing is known
+    known = table[["profile", "changed"]].fillna("")  # of an unreadable run nothing is
+    texts = [", ".join(filter(None, both)) for both in known.to_numpy()]
+    common, own = told_apart(list(filter(None, texts)))
     if common:
         print(f"all: {common}")
     each = iter(own)

@@ -72,10 +72,14 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
 def why_none(root: str | Path, where: Iterable[str]) -> str:
     """Why no run under `root` answers to all of these filters: which of them none does alone, and what values are."""
     rows, said = [_named(row) for row in read_rows(root)], []
+    if not rows:
+        return "there are none; start one with: workbench run simcse"
     for found in filter(None, map(_FILTER.fullmatch, where)):
+        _require_known(rows, found["name"])
         values = [row[found["name"]] for row in rows if found["name"] in row]
         if any(_holds(value, found["sign"], found["value"]) for value in values):
             continue
+        values = [str(each).partition(":")[0] for each in values] if found["name"] == "status" else values
         known = dict.fromkeys(_text(value) for value in sorted(values, key=_order))
         shown = [*list(known)[:_VALUES], *(["..."] if len(known) > _VALUES else [])]
         said.append(f"{found[0]} holds for none{did_you_mean(found['value'], known)} (there are {', '.join(shown)})")
@@ -83,8 +87,8 @@ def why_none(root: str | Path, where: Iterable[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as a filter has it, of a status its first word."""
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value).partition(":")[0]
+    """A value as a filter has it."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _require_known(rows: list[dict[str, Any]], name: str) -> None:
