@@ -1,8 +1,11 @@
 """The hub, as a local folder of the same layout: its columns become ours, and its absence is an error with a cure."""
 
 import io
+import sys
 import tarfile
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import huggingface_hub
 import pytest
@@ -191,7 +194,34 @@ def test_the_hubs_client_retries_unless_the_hub_does_not_answer_twice(
     with publishing.reading_hub():
         assert huggingface_hub.is_offline_mode() is (fails == 2)
     assert not huggingface_hub.is_offline_mode()
+    said = "huggingface.co does not answer" if fails == 2 else "not there"
+    with pytest.raises(OSError, match=said), publishing.reading_hub():
+        raise FileNotFoundError("not there; set HF_HUB_OFFLINE=0" if fails == 2 else "not there")
     publishing._is_reachable.cache_clear()
+
+
+def test_a_network_that_is_not_there_when_a_set_is_read_is_not_kept_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    class Datasets(ModuleType):
+        """As the real module, it reads whether there is a network when it is loaded, and never again."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "load_dataset":
+                raise AttributeError(name)
+            asked.append(huggingface_hub.is_offline_mode())
+            return self.read
+
+        def read(self, *_: object, **__: object) -> None:
+            asked.append(huggingface_hub.is_offline_mode())
+            raise OSError("set HF_HUB_OFFLINE=0")
+
+    monkeypatch.setitem(sys.modules, "datasets", Datasets("datasets"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(publishing, "_is_reachable", lambda _: False)
+    with pytest.raises(DataError, match=r"\(ConnectionError: https://huggingface.co does not answer\)"):
+        load_pairs("zh-lcqmc-test")
+    assert asked == [False, True], "loaded outside, read inside"
 
 
 def test_a_damaged_local_file_never_falls_back_to_the_hub(

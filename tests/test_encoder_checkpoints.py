@@ -24,7 +24,8 @@ from transformers import (
     RobertaForTokenClassification,
 )
 
-from workbench.encoder import CrossEncoder, Encoder
+from workbench.encoder import CrossEncoder, Encoder, find_checkpoint
+from workbench.encoder._reading import Reading
 from workbench.errors import EncoderError
 from workbench.files import checkpoint_checksum
 
@@ -173,6 +174,18 @@ def test_a_damaged_checkpoint_is_refused_with_its_cause(tmp_path: Path, damage: 
     damaging(folder)
     with pytest.raises(EncoderError, match=words):
         Encoder.from_pretrained(folder)
+
+
+def test_null_in_an_encoders_settings_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "checkpoint")
+    noted = {"pooling": "mean", "template": None, "full_stop": None, "endings": None, "caution": 3, "more": [None]}
+    (folder / "encoder.json").write_text(json.dumps(noted))
+    assert find_checkpoint(str(folder)).read() == Reading("mean")
+    (folder / "encoder.json").write_text(json.dumps(noted | {"pooling": None}))
+    assert find_checkpoint(str(folder)).read() is None
+    (folder / "encoder.json").write_text(json.dumps(noted | {"pooling": ""}))
+    with pytest.raises(EncoderError, match=r"pooling.*given is ''"):
+        find_checkpoint(str(folder))
 
 
 def test_the_checksum_of_a_folder_is_of_what_an_encoder_reads_of_it(tmp_path: Path) -> None:

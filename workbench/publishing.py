@@ -19,6 +19,7 @@ def reading_hub() -> Iterator[None]:
     """Around what reads the hub: where there is no network, its cache is all there is, as with HF_HUB_OFFLINE=1.
 
     The hub's client would ask five times over for each file. Where the hub can be reached it retries as ever.
+    Raises ConnectionError where the cache, being all there is, lacks what is read.
     """
     from huggingface_hub import constants
 
@@ -26,6 +27,10 @@ def reading_hub() -> Iterator[None]:
     constants.HF_HUB_OFFLINE = offline or not _is_reachable(int(time.monotonic() / 60))
     try:
         yield
+    except OSError as error:  # it speaks of HF_HUB_OFFLINE, which nobody set
+        if offline or not constants.HF_HUB_OFFLINE:
+            raise
+        raise ConnectionError(f"{constants.ENDPOINT} does not answer") from error
     finally:
         constants.HF_HUB_OFFLINE = offline
 

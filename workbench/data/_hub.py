@@ -47,8 +47,7 @@ def read_hub(entry: DataSet, revisions: Mapping[str, str] | None = None) -> tupl
     revision = (revisions or {}).get(hub.repo, hub.revision)
     folder = _mirrored(hub)
     try:
-        with reading_hub() if folder is None else nullcontext():
-            columns, commit = (_read_archive if hub.archive else _read_dataset)(entry.name, hub, revision, folder)
+        columns, commit = (_read_archive if hub.archive else _read_dataset)(entry.name, hub, revision, folder)
     except DataError:
         raise
     except ImportError as error:
@@ -85,19 +84,21 @@ def _read_archive(name: str, hub: Hub, revision: str, folder: Path | None) -> tu
         return read_senteval(folder / hub.file, name), f"mirror {folder}"
     from huggingface_hub import hf_hub_download
 
-    archive = Path(hf_hub_download(hub.repo, hub.file, repo_type="dataset", revision=revision))
+    with reading_hub():
+        archive = Path(hf_hub_download(hub.repo, hub.file, repo_type="dataset", revision=revision))
     return read_senteval(archive, name), archive.parent.name  # the snapshot's folder is named by its commit
 
 
 def _read_dataset(_: str, hub: Hub, revision: str, folder: Path | None) -> tuple[dict[str, list[str]], str]:
-    from datasets import load_dataset
+    from datasets import load_dataset  # before reading_hub: when loaded, it keeps whether there is a network
 
     options: dict[str, Any] = {"data_files": hub.file} if hub.file else {}
     if hub.file and hub.file.endswith(".csv"):
         options["keep_default_na"] = False  # "None" and "NA" are sentences here, not gaps
     if folder is None:
         options["revision"] = revision
-    loaded = load_dataset(str(folder or hub.repo), hub.config, split=hub.split, **options)
+    with reading_hub() if folder is None else nullcontext():
+        loaded = load_dataset(str(folder or hub.repo), hub.config, split=hub.split, **options)
     missing = [theirs for theirs in hub.columns.values() if theirs not in loaded.column_names]
     if missing:
         raise DataError(

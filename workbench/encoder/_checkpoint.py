@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import pydantic
 
-from workbench.config import BUNDLED_MODELS
+from workbench.config import BUNDLED_MODELS, Pooling
 from workbench.encoder._reading import Checkpoint, Reading
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import project_path
@@ -60,6 +60,15 @@ def _beside(name: str) -> str:
     if Path(name).name != name or "\\" in name:
         raise ValueError("is no file beside the index, and nothing else is read")
     return name
+
+
+class _Noted(pydantic.BaseModel):
+    """What encoder.json says of the reading; null says no more than a name that is not there."""
+
+    pooling: Pooling | None = None
+    template: str | None = None
+    full_stop: str | None = None
+    endings: str | None = None
 
 
 class _Module(pydantic.BaseModel):
@@ -152,7 +161,8 @@ def _look_through(root: Path, name: str, source: str) -> Checkpoint:
     folder = root / modules[0].path if modules else root
     noted = root / SETTINGS_FILE
     if noted.is_file():
-        reading = read_json(noted, Reading) if read_json(noted).get("pooling") else None
+        stored = read_json(noted, _Noted).model_dump(exclude_none=True)
+        reading = Reading(**stored) if "pooling" in stored else None
         checkpoint = Checkpoint(name, source, root, folder, reading)
         _check_files(checkpoint)
         return checkpoint
