@@ -83,21 +83,21 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def _members(package: str, alone: set[str]) -> str:
-    """Of a package, which names its page shows: those that its __init__ imports or makes, and none shown `alone`."""
+    """Of a package, which names its page shows: those that its __init__ gives, and none shown `alone`."""
     path = PACKAGE / package / "__init__.py"
     if not path.is_file() or path.with_suffix(".pyi").is_file():
         return ""
     names: list[str] = []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"workbench.{package}."):
-            names += [item.name for item in node.names]
+            names += [item.asname for item in node.names if item.asname]
         elif isinstance(node, ast.FunctionDef):
             names.append(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             names += [
                 part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
             ]
-    return f"    options: {{members: {sorted({*names} - alone)}}}\n"
+    return f"    options: {{members: {sorted({name for name in names if name[0] != '_'} - alone)}}}\n"
 
 
 def _of_method(method: str, config: Any) -> list[File]:

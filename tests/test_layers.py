@@ -116,3 +116,15 @@ def test_looking_at_runs_loads_neither_torch_nor_widgets():
     code += "loaded = {'torch', 'ipywidgets', 'anywidget'} & set(sys.modules)\nassert not loaded, loaded\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_imported_from_a_package_is_public_to_type_checkers():
+    """In a package with py.typed, what an __init__ imports is its own unless it is imported as itself."""
+    own = {}
+    for path in PACKAGE.rglob("__init__.py"):
+        nodes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+        name = ".".join(path.relative_to(PACKAGE.parent).parent.parts)
+        own[name] = {f"{name}.{item.name}" for node in nodes for item in node.names if item.asname != item.name}
+    asked = [path for folder in (PACKAGE, PACKAGE.parent / "tests") for path in folder.rglob("*.py")]
+    wrong = {str(path.name): imports(path) & set().union(*own.values()) for path in asked}
+    assert not {name: found for name, found in wrong.items() if found}

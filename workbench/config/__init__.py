@@ -2,16 +2,21 @@
 
 from typing import NoReturn
 
-from workbench.config._bases import BaseConfig
-from workbench.config._compcse import CompCSEConfig
-from workbench.config._cosent import CoSENTConfig
-from workbench.config._machinery import Settings
-from workbench.config._mixed import MixedConfig
-from workbench.config._rankcse import RankCSEConfig
-from workbench.config._rankencoder import RankEncoderConfig
-from workbench.config._simcse import SimCSEConfig
-from workbench.config._training import BUNDLED_MODELS, SEVEN_STS, Pooling, TrainingConfig
-from workbench.errors import SettingError, unknown_name
+from workbench.config._bases import BaseConfig as BaseConfig
+from workbench.config._compcse import CompCSEConfig as CompCSEConfig
+from workbench.config._cosent import CoSENTConfig as CoSENTConfig
+from workbench.config._machinery import Settings as Settings
+from workbench.config._mixed import MixedConfig as MixedConfig
+from workbench.config._rankcse import RankCSEConfig as RankCSEConfig
+from workbench.config._rankencoder import RankEncoderConfig as RankEncoderConfig
+from workbench.config._simcse import SimCSEConfig as SimCSEConfig
+from workbench.config._training import (
+    BUNDLED_MODELS as BUNDLED_MODELS,
+    SEVEN_STS as SEVEN_STS,
+    Pooling as Pooling,
+    TrainingConfig as TrainingConfig,
+)
+from workbench.errors import SettingError as SettingError, unknown_name
 
 
 class _Configs(dict[str, type[TrainingConfig]]):

@@ -3,8 +3,21 @@
 Ties, extreme values and degenerate batches have a defined value, written at each function. Mistakes raise ValueError.
 """
 
-from workbench.losses._arguments import full_precision
-from workbench.losses._listwise import entropy_consistency, info_nce, js_consistency, listmle, listnet, top_one
-from workbench.losses._ordering import cosent, cosent_lists
-from workbench.losses._pairwise import contrastive, kept_pairs, mse, rank_mse, triplet
-from workbench.losses._scores import COMPOSITIONS, compose, cosine_matrix
+from workbench.losses._arguments import full_precision as full_precision
+from workbench.losses._listwise import (
+    entropy_consistency as entropy_consistency,
+    info_nce as info_nce,
+    js_consistency as js_consistency,
+    listmle as listmle,
+    listnet as listnet,
+    top_one as top_one,
+)
+from workbench.losses._ordering import cosent as cosent, cosent_lists as cosent_lists
+from workbench.losses._pairwise import (
+    contrastive as contrastive,
+    kept_pairs as kept_pairs,
+    mse as mse,
+    rank_mse as rank_mse,
+    triplet as triplet,
+)
+from workbench.losses._scores import COMPOSITIONS as COMPOSITIONS, compose as compose, cosine_matrix as cosine_matrix

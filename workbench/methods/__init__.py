@@ -6,7 +6,7 @@ from workbench.errors import unknown_name
 from workbench.methods.compcse import CompCSE
 from workbench.methods.cosent import CoSENT
 from workbench.methods.mixed import Mixed
-from workbench.methods.protocol import Method
+from workbench.methods.protocol import Method as Method
 from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE

@@ -1,16 +1,26 @@
 """What the field measures, in numpy: correlations in [-1, 1], nan where undefined, never a made-up 0."""
 
-from workbench.metrics.correlation import average_ranks, kendall, ndcg, spearman, spearman_by_subset
-from workbench.metrics.geometry import alignment, uniformity
-from workbench.metrics.groups import FEWEST_TARGETS, RankingGroup, ranking_groups
+from workbench.metrics.correlation import (
+    average_ranks as average_ranks,
+    kendall as kendall,
+    ndcg as ndcg,
+    spearman as spearman,
+    spearman_by_subset as spearman_by_subset,
+)
+from workbench.metrics.geometry import alignment as alignment, uniformity as uniformity
+from workbench.metrics.groups import (
+    FEWEST_TARGETS as FEWEST_TARGETS,
+    RankingGroup as RankingGroup,
+    ranking_groups as ranking_groups,
+)
 from workbench.metrics.significance import (
-    Interval,
-    Measure,
-    Method,
-    PermutationTest,
-    Spread,
-    bootstrap_interval,
-    holm,
-    permutation_test,
-    seed_spread,
+    Interval as Interval,
+    Measure as Measure,
+    Method as Method,
+    PermutationTest as PermutationTest,
+    Spread as Spread,
+    bootstrap_interval as bootstrap_interval,
+    holm as holm,
+    permutation_test as permutation_test,
+    seed_spread as seed_spread,
 )

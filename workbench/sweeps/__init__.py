@@ -6,9 +6,22 @@ from typing import Any
 
 from workbench.runs import counted
 from workbench.sweeps._local import run_here
-from workbench.sweeps._plan import Cell, Spec, read_spec, read_spec_file, seeds_of, typed_grid
-from workbench.sweeps._slurm import Slurm, cancel, queued, submit
-from workbench.sweeps._sweep import STATES, Outlook, Sweep, find_sweep, list_sweeps
+from workbench.sweeps._plan import (
+    Cell as Cell,
+    Spec as Spec,
+    read_spec as read_spec,
+    read_spec_file as read_spec_file,
+    seeds_of as seeds_of,
+    typed_grid as typed_grid,
+)
+from workbench.sweeps._slurm import Slurm as Slurm, cancel as cancel, queued as queued, submit
+from workbench.sweeps._sweep import (
+    STATES as STATES,
+    Outlook as Outlook,
+    Sweep as Sweep,
+    find_sweep as find_sweep,
+    list_sweeps as list_sweeps,
+)
 from workbench.sweeps._view import View
 
 

@@ -18,8 +18,15 @@ from workbench.data import Pairs, Triples
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.cosent._labels import class_numbers, places, require_order, shares, sides, triple_rows
-from workbench.methods.cosent._one_label import OneLabelBatches
+from workbench.methods.cosent._labels import (
+    class_numbers,
+    places as places,
+    require_order as require_order,
+    shares,
+    sides,
+    triple_rows,
+)
+from workbench.methods.cosent._one_label import OneLabelBatches as OneLabelBatches
 from workbench.methods.protocol import Batch, Method, gathered_views, set_name
 from workbench.processes import gather_rows
 

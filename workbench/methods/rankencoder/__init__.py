@@ -15,16 +15,14 @@ from workbench.data import load_sentences
 from workbench.encoder import Encoder, Reading, TokenRows, find_checkpoint, published_reading, replacing
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
-from workbench.methods.protocol import (
-    Batch,
-    ContrastiveMethod,
-    gathered_views,
-    training_sentences,
-    weights_checksum,
+from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences, weights_checksum
+from workbench.methods.rankencoder._corpus import draw_corpus as draw_corpus, read_corpus as read_corpus, write_corpus
+from workbench.methods.rankencoder._mixture import (
+    RankMixture as RankMixture,
+    neighbour_table as neighbour_table,
+    shared_neighbours as shared_neighbours,
 )
-from workbench.methods.rankencoder._corpus import draw_corpus, read_corpus, write_corpus
-from workbench.methods.rankencoder._mixture import RankMixture, neighbour_table, shared_neighbours
-from workbench.methods.rankencoder._targets import RankTargets
+from workbench.methods.rankencoder._targets import RankTargets as RankTargets
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
 from workbench.teachers import cached_embeddings, find_teacher, load_teacher
