@@ -3,7 +3,7 @@
 They are started like any other, and stand in a kernelspec: "looks/python" has loaded what looks at runs, without torch,
 "trains/python" all that trains, "tests/python" torch and the like, and nothing of ours; each loads when it is first
 asked. What one prints, how it ends and which signal it gets are those of its fork; of the limits, that of a file's size
-is.
+is. Texts have the same hashes in all of them: what depends on the order of a set shows in fresh processes alone.
 """
 
 import contextlib
@@ -23,6 +23,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
+
+import numpy
 
 
 class Loaded(NamedTuple):
@@ -118,6 +120,8 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
         waiting = [listeners[name] for one in below for name in one.names]
         ready = select.select([0, listener, *waiting, *children, *(asked for _, asked in children.values())], [], [])[0]
         if 0 in ready:
+            for process, _ in children.values():  # else what still runs then runs on, with nobody to end it
+                os.kill(process, signal.SIGKILL)
             for process in forks:
                 os.waitpid(process, 0)
             os._exit(0)
@@ -131,6 +135,9 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
         if listener in ready:
             asked = listener.accept()[0]
             length, handles, *_ = socket.recv_fds(asked, 8, 3)
+            if not length:  # it was killed before it could say what for
+                asked.close()
+                continue
             told = json.loads(asked.recv(int(length), socket.MSG_WAITALL))
             process = os.fork()
             if not process:
@@ -170,6 +177,7 @@ def _become(told: dict[str, Any], handles: Sequence[int]) -> NoReturn:
     tempfile.tempdir = None  # as that says
     resource.setrlimit(resource.RLIMIT_FSIZE, told["limits"])
     sys.executable = told["executable"]
+    numpy.random.seed()  # as `random` does by itself; else every fork drew what the first drew
     kind, *rest = (word for word in told["arguments"] if word != "-u")
     sys.path[0] = str(Path(kind).parent.resolve()) if kind not in ("-c", "-m") else ""
     more = told["environment"].get("PYTHONPATH", "").split(os.pathsep)

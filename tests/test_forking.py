@@ -1,0 +1,40 @@
+"""Forks that stand for fresh processes: what they must not share, and that none outlives the tests."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from forking import python, pythons
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes of the tests are fresh ones")
+
+
+def test_forks_draw_other_random_numbers():
+    code = "import random, numpy; print(random.random(), numpy.random.random())"
+    drawn = [subprocess.run([python("looks"), "-c", code], capture_output=True, text=True).stdout for _ in range(2)]
+    assert len({number for line in drawn for number in line.split()}) == 4
+
+
+@pytest.mark.slow
+def test_what_still_runs_ends_with_the_process_that_forks_and_who_asks_for_nothing_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WORKBENCH_PYTHONS", str(tmp_path))
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    with pythons(tmp_path):
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.connect(str(tmp_path / "rest" / "socket"))
+        asker = subprocess.Popen([python("rest"), "-c", code], stdout=subprocess.PIPE, text=True)
+        assert asker.stdout
+        with asker.stdout as said:
+            process = int(said.readline())
+        os.kill(process, 0)
+    assert asker.wait() == -9
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{process}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
