@@ -122,6 +122,7 @@ def test_only_safetensors_and_text_are_written_and_half_precision_halves_them(ch
     for folder in (full, half):
         assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
         assert folder.stat().st_mode & 0o755 == 0o755
+        assert all(path.stat().st_mode & 0o444 == 0o444 for path in folder.rglob("*")), "others may read it"
     with safe_open(half / "model.safetensors", "pt") as file:
         assert {file.get_tensor(name).dtype for name in file.keys()} == {torch.float16}  # noqa: SIM118 - no dict
     again = Encoder.from_pretrained(half)

@@ -14,7 +14,7 @@ from forking import python
 
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
-from workbench.files import file_checksum, replacing, replacing_folder, write_json
+from workbench.files import file_checksum, replacing, replacing_file, replacing_folder, write_json
 from workbench.headless import runs_folder
 from workbench.runs import Run, list_runs, metrics_table, select_runs
 
@@ -196,6 +196,18 @@ def test_a_finished_run_opens_where_nothing_can_be_written(tmp_path: Path, monke
     monkeypatch.setattr("workbench.files.settle", refuse)
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
     assert Run.create(config(), tmp_path).metrics()["s"]["n"] == 2
+
+
+def test_a_file_is_for_all_who_may_read_what_is_beside_it_whoever_writes_it(tmp_path: Path):
+    for made in (tmp_path / "ordinary").mkdir, (tmp_path / "ordinary.txt").touch:
+        made()
+    with replacing_file(tmp_path / "one.txt") as fresh:
+        fresh.unlink(missing_ok=True)
+        os.close(os.open(fresh, os.O_CREAT, 0o600))  # as safetensors writes its files
+    with replacing_folder(tmp_path / "folder") as fresh:
+        os.close(os.open(fresh / "one.txt", os.O_CREAT, 0o600))
+    for name, as_it in (("one.txt", "ordinary.txt"), ("folder", "ordinary"), ("folder/one.txt", "ordinary.txt")):
+        assert (tmp_path / name).stat().st_mode == (tmp_path / as_it).stat().st_mode
 
 
 def test_a_path_with_spaces_and_accents_works(tmp_path: Path):

@@ -52,9 +52,12 @@ def replacing_file(path: Path) -> Iterator[Path]:
 
     Both the file and the rename are on the disk when this returns: a power loss leaves the old file or the new one.
     """
-    fresh = _beside(path)  # not tempfile's, which are their owner's alone: a run is read by whoever may read the folder
+    fresh = _beside(path)
+    fresh.touch(exist_ok=False)
+    mode = fresh.stat().st_mode
     try:
         yield fresh
+        fresh.chmod(mode)  # safetensors' are their owner's alone; a run is read by whoever may read the folder
         settle(fresh)
         fresh.replace(path)
         settle(path.parent)
@@ -79,9 +82,12 @@ def replacing_folder(target: Path, *, beside: str = "") -> Iterator[Path]:
     else:
         fresh = _beside(target)
     fresh.mkdir()
+    mode = fresh.stat().st_mode & 0o666
     try:
         yield fresh
         for path in [*fresh.rglob("*"), fresh]:
+            if (has := path.stat().st_mode) & mode != mode:
+                path.chmod(has | mode)
             settle(path)
         _swap(fresh, target)
         settle(target.parent)
