@@ -185,10 +185,14 @@ def test_controls_are_left_alone_while_somebody_types():
 
 
 def test_a_chart_is_offered_where_there_is_one_to_draw():
-    view = ask()
-    assert 'name="chart"' in view.parts["controls"]
+    view = ask({"one": Encoder()})
+    of_lines, of_corpus = ("targets", "gold", "chart"), ("nearest",)
+    assert "No chart of ranks" in view.parts["answer"], "one encoder has nothing to be compared with"
+    assert all(f'name="{name}"' in view.parts["controls"] for name in of_lines)
+    does(view, "gold", "1 2 3")
+    assert "No chart of ranks" not in view.parts["answer"]
     does(view, "among", "the corpus")
-    assert 'name="chart"' not in view.parts["controls"]
+    assert [f'name="{name}"' in view.parts["controls"] for name in (*of_lines, *of_corpus)] == [False] * 3 + [True]
     does(view, "nearest", "²")
     assert view.nearest == 10, "no number, though a digit"
 

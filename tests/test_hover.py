@@ -180,6 +180,8 @@ def test_hostile_text_is_text_in_every_view_which_stays_whole_and_accessible(bro
     assert page.evaluate("document.documentElement.scrollWidth") <= OUTPUT
     fields = page.locator("[data-name=why] textarea")
     assert fields.evaluate_all("all => all.map(one => one.scrollHeight <= one.clientHeight + 1)") == [True] * 3
+    fields.first.press("Enter")
+    assert fields.first.input_value() == HOSTILE[0], "a sentence has one line"
     assert [url for url in asked if not url.startswith("file:")] == []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -230,6 +232,11 @@ def test_with_six_models_all_is_on_one_screen_and_tab_leads_from_search_to_list_
             )
             assert sum(end <= frame["y"] + frame["height"] for end in ends) >= 8
             assert frame["y"] + frame["height"] - top <= room
+            heads = shown.locator("[data-part=list] th.name")
+            assert heads.locator(".whole").evaluate_all("all => all.every(word => word.getClientRects().length === 1)")
+            assert heads.evaluate_all("all => all.every(head => head.scrollWidth <= head.clientWidth + 1)")
+            text = shown.locator("[data-part=list] button[name=chosen] span").first
+            assert text.evaluate("text => getComputedStyle(text).webkitLineClamp") == "2", "a third line ends in dots"
         chart = view.locator("svg").first.bounding_box()
         assert chart["y"] + chart["height"] - top <= room
         shown.get_by_label("search").focus()
@@ -257,12 +264,15 @@ def test_hovering_marks_what_stands_for_the_same_target_of_the_same_query(page: 
             both.nth(place).locator("tr[data-row=A]").last.hover()
             assert both.nth(place).locator(".hit").count() > 1, "the row, and what is drawn of it"
             assert page.locator(".hit").count() == both.nth(place).locator(".hit").count()
-    page.evaluate("window.kernel = window.told; window.told = () => new Promise(() => {})")
+    slow = "(...given) => new Promise((answer) => { window.late = () => window.kernel(...given).then(answer); })"
+    page.evaluate(f"() => {{ window.kernel = window.told; window.told = {slow}; }}")
     search = page.locator("[data-name=ranks] [name=search]")
     search.fill("b")
-    page.locator("[data-name=ranks]").get_by_text("no kernel answers").wait_for()
+    page.locator("[data-name=ranks]").get_by_text("no answer yet").wait_for()
     assert page.locator(".silent:visible").count() == 1
-    page.evaluate("window.told = window.kernel")
+    page.evaluate("() => { window.told = window.kernel; window.late(); }")
+    page.locator("[data-name=ranks] [role=status]", has_text="1 of 3 pairs").wait_for()
+    assert page.locator("[data-name=ranks] .silent").inner_text() == "", "it was busy, and is heard again"
     page.locator("[data-name=similarities] [name=search]").fill("b")
     page.locator("[data-name=similarities] [role=status]", has_text="of 3 pairs").wait_for()
     assert page.locator("[data-name=similarities] .silent").inner_text() == ""

@@ -30,7 +30,8 @@ STYLES = {
     "number": f"{_CENTRED};white-space:nowrap",
     "narrow": f"{_CENTRED};white-space:normal",
     "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:7em;max-width:60ch",
-    "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;min-width:3em;max-width:8em;font-size:12px",
+    "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;width:3em;max-width:15em;font-size:12px",
+    "whole": "white-space:nowrap",
     "measure": f"{_LINE};text-align:right",
     "word": f"{_LINE};text-align:left;{_WRAPPED};min-width:4em;max-width:20em;font-weight:normal",
     **{f"shade{place}": f"background-color:{colour};color:{INK}" for place, (_, colour) in enumerate(SHADES)},
@@ -39,6 +40,7 @@ STYLES = {
     **{f"con{part}": f"background-color:rgba(213,94,0,{0.1 * part:.1f})" for part in range(1, 5)},
 }
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
+_WORD = 24  # characters of a word of a heading that is not broken
 _LONG = 160  # characters of a row's name; the rest shows when the pointer rests on it
 
 
@@ -120,28 +122,38 @@ def grid(
     """
     rows, columns = names
     short, texts = shortened(columns, 24), whole or {}
-    told = {name: f"\n{cut(text, 200)}" for name, text in texts.items()}
+    told = {name: f"\n{cut(text, _LONG)}" for name, text in texts.items()}
     heading, beginning = ("number", "number") if texts else ("name", "word")
     heads = "".join(_named("col", heading, short[name], texts.get(name, name)) for name in columns)
     lines = []
     for name, line in zip(rows, values.tolist(), strict=True):
         cells = [_named("row", beginning, cut(name, _LONG), texts.get(name, name))]
         for column, value in zip(columns, line, strict=True):
-            hover = f"{name}, {column}: {value:.3f}{told.get(name, '')}{told.get(column, '')}"
+            if np.isnan(value):
+                cells.append(td(""))
+                continue
+            hover = f"{cut(name, _LONG)}, {column}: {value:.3f}{told.get(name, '')}{told.get(column, '')}"
             depth = _depth((value - least) / (largest - least or 1))
-            cells.append(td("" if np.isnan(value) else said(value), f"number{depth}", f" title={quoted(hover)}"))
+            cells.append(td(said(value), f"number{depth}", f" title={quoted(hover)}"))
         lines.append(tr(cells, **({"row": name} if texts else {})))
     return table(f"<td></td>{heads}", lines, caption=caption)
 
 
 def _named(scope: str, kind: str, short: str, whole: str) -> str:
-    """A heading of a row or column; the whole name shows when the pointer rests on it."""
-    return f'<th class="{kind}" scope="{scope}" title={quoted(whole)}>{escape(short)}</th>'
+    """A heading of a row or column; the whole name shows when the pointer rests on it. A label breaks at spaces."""
+    text = re.sub(r"\S+", _unbroken, short) if kind == "name" else escape(short)
+    return f'<th class="{kind}" scope="{scope}" title={quoted(whole)}>{text}</th>'
+
+
+def _unbroken(found: re.Match[str]) -> str:
+    word = found[0]
+    breaks = not word.isidentifier() and len(word) <= _WORD  # a browser breaks behind other signs than letters
+    return f'<span class="whole">{escape(word)}</span>' if breaks else escape(word)
 
 
 def _depth(share: float) -> str:
-    """The class, after a space, of a value that is this share of the largest; "" near 0, and of none."""
-    part = 0 if np.isnan(share) else min(round(4 * abs(share)), 4)
+    """The class, after a space, of a value that is this share of the largest; "" near 0."""
+    part = min(round(4 * abs(share)), 4)
     return f" {'pro' if share > 0 else 'con'}{part}" if part else ""
 
 
@@ -188,12 +200,11 @@ def choice(name: str, options: Mapping[str, str], chosen: str, *, title: str = "
 
 
 def lines(name: str, text: str, words: str, rows: int = 1) -> str:
-    """A field of at least so many lines, which grows with its text."""
-    given = max(rows, len(text) // 40 + 1)  # where a browser does not let it grow by itself
-    return (
-        f'<label class="wide">{escape(words)} <textarea name="{name}" rows="{given}" data-rows="{rows}">'
-        f"\n{escape(text)}</textarea></label>"
-    )
+    """A field of so many lines; of one line it grows with its text, and Enter puts no other."""
+    given = min(max(rows, len(text) // 40 + 1), 8)  # where a browser does not let it grow by itself
+    named = f'name="{name}" aria-label={quoted(words)}'  # else what is written in it may be read as its name too
+    box = f'<textarea {named} rows="{given}" data-rows="{rows}">\n{escape(text)}</textarea>'
+    return f'<label class="wide">{escape(words)} {box}</label>'
 
 
 def field(name: str, value: object, words: str = "", *, wide: bool = False, **attributes: object) -> str:

@@ -21,7 +21,9 @@ from workbench.look.queries import QueryView
 
 CORPUS = "ladders-all"  # among what is asked where nothing else is given
 _LINES = "the lines below"
-_CORPUS_SAID = "corpus: the name of a set, or a file; then Enter"
+_LINES_SAID = "the targets below"
+_CORPUS_SAID = "corpus of the nearest and of rank vectors: the name of a set, or a file; then Enter"
+_NO_RANKS = "No chart of ranks: one encoder and no gold are nothing to compare. Type gold, or ask two encoders."
 _CHARTS = (RANKS, MAP, SIMILAR)
 # What `select` takes: name -> (in words, whether a value is such).
 _TAKES: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -119,19 +121,26 @@ class Ask(Live):
         self.among = name
 
     def controls(self) -> str:
-        gold = " ".join(map(str, self.gold or ()))
-        among = {_LINES: _LINES, self._corpus_name: f"{self._corpus_name}, {len(self._corpus):,} sentences"}
-        charts = choice("chart", {name: CHARTS[name] for name in _CHARTS}, self.chart) if self.among == _LINES else ""
+        among = {_LINES: _LINES_SAID, self._corpus_name: f"{self._corpus_name}, {len(self._corpus):,} sentences"}
         return (
             f"{lines('query', self.query, 'query')}"
             f"{choice('among', among, self.among, title='rank')}"
+            f"{self._of_lines() if self.among == _LINES else self._of_corpus()}"
+            f'<label title="the correlation of how two sentences rank the corpus">'
+            f"{field('ranks', None, type='checkbox', checked=self.ranks)}also by rank vectors: how each ranks the corpus"
+            f"</label>{field('corpus', self._corpus_name, _CORPUS_SAID, wide=True, data_late=True)}"
+        )
+
+    def _of_lines(self) -> str:
+        gold = " ".join(map(str, self.gold or ()))
+        return (
             f"{lines('targets', chr(10).join(self.targets), 'targets, one a line', 8)}"
             f"{field('gold', gold, 'gold of each, in order (need not be)', wide=True)}"
-            f"{charts}{field('nearest', self.nearest, 'nearest', type='number', min=1)}"
-            f'<label title="the correlation of how two sentences rank the corpus">'
-            f"{field('ranks', None, type='checkbox', checked=self.ranks)}rank vectors too</label>"
-            f"{field('corpus', self._corpus_name, _CORPUS_SAID, wide=True, data_late=True)}"
+            f"{choice('chart', {name: CHARTS[name] for name in _CHARTS}, self.chart)}"
         )
+
+    def _of_corpus(self) -> str:
+        return field("nearest", self.nearest, "how many of the nearest", type="number", min=1)
 
     def told(self, name: str, value: Any) -> None:
         self._unread = ""
@@ -145,7 +154,7 @@ class Ask(Live):
             self._look_for(value)
         elif name in ("query", "among", "ranks", "chart"):
             setattr(self, name, value)
-            if name == "among":  # of a corpus there is no chart to choose
+            if name == "among":  # a corpus has other controls than lines
                 self.renew()
 
     def _look_for(self, corpus: str) -> None:
@@ -190,7 +199,7 @@ class Ask(Live):
     def _drawing(self, view: QueryView) -> str:
         shown = view.nearest(DRAWN)
         if self.chart == RANKS:
-            return slope_svg(shown)
+            return slope_svg(shown) or note(_NO_RANKS)
         if self.chart == SIMILAR:
             return similarities(shown, self._rows)
         return family_map(shown, self._rows, "PCA", centred(shown.gold), SIGNS["gold"] if view.gold is not None else ())

@@ -6,21 +6,23 @@ function render({ model, el }) {
   el.dataset.kind = model.get("kind");
   el.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take arrow keys and letters for its cells
 
-  // A kernel that is gone answers nothing, and a page is not told of it.
+  // A kernel that is gone answers nothing, and a page is told neither of that nor of what else a kernel is busy with.
   const silent = el.appendChild(document.createElement("p"));
   silent.className = "silent problem";
   silent.setAttribute("role", "status");
-  let patience;
+  let patience = 0;
   const hush = () => {
-    silent.textContent = "no kernel answers: it is busy, or gone; if it is gone, start it and run the cell again";
+    silent.textContent = "no answer yet: the kernel is busy, or gone; if it is gone, start it and run the cell again";
+  };
+  const wait = () => {
+    patience ||= setTimeout(hush, 5000);
   };
   const heard = () => {
     clearTimeout(patience);
+    patience = 0;
     silent.textContent = "";
   };
   const send = async (content) => {
-    clearTimeout(patience);
-    patience = setTimeout(hush, 5000);
     try {
       await model.send(content);
     } catch {
@@ -39,6 +41,7 @@ function render({ model, el }) {
   };
   const tell = (name, value) => {
     waiting.set(name, value);
+    wait(); // after a part of an answer too: the rest may never come
     if (!busy) flush();
   };
 
@@ -86,6 +89,7 @@ function render({ model, el }) {
   };
   el.addEventListener("keydown", (event) => {
     event.stopPropagation(); // JupyterLab's notebook would take Enter
+    if (event.key === "Enter" && event.target.matches('textarea[data-rows="1"]')) event.preventDefault();
     if (["Enter", " "].includes(event.key) && event.target.matches("[data-tell]")) {
       event.preventDefault();
       press(event.target);
@@ -115,6 +119,7 @@ function render({ model, el }) {
 
   const done = () => {
     heard();
+    if (waiting.size > 0) wait();
     flush();
   };
   model.on("change:parts", draw);

@@ -242,8 +242,9 @@ class PairExplorer(Listing):
     def _row(self, number: int, chosen: int | None) -> str:
         pair = {name: values[number] for name, values in self._rows.items()}
         first, second = (marked(cut(pair[side], _SHORT), self.words) for side in _SIDES)
-        whole = [f"<div title={quoted(pair[side])}>" for side in _SIDES]  # a row has two lines
-        texts = td(f"{whole[0]}{button(number, first, chosen)}</div>", "text") + td(f"{whole[1]}{second}</div>", "text")
+        whole = [f"<span title={quoted(pair[side])}>" for side in _SIDES]  # a row has two lines
+        texts = td(button(number, f"{whole[0]}{first}</span>", chosen), "text")
+        texts += td(f"{whole[1]}{second}</span>", "text")
         numbers = td(f"{pair['gold']:.4g}") + td(f"{pair['overlap']:.0%}")
         few = len(self.shown_labels) < 4
         cells = [texts, numbers, *(_rank(pair, label, scored=few) for label in self.shown_labels)]
