@@ -69,7 +69,8 @@ class _Cells(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
-        self._inside = tag in ("td", "th") or (self._inside and tag in ("b", "span", "small", "br", "details", "summary"))
+        within = ("b", "span", "small", "br", "details", "summary")
+        self._inside = tag in ("td", "th") or (self._inside and tag in within)
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = self._inside and tag not in ("td", "th")
@@ -113,7 +114,8 @@ def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     html = ranking_html({HOSTILE: hostile}, "q0", chart=True).html
     table_tags = {"table", "thead", "tbody", "tr", "th", "td"}
     assert _Cells(html).tags == {*table_tags, "div", "span", "p", "b", "small", "br", "img", "details", "summary"}
-    assert "onerror=" not in re.sub(r"&[a-z]+;.*?(?=<)", "", re.sub('<span style="white-space:nowrap">|</span>', "", html))
+    words = re.sub('<span style="white-space:nowrap">|</span>', "", html)
+    assert "onerror=" not in re.sub(r"&[a-z]+;.*?(?=<)", "", words)
     assert shown(html)[1][1].replace("|", "") == f"{long} 0", "its beginning, and the rest behind it"
     assert "white-space:normal" in html
     assert "text-align:left" in html

@@ -127,8 +127,8 @@ class Ask(Live):
             f"{choice('among', among, self.among, title='rank')}"
             f"{self._of_lines() if self.among == _LINES else self._of_corpus()}"
             f'<label title="the correlation of how two sentences rank the corpus">'
-            f"{field('ranks', None, type='checkbox', checked=self.ranks)}also by rank vectors: how each ranks the corpus"
-            f"</label>{field('corpus', self._corpus_name, _CORPUS_SAID, wide=True, data_late=True)}"
+            f"{field('ranks', None, type='checkbox', checked=self.ranks)}also by rank vectors: how each ranks "
+            f"the corpus</label>{field('corpus', self._corpus_name, _CORPUS_SAID, wide=True, data_late=True)}"
         )
 
     def _of_lines(self) -> str:
