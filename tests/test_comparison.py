@@ -25,7 +25,7 @@ from workbench.look import (
 from workbench.look.paper_cells import commands
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
-from workbench.runs import Run, list_runs
+from workbench.runs import Run, list_runs, select_runs
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,11 @@ def test_runs_of_one_setting_are_tested_against_their_encoders_before_training(r
     assert found["std"].to_numpy() == pytest.approx([gains.std(ddof=1)] * 2, abs=1e-12)
     assert "its own encoder before training" in comparison.what_there_is(simcse, root)
     assert "compared with simcse" in comparison.what_there_is(runs, root)
+    every = comparison.every_run(root, runs)
+    assert set(runs["seed"]) <= set(every["seed"])
+    whole = select_runs(root)["changed"].dropna()
+    assert (every["changed"].dropna().str.len() <= whole.str.len()).all()
+    assert not set.intersection(*(set(text.split(", ")) for text in every["changed"].dropna())) - {""}
     assert len(comparison.paired_tests(runs, SUITE, "before", samples=5)) == len(runs)
 
 

@@ -271,7 +271,7 @@ def test_hovering_marks_what_stands_for_the_same_target_of_the_same_query(page: 
     page.locator("[data-name=ranks]").get_by_text("no answer yet").wait_for()
     assert page.locator(".silent:visible").count() == 1
     page.evaluate("() => { window.told = window.kernel; window.late(); }")
-    page.locator("[data-name=ranks] [role=status]", has_text="1 of 3 pairs").wait_for()
+    page.locator("[data-name=ranks] [role=status]", has_text="2 of 3 pairs").wait_for()
     assert page.locator("[data-name=ranks] .silent").inner_text() == "", "it was busy, and is heard again"
     page.locator("[data-name=similarities] [name=search]").fill("b")
     page.locator("[data-name=similarities] [role=status]", has_text="of 3 pairs").wait_for()

@@ -27,7 +27,7 @@ from workbench.metrics import (
     permutation_test,
     seed_spread,
 )
-from workbench.runs import Run, list_runs, told_apart
+from workbench.runs import Run, list_runs, select_runs, told_apart
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
@@ -105,6 +105,18 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
         f"{there}: each is compared with its own encoder before training. To compare settings or methods make further "
         "runs, such as\n    workbench run simcse --seed 0 --set temperature=0.1\n    workbench run compcse --seed 0"
     )
+
+
+def every_run(runs_root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
+    """Every run under `runs_root`, finished or not, as `select_runs` has it, without host and path.
+
+    Where there are finished `runs`, `changed` is without what all share, which `what_there_is` names.
+    """
+    table = select_runs(runs_root).drop(columns=["host", "path"])
+    read = table["changed"].notna()  # of an unreadable run nothing is known
+    if len(runs):
+        table.loc[read, "changed"] = told_apart(table.loc[read, "changed"].tolist())[1]
+    return table
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
