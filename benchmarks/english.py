@@ -31,6 +31,8 @@ _OWN = {"teachers": ["<SimCSE>"]}
 _MINILM = {"teachers": [str(minilm())]}
 _COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
 _SUPERVISED = {"train": "stsb-train", "dev": "stsb-dev", "train_limit": "none"}
+_SICK = _SUPERVISED | {"train": "sick-train", "dev": "sick-trial"}  # whose dev is then of SICK
+_NLI = _SUPERVISED | {"train": "cad-snli-train"}
 _LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE": ("simcse", {}),
@@ -53,6 +55,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "CoSENT, supervised on STS-B": ("cosent", _SUPERVISED),
     "MSE, supervised on STS-B": ("cosent", _SUPERVISED | {"objective": "mse"}),
+    "CoSENT, supervised on SICK": ("cosent", _SICK),
+    "MSE, supervised on SICK": ("cosent", _SICK | {"objective": "mse"}),
+    "CoSENT, supervised on NLI (CAD-SNLI)": ("cosent", _NLI),
+    "softmax, supervised on NLI (CAD-SNLI)": ("cosent", _NLI | {"objective": "softmax"}),
+    "MSE, supervised on NLI (CAD-SNLI)": ("cosent", _NLI | {"objective": "mse"}),
 }
 COLUMNS = [
     "dev",
