@@ -68,7 +68,10 @@ def hub() -> Iterator[tuple[str, dict[str, Files]]]:
             self.answer({"commitUrl": f"{address}/{owner}/{name}/commit/{SHA}", "commitOid": SHA})
 
         def do_HEAD(self) -> None:
-            self.file(send=False)
+            if self.path == "/":  # whether anybody answers
+                self.answer({})
+            else:
+                self.file(send=False)
 
         def do_GET(self) -> None:
             if self.path.startswith("/api/"):
