@@ -100,6 +100,8 @@ def pythons(folder: Path) -> Iterator[None]:
 
 def serve(folder: Path) -> None:
     """Forks what is asked for, until stdin is at its end."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the tests, whose end it waits for to end its own forks
+        signal.signal(number, signal.SIG_IGN)
     listeners = {name: socket.socket(socket.AF_UNIX) for name in TREE.names}
     for name, listener in listeners.items():
         listener.bind(f"{folder}/{name}/socket")
@@ -167,6 +169,8 @@ def _tend(children: dict[int, tuple[int, socket.socket]], ready: Sequence[Any]) 
 def _become(told: dict[str, Any], handles: Sequence[int]) -> NoReturn:
     """From here on this process is the one that was asked for."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for standard, handle in enumerate(handles):
         os.dup2(handle, standard)
         os.close(handle)

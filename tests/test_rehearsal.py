@@ -71,9 +71,9 @@ def test_a_file_system_that_takes_no_more_ends_the_rehearsal_in_words(tmp_path: 
 
 @pytest.mark.slow
 def test_every_branch_of_the_documented_commands_ends_well(tmp_path: Path):
-    """A process of its own: the libraries read where the hub's cache lies once, when they are loaded."""
+    """A process and kernels of their own: the libraries read where the hub's cache lies once, when they are loaded."""
     command = [sys.executable, HERE / "rehearsal.py", "--chosen", "--out", tmp_path / "rows.json"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "JUPYTER_PATH": ""}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr[-3000:]
     rows = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))
