@@ -147,7 +147,8 @@ def _named(scope: str, kind: str, short: str, whole: str) -> str:
 
 def _unbroken(found: re.Match[str]) -> str:
     word = found[0]
-    breaks = not word.isidentifier() and len(word) <= _WORD  # a browser breaks behind other signs than letters
+    inside = word.strip("(),;").replace("_", "")
+    breaks = not inside.isalnum() and len(word) <= _WORD  # a browser breaks behind signs
     return f'<span class="whole">{escape(word)}</span>' if breaks else escape(word)
 
 
