@@ -124,6 +124,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "int8 weights": (eight_bits, "holds encoder.layer.1.output.dense.bias as I8: quantised weights .* in float32"),
     "weights are a folder": (weights_are_a_folder, "no model.safetensors"),
     "index outside": (index_outside, r"is no file beside the index.* given is '../outside.safetensors'"),
+    "kinds that are a number": (
+        lambda f: change_config(f, architectures=3),
+        r"config.json: architectures: .* given is 3",
+    ),
     "index of no names": (lambda f: other_index(f, {"weight_map": [1]}), r"index.json: weight_map: .* given is \[1\]"),
     "config is a list": (lambda f: (f / "config.json").write_text("[]"), r"config.json: .* an object, given is \[\]"),
     "config of brackets": (lambda f: (f / "config.json").write_text("[" * 100_000), "config.json: Invalid JSON"),

@@ -419,6 +419,21 @@ def test_the_command_says_what_there_is_to_run(
     assert told in capsys.readouterr().out
 
 
+def test_of_a_running_cell_the_status_says_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    found = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
+    (cell,) = found.cells
+    found.log(cell).write_text("step      0/200\nstep     10/200  loss 0.7\n\n")
+    monkeypatch.setattr(sys, "argv", ["workbench", "sweep", "status", found.name, "--runs", str(tmp_path)])
+    found.path(cell).mkdir(parents=True)
+    from workbench.cli import main
+
+    with lock_run(found.path(cell)), pytest.raises(SystemExit):
+        main()
+    assert f"running    {cell.title}: step     10/200  loss 0.7\n" in capsys.readouterr().out
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere cells are not forked")
 def test_a_forked_cell_that_crashes_hangs_or_is_told_to_end_harms_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

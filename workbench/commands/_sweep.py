@@ -82,7 +82,7 @@ def status(
     name: Annotated[str, typer.Argument(help="Of a sweep, or how it begins; none: all of them.")] = "",
     runs: Runs = "runs",
 ) -> None:
-    """Say which cells of a sweep are finished, running, failed; of a failed one why."""
+    """Say which cells of a sweep are finished, running (and how far), failed (and why)."""
     from workbench import sweeps
     from workbench.runs import counted
 
@@ -93,8 +93,10 @@ def status(
         table = found.table()
         print(f"{found.name}: {found.counts(table)}")
         if name:
-            for state, title, seconds in table[["state", "cell", "seconds"]].itertuples(index=False):
-                print(f"  {state:<10} {title}" + (f" ({seconds:.0f} s)" if seconds == seconds else ""))  # noqa: PLR0124
+            for cell, state, seconds in zip(found.cells, table["state"], table["seconds"], strict=True):
+                at = sweeps.tail(found.log(cell)) if state == "running" else ""
+                told = f" ({seconds:.0f} s)" if state == "finished" else at and f": {at}"
+                print(f"  {state:<10} {cell.title}{told}")
             _tell(found)
             if there := sweeps.queued(found):
                 jobs = dict.fromkeys(job.partition("_")[0] for job in there)

@@ -78,6 +78,12 @@ class _Module(pydantic.BaseModel):
     path: Annotated[str, pydantic.AfterValidator(_inside)] = ""
 
 
+class _Config(pydantic.BaseModel):
+    """Of config.json what is read before transformers reads it."""
+
+    architectures: list[str] | None = None
+
+
 class _Index(pydantic.BaseModel):
     """What model.safetensors.index.json says: weight -> shard."""
 
@@ -176,9 +182,9 @@ def _look_through(root: Path, name: str, source: str) -> Checkpoint:
         elif kind != "Normalize":  # encode gives unit rows anyway
             foreign.append(kind)
     config = folder / "config.json"
-    kinds = read_json(config).get("architectures") if config.is_file() and not modules else None
-    # A classifier's head, such as a cross-encoder's: the backbone under it was trained for no pooling.
-    foreign += [str(kind) for kind in kinds or [] if "ForSequenceClassification" in str(kind)]
+    kinds = read_json(config, _Config).architectures if config.is_file() else None
+    if not modules:  # a classifier's head, such as a cross-encoder's: the backbone under it was trained for no pooling
+        foreign += [kind for kind in kinds or [] if "ForSequenceClassification" in kind]
     checkpoint = Checkpoint(name, source, root, folder, Reading(pooling) if pooling else None, tuple(foreign))
     _check_files(checkpoint)
     return checkpoint

@@ -241,7 +241,8 @@ class Encoder(nn.Module):
         """Unit rows (float32, on the CPU, in the order given), so that a dot product of two rows is their cosine.
 
         Dropout is off while it runs and each module's training flag is as before afterwards. Equal sentences are
-        encoded once. Sentences longer than the backbone's limit are cut there, with one warning that counts them.
+        encoded once. Sentences longer than the backbone's limit are cut there, with one warning that counts them; an
+        empty one is read as its special tokens alone.
 
         sentences: a list of str; one str alone gives its vector [d]. batch_size: sentences a batch at most. Raises
         EncoderError for what is no sentence, and for weights that give no finite numbers.

@@ -14,6 +14,7 @@ from workbench.sweeps._plan import (
     seeds_of as seeds_of,
     typed_grid as typed_grid,
 )
+from workbench.sweeps._process import tail as tail
 from workbench.sweeps._slurm import Slurm as Slurm, cancel as cancel, queued as queued, submit
 from workbench.sweeps._sweep import (
     STATES as STATES,
