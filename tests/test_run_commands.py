@@ -8,6 +8,7 @@ import re
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -29,6 +30,7 @@ from workbench.runs import (
     told_apart,
     why_none,
 )
+from workbench.runs._listing import _shown
 
 
 def written(root: Path, config: SimCSEConfig | RankEncoderConfig | BaseConfig, score: float | None) -> Run:
@@ -234,6 +236,14 @@ def test_what_all_settings_have_in_common_stands_once_and_a_comma_in_a_value_is_
     assert common == "max_steps=7"
     assert sorted(own) == ["teachers=[world-teacher, world-encoder]", "teachers=world-encoder"]
     assert told_apart([]) == ("", [])
+
+
+@pytest.mark.parametrize(
+    "value", ["a, b=c", "it's, n=2", '"[MASK]", n=2 {sentence}', ["p', n=2", "q]"], {"a": "b, n=2"}]
+)
+def test_what_stands_in_a_value_is_no_setting(value: Any):
+    texts = [f"demo, template={_shown(each, 0)}, n=1" for each in (value, "plain")]
+    assert told_apart(texts) == ("demo, n=1", [f"template={_shown(value, 0)}", "template=plain"])
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

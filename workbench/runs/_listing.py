@@ -14,6 +14,9 @@ from workbench.runs._state import failure_of
 
 # In front of a suite's name in the columns of `list_runs`, which so never meets another column.
 SCORE, ACCURACY = "spearman ", "accuracy "
+# A setting in `changed`: up to a comma that stands neither in quotes nor in brackets or braces.
+_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
+_WORD = re.compile(rf"""(?:[^,'"\[{{]|{_QUOTED}|[\[{{](?:[^'"\]}}]|{_QUOTED})*[\]}}])+""")
 
 
 def list_folders(root: str | Path) -> list[Path]:
@@ -81,7 +84,7 @@ def told_apart(changed: Sequence[str], without: Collection[str] = ()) -> tuple[s
 
     A profile may stand in front. Two lists that differ still do, but for the settings `without`, which are left out.
     """
-    listed = [re.split(r", (?=\w+=)", text) if text else [] for text in changed]
+    listed = [[word.strip() for word in _WORD.findall(text)] for text in changed]
     words = [[word for word in each if word.partition("=")[0] not in without] for each in listed]
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
     return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
@@ -105,12 +108,10 @@ def _shown(value: Any, seed: int) -> str:
     if isinstance(value, list):
         items = ", ".join(_shown(item, seed) for item in value)
         return items if len(value) == 1 else f"[{items}]"
-    path = Path(str(value))
-    if not path.is_absolute():
-        return repr(value) if "," in str(value) and isinstance(value, str) else str(value)
-    if not NAME.fullmatch(path.name):
-        return path.name
-    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}"
+    text, path = str(value), Path(str(value))
+    if path.is_absolute():
+        text = f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}" if NAME.fullmatch(path.name) else path.name
+    return repr(text) if isinstance(value, str) and re.search(r"""[,'"[\]{}]""", text) else text
 
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
