@@ -8,8 +8,8 @@ wiki); "target" means fitted on the evaluated sentences themselves, without thei
 
 import argparse
 import os
-
-import pandas as pd
+from collections.abc import Iterator
+from pathlib import Path
 
 from workbench.baselines import Base, load_base
 from workbench.config import SEVEN_STS, BaseConfig
@@ -32,13 +32,23 @@ def main() -> None:
     names = options.suites or (SEVEN_STS if options.real else ["world-dev", "world-test"])
     suites = {name: load_pairs(name) for name in names}
     sentences = load_sentences("wiki" if options.real else "world", limit=options.fit_limit).sentences
-    rows = [row(label, base, suites) for label, base in bases(options.encoder, sentences, options.whitening)]
-    rows += [target_row(options.encoder, width, suites) for width in options.whitening]
-    with pd.option_context("display.width", 250):
-        print(pd.DataFrame(rows).to_string(index=False, float_format="{:.2f}".format))
+    for place, found in enumerate(rows(options.encoder, sentences, options.whitening, suites)):
+        shown = {name: f"{value:.2f}" for name, value in found.items() if name != "base"}
+        head = f"{'base':<44} {' '.join(f'{name:>14}' for name in shown)}\n" if place == 0 else ""
+        print(f"{head}{found['base']:<44} {' '.join(f'{value:>14}' for value in shown.values())}", flush=True)
 
 
-def bases(encoder: str, sentences: list[str], widths: list[int]) -> list[tuple[str, Base]]:
+def rows(
+    encoder: str, sentences: list[str], widths: list[int], suites: dict[str, Pairs]
+) -> Iterator[dict[str, object]]:
+    """A line of the table a base, as it is measured."""
+    for label, base in bases(encoder, sentences, widths):
+        yield row(label, base, suites)
+    for width in widths:
+        yield target_row(encoder, width, suites)
+
+
+def bases(encoder: str, sentences: list[str], widths: list[int]) -> Iterator[tuple[str, Base]]:
     """Every base by its label, fitted on `sentences`."""
 
     def base(**settings: object) -> Base:
@@ -46,12 +56,13 @@ def bases(encoder: str, sentences: list[str], widths: list[int]) -> list[tuple[s
             BaseConfig.from_parameters("cls", 0, {"encoder": encoder, "pooling": None} | settings), sentences
         )
 
-    found = [("tf-idf", base(kind="tfidf")), ("static words, mean", base(kind="static"))]
-    found += [(f"{encoder}, {pooling}", base(pooling=pooling)) for pooling in POOLINGS]
+    yield "tf-idf", base(kind="tfidf")
+    yield "static words, mean", base(kind="static")
+    for pooling in POOLINGS:
+        yield f"{Path(encoder).name}, {pooling}", base(pooling=pooling)
     for width in widths:
         for pooling in ("first_last", "mean"):
-            found.append((f"whitening {pooling}, k={width}", base(kind="whitening", pooling=pooling, width=width)))
-    return found
+            yield f"whitening {pooling}, k={width}", base(kind="whitening", pooling=pooling, width=width)
 
 
 def row(label: str, base: Base, suites: dict[str, Pairs]) -> dict[str, object]:
