@@ -165,6 +165,7 @@ def test_a_figure_has_the_page_for_paper_and_names_its_panels_below_its_title():
     figure = laid_out(closed_against_exact({"a": (np.zeros(2), np.zeros(2))}), "word " * 40)
     theme = figure.layout.template.layout
     assert theme.paper_bgcolor == theme.plot_bgcolor == "rgba(0,0,0,0)"
+    assert "#2a3f5f" not in str(theme), "nothing is left of the theme that plotly begins with"
     light = ((int(theme.font.color[1:3], 16) / 255 + 0.055) / 1.055) ** 2.4
     assert 1.05 / (light + 0.05) > 4
     assert (light + 0.05) / (0.0056 + 0.05) > 4, "of JupyterLab's dark paper"

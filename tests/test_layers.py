@@ -109,11 +109,13 @@ def test_only_live_views_import_widgets():
     assert not wrong
 
 
-def test_looking_at_runs_loads_neither_torch_nor_widgets():
+def test_looking_at_runs_loads_neither_torch_nor_widgets_nor_scipys_statistics():
     names = sorted(name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir())
     loads = "".join(f"import workbench.{name}\n" for name in names)
-    code = f"import sys, workbench\nworkbench.list_runs\n{loads}"
-    code += "loaded = {'torch', 'ipywidgets', 'anywidget'} & set(sys.modules)\nassert not loaded, loaded\n"
+    code = "import sys, workbench.cli\nassert 'pandas' not in sys.modules\n"  # which --help and a refusal need not
+    code += f"import workbench\nworkbench.list_runs\n{loads}"
+    code += "loaded = {'torch', 'ipywidgets', 'anywidget', 'scipy.stats'} & set(sys.modules)\n"
+    code += "assert not loaded, loaded\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import filelock
-import pandas as pd
 
 from workbench.errors import RunError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What is being written stands beside its target as .<target>.<eight characters> (`_beside`); a folder that it
 # replaces, as that with .old behind it.
@@ -215,8 +217,10 @@ def deaf(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def read_csv(path: Path, text: Sequence[str] = ()) -> pd.DataFrame:
+def read_csv(path: Path, text: Sequence[str] = ()) -> "pd.DataFrame":
     """A table of ours; `text` columns stay text: an id "007" or a sentence "nan" is what it is."""
+    import pandas as pd
+
     columns = pd.read_csv(path, nrows=0).columns.drop([*text])  # KeyError where one is missing
     missing = {name: ["", "nan"] for name in columns}
     return pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=missing)

@@ -9,15 +9,17 @@ import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
-import pandas as pd
 import pydantic
 from annotated_types import Ge, Gt, Lt
 from pydantic.fields import FieldInfo
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import OWN_FILES, checkpoint_checksum, file_checksum, text_checksum
+
+if TYPE_CHECKING:
+    import pandas as pd  # as long to load as all that a refusal needs
 
 # What transformers, sentence-transformers and the papers' code call what has another name here.
 ELSEWHERE = {
@@ -166,8 +168,10 @@ class Settings(pydantic.BaseModel):
         unchanged = {name for name in self.added if getattr(self, name) == fields[name].default}
         return self.model_dump(mode="json", exclude={*self.outside_digest, *unchanged})
 
-    def table(self) -> pd.DataFrame:
+    def table(self) -> "pd.DataFrame":
         """One row a setting; `changed` marks what differs from its profile."""
+        import pandas as pd
+
         rows, changed = [], self.changed()
         for name, field in type(self).model_fields.items():
             source = "given for this run" if name in changed else self._source_of(name, field)

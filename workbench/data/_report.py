@@ -9,6 +9,7 @@ import numpy as np
 from workbench.data._format import write_table
 from workbench.data._sets import AnySet, LabelledSentences, Pairs, Triples, queries
 from workbench.errors import DataError
+from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
 _FEW = 30  # pairs: the standard error of a correlation is about 0.2 there
 _LONG = 64  # words: more than most training cuts leave of a sentence
@@ -90,8 +91,6 @@ def _of_kind(data: AnySet) -> list[str]:
         return [", ".join(f"{name} {count}" for name, count in zip(data.classes, counts, strict=True))]
     if not isinstance(data, Pairs):
         return []
-    from workbench.metrics import FEWEST_TARGETS, ranking_groups  # scipy.stats, half a second that reading needs not
-
     gold: dict[str, set[float]] = {}
     for query, value in zip(data.sentence1, data.gold.tolist(), strict=True):
         gold.setdefault(query, set()).add(value)

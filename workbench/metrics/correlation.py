@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import kendalltau
 
 AGGREGATIONS = ("all", "mean", "wmean")
 GAINS = ("linear", "exponential")
@@ -69,6 +68,8 @@ def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:
     first, second = paired_numbers(gold, predicted)
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan")
+    from scipy.stats import kendalltau  # half a second to load, which looking at runs need not wait for
+
     return float(kendalltau(first, second).statistic)  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.stats
 from numpy.typing import ArrayLike
 
 from workbench.metrics._resampling import (
@@ -283,6 +282,8 @@ def _interval(
     """Draws the rows of each set again; nan unless the value itself and most of the draws are defined."""
     if np.isnan(value) or min(map(len, rows)) < 2:
         return Interval(value, float("nan"), float("nan"))
+    import scipy.stats  # half a second to load, which looking at runs need not wait for
+
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)  # no skewness where all draws are one
         found = scipy.stats.bootstrap(
