@@ -225,7 +225,7 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(watched: Watched, ad
     answer.get_by_text("NDCG", exact=True).wait_for()
     assert answer.locator("tbody tr td:nth-child(3)").all_inner_texts()[:3] == ["4", "1", "0"]
 
-    answer.locator("g[data-row=B] path").hover(force=True)  # a line lies under its own letters
+    answer.locator("g[data-row=B] path").first.hover(force=True)  # a line lies under its own letters
     assert answer.locator("tr.hit td").nth(1).inner_text() == "the boat sinks"
     assert answer.locator("g.hit title").text_content().startswith("B: the boat sinks")
     page.locator("[data-kind=ask] [name=among]").focus()

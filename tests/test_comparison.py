@@ -186,7 +186,8 @@ def test_the_average_of_the_seven_sets_is_compared_like_a_suite(tmp_path: Path):
     assert tests["p_value"].tolist() == pytest.approx([1 / 61] * 2)
     assert not papers.published_beside(runs, "sts-average", papers.published_numbers(), "BERT-base").empty
     figure = score_intervals(found, "sts-average")
-    assert [list(dots.text) for dots in figure.data] == [["seed 0"], ["seed 0", "seed 1"]]
+    dots = [trace for trace in figure.data if trace.mode == "markers"]
+    assert [list(trace.text) for trace in dots] == [["seed 0"], ["seed 0", "seed 1"]]
     assert set(comparison.parts(runs)["label"]) == {"before", "simcse"}
 
 

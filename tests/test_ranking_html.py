@@ -94,6 +94,13 @@ def drawn(html: str) -> ET.Element:
     return ET.fromstring(base64.b64decode(data))
 
 
+def heights(picture: ET.Element) -> list[list[float]]:
+    """How far down each line of a slope chart stands at gold, and at each label."""
+    lines = [line.attrib["d"] for line in picture.iter(f"{SVG}path") if "class" in line.attrib]
+    parts = [re.findall(r"M\S+ ([\d.]+)L\S+ ([\d.]+)", line) for line in lines]
+    return [[float(line[0][0]), *(float(end) for _, end in line)] for line in parts]
+
+
 def test_the_table_has_gold_and_every_rank_with_its_distance_ties_and_score():
     html = ranking_html({"before": table(TIED), "after": table(RIGHT)}, "q0")._repr_html_()
     assert shown(html) == [
@@ -171,10 +178,9 @@ def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_t
     assert "10 of 2,000 targets" in html
     assert cells[-2][1:] == ["100.0", "-100.0"], "KCC is that of all targets"
     picture = drawn(html)
-    lines = [line.attrib["points"].split() for line in picture.iter(f"{SVG}polyline")]
+    lines = heights(picture)
     assert len(lines) == 20
-    height = float(picture.attrib["height"])
-    assert max(float(point.split(",")[1]) for line in lines for point in line) < height < 900
+    assert max(map(max, lines)) < float(picture.attrib["height"]) < 900
     assert len(html) < 40_000
 
 
@@ -207,8 +213,7 @@ def test_a_run_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, caplog:
 def test_the_picture_has_a_line_a_target_and_letters_where_the_ranks_are():
     html = ranking_html({"before": table(TIED)}, "q0", chart=True).html
     picture = drawn(html)
-    lines = [line.attrib["points"] for line in picture.iter(f"{SVG}polyline")]
-    ends = [float(points.split()[1].split(",")[1]) for points in lines]
+    ends = [line[1] for line in heights(picture)]
     assert np.argsort(ends, kind="stable").tolist() == [4, 1, 2, 3, 0]
     assert ends[1] == ends[2] == ends[3]
     assert [text.text for text in picture.iter(f"{SVG}text")] == [
@@ -220,8 +225,7 @@ def test_the_picture_has_a_line_a_target_and_letters_where_the_ranks_are():
 
 def test_the_picture_joins_golds_rank_of_a_target_to_every_models_rank_1_at_the_top():
     picture = drawn(ranking_html({"before": table(TIED), "after": table(RIGHT)}, "q0", chart=True).html)
-    lines = [line.attrib["points"].split() for line in picture.iter(f"{SVG}polyline")]
-    down = [[float(point.split(",")[1]) for point in line] for line in lines]
+    down = heights(picture)
     ranks = [[1, 5, 1], [2, 3, 2], [3.5, 3, 3], [3.5, 3, 4], [5, 1, 5]]
     scale = (down[4][0] - down[0][0]) / 4
     assert scale > 0

@@ -57,9 +57,12 @@ def test_every_run_has_a_row_with_its_settings_seed_score_and_date(picker: RunPi
     rows = re.findall("<tr>(.*?)</tr>", picker.parts["list"])[1:]
     assert len(rows) == len(runs) == 3
     cells = [re.findall("<td[^>]*>(.*?)</td>", row) for row in rows]
-    assert [(row[1], row[3]) for row in cells] == [("cosent", "7"), ("simcse", "0"), ("simcse", "1")]
-    assert cells[1][4] == f"{100 * runs['spearman'][1]:.2f}"
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", row[5]) for row in cells)
+    assert [(row[1], row[2]) for row in cells] == [("cosent", "7"), ("simcse", "0"), ("simcse", "1")]
+    assert cells[1][3] == f"{100 * runs['spearman'][1]:.2f}"
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", row[4]) for row in cells)
+    assert "3 of 3 runs ticked, all with demo;" in picker.parts["status"], "what all share is said once"
+    several = RunPicker(runs.assign(settings=["demo", "demo", "demo, temperature=0.1"]), SUITE).parts["list"]
+    assert re.findall(r'<t. class="text[^>]*>(.*?)</t.>', several)[1::2] == ["settings", "", "", "temperature=0.1"]
     assert 'aria-label="simcse, seed 1" checked' in picker.parts["list"]
 
 

@@ -1,6 +1,7 @@
 """Encoders that are asked: found by what names them, loaded when they are needed, each sentence encoded once."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,10 @@ _KEPT = 4096  # sentences whose vectors are known besides as many as were ever a
 
 
 class Vectors:
-    """Unit rows of sentences under one encoder, loaded when it is first asked; each sentence is encoded once."""
+    """Unit rows of sentences under one encoder, loaded when it is first asked; each sentence is encoded once.
+
+    In fp32, so that every view says the same of a cosine, and the parts of one add up to it.
+    """
 
     def __init__(self, label: str, given: Any) -> None:
         self.label, self.given = label, given
@@ -27,7 +31,15 @@ class Vectors:
     @cached_property
     def encode(self) -> Callable[[list[str]], Any]:
         """Sentences -> vectors. Raises EncoderError where the encoder cannot be read."""
-        return encode_of(self.label, self.given)
+        from workbench.encoder import Encoder
+
+        found = encode_of(self.label, self.given)
+        owner = getattr(found, "__self__", None)
+        if not isinstance(owner, Encoder) or owner.precision == "fp32":
+            return found
+        exact = copy(owner)  # of the same weights; the given one stays as it is
+        exact.precision = "fp32"
+        return exact.encode
 
     def reading(self, sentences: Sequence[str]) -> Iterator[str]:
         """Encodes a batch at each step, before which it says how far it is."""

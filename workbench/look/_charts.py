@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 
 from workbench.look._html import cut, grid, note, quoted
-from workbench.look._style import COLOURS, shortened
+from workbench.look._style import COLOURS, GREY, shortened
 from workbench.look.pairs import gold_bands
 from workbench.look.queries import line_colours
 
@@ -23,11 +23,14 @@ _RAMP = line_colours(9)  # blue, grey, vermilion
 
 
 def svg(width: float, height: float, said: str, inside: Sequence[str], *, role: str = "img") -> str:
-    """A drawing of this size that shrinks with its place; `said`: what it shows, for who does not see it."""
+    """A drawing of this size that shrinks with its place; `said`: what it shows, for who does not see it.
+
+    It has no paper of its own, and where no style sheet gives it the page's ink, one for light pages and dark ones.
+    """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" font-family="sans-serif" '
-        f'viewBox="0 0 {width:g} {height:g}" font-size="12" fill="#222222" role="{role}" aria-label="{escape(said)}">'
-        f'<rect class="paper" width="{width:g}" height="{height:g}" fill="#ffffff"/>{"".join(inside)}</svg>'
+        f'viewBox="0 0 {width:g} {height:g}" font-size="12" fill="{GREY}" role="{role}" aria-label="{escape(said)}">'
+        f"{''.join(inside)}</svg>"
     )
 
 

@@ -23,14 +23,15 @@ _WRAPPED = "white-space:normal;overflow-wrap:anywhere"
 # class -> style. A notebook gets them in its elements (`inlined`), a page and the live views as rules.
 STYLES = {
     "view": "overflow-x:auto",
-    "both": "display:flex;flex-wrap:wrap;gap:0 16px;align-items:flex-start",
+    "both": "display:flex;flex-wrap:wrap;gap:6px 16px;align-items:flex-start",
     "drawn": "flex:0 1 auto;max-width:100%",
     "head": "margin:0.5em 0;overflow-wrap:anywhere",
     "ranks": "border-collapse:collapse;font-size:13px;line-height:1.25;margin:0.3em 0",
     "number": f"{_CENTRED};white-space:nowrap",
     "narrow": f"{_CENTRED};white-space:normal",
     "text": f"{_LINE};text-align:left;{_WRAPPED};min-width:7em;max-width:60ch",
-    "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;width:3em;max-width:15em;font-size:12px",
+    "name": f"{_CENTRED};white-space:normal;overflow-wrap:break-word;width:3em;max-width:15em",
+    "heading": "font-size:12px",
     "whole": "white-space:nowrap",
     "measure": f"{_LINE};text-align:right",
     "word": f"{_LINE};text-align:left;{_WRAPPED};min-width:4em;max-width:20em;font-weight:normal",
@@ -79,7 +80,7 @@ def td(html: object, kind: str = "number", further: str = "") -> str:
 
 
 def th(text: str, kind: str = "number") -> str:
-    return f'<th class="{kind}" scope="col">{escape(text)}</th>' if text else f'<td class="{kind}"></td>'
+    return f'<th class="{kind} heading" scope="col">{escape(text)}</th>' if text else f'<td class="{kind}"></td>'
 
 
 def label_heads(labels: Iterable[str]) -> str:
@@ -140,14 +141,18 @@ def grid(
 
 
 def _named(scope: str, kind: str, short: str, whole: str) -> str:
-    """A heading of a row or column; the whole name shows when the pointer rests on it. A label breaks at spaces."""
-    text = re.sub(r"\S+", _unbroken, short) if kind == "name" else escape(short)
+    """A heading of a row or column; the whole name shows when the pointer rests on it.
+
+    A label breaks at spaces, and where it was shortened.
+    """
+    text = re.sub(r"[^\s…]+…?", _unbroken, short) if kind == "name" else escape(short)
+    kind += " heading" if scope == "col" else ""
     return f'<th class="{kind}" scope="{scope}" title={quoted(whole)}>{text}</th>'
 
 
 def _unbroken(found: re.Match[str]) -> str:
     word = found[0]
-    inside = word.strip("(),;").replace("_", "")
+    inside = word.strip("(),;…").replace("_", "")
     breaks = not inside.isalnum() and len(word) <= _WORD  # a browser breaks behind signs
     return f'<span class="whole">{escape(word)}</span>' if breaks else escape(word)
 

@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import EncoderError
-from workbench.look._asked import Vectors, encode_of
+from workbench.look._asked import Vectors
 
 _PIECES = 40  # of a longer sentence, runs of words are left out together: each costs an encoding
 _ALONE = "\u3040-\u30ff\u3400-\u9fff"  # characters of Chinese and Japanese, which have no spaces between words
@@ -92,19 +90,7 @@ def token_split(encoder: Any, first: str, second: str) -> Split:
 
 
 class Reader(Vectors):
-    """One encoder, and what it can say of a similarity; in fp32, so that the parts of a cosine add up to it."""
-
-    @cached_property
-    def encode(self) -> Callable[[list[str]], Any]:
-        from workbench.encoder import Encoder
-
-        found = encode_of(self.label, self.given)
-        owner = getattr(found, "__self__", None)
-        if not isinstance(owner, Encoder) or owner.precision == "fp32":
-            return found
-        exact = copy(owner)  # of the same weights; the given one stays as it is
-        exact.precision = "fp32"
-        return exact.encode
+    """One encoder, and what it can say of a similarity."""
 
     def left_out(self, sentences: Sequence[str]) -> tuple[float, list[np.ndarray]]:
         """As the function of this name."""

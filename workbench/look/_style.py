@@ -13,12 +13,13 @@ import plotly.io as pio
 
 # Okabe and Ito's colours: told apart by readers of every colour vision.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888"]
-GREY = "#777777"  # of what is no data: to be read on white and on nearly black
-# A figure has the ink of the page that says which that is, JupyterLab's or VS Code's; what is written on data stays.
-_WORDS = "g[class$=tick] text, .legendtext, .infolayer text"
+GREY = "#767776"  # of what is no data: to be read on white and on nearly black
+# On a page that says its ink, JupyterLab's or VS Code's, what a figure writes in grey has that. Other colours stay, as
+# of data, and so do the figures of others: nobody else writes in just this grey.
 _INK = f"var(--jp-ui-font-color1, var(--vscode-editor-foreground, {GREY}))"
-FIGURE_RULES = f".js-plotly-plot :is({_WORDS}) {{ fill: {_INK} !important; }}"
-WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
+_WRITTEN = f"rgb{tuple(bytes.fromhex(GREY[1:]))}"  # as a browser has it
+FIGURE_RULES = f'.js-plotly-plot text[style*="{_WRITTEN}"] {{ fill: {_INK} !important; }}'
+NARROWEST, WIDEST = 600, 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
 _BUTTONS = 300  # pixels of plotly's own, right of the title
 
 
@@ -66,6 +67,7 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
 
     height: without the title's further lines, which are added.
     """
+    width = max(width, NARROWEST)  # a title has room beside the buttons
     lines = textwrap.wrap(title, (min(width, WIDEST) - _BUTTONS) // 8)  # a character is less than 8 pixels wide
     text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container"}
     text |= {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 12 if len(lines) < 2 else 23}}
@@ -86,6 +88,12 @@ def _theme() -> dict[str, Any]:
     theme = json.loads(white.replace('"white"', '"rgba(0,0,0,0)"').replace("rgb(36,36,36)", GREY))
     theme["layout"]["colorway"] = COLOURS
     return theme
+
+
+def log_axis(title: str) -> dict[str, Any]:
+    """An axis on a log scale whose every tick has its whole number: plotly's own stand there as digits."""
+    ticks = [digit * 10.0**power for power in range(-8, 4) for digit in (1, 2, 5)]
+    return {"type": "log", "title": title, "tickvals": ticks, "tickformat": "~g"}
 
 
 def nothing_yet() -> go.Figure:

@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.data import kind_of, load_pairs, load_sentences
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._asked import ENCODER, Vectors
-from workbench.look._html import choice, field, framed, head, label_heads, lines, note, table, td, th, tr
+from workbench.look._html import choice, field, framed, head, lines, note, table, td, th, tr
 from workbench.look._linked import CHARTS, MAP, RANKS, SIGNS, SIMILAR, centred, family_map, similarities
 from workbench.look._live import Live
 from workbench.look.page import DRAWN, slope_image, slope_svg, view_html
@@ -199,7 +199,7 @@ class Ask(Live):
     def _drawing(self, view: QueryView) -> str:
         shown = view.nearest(DRAWN)
         if self.chart == RANKS:
-            return slope_svg(shown) or note(_NO_RANKS)
+            return slope_svg(shown)
         if self.chart == SIMILAR:
             return similarities(shown, self._rows)
         return family_map(shown, self._rows, "PCA", centred(shown.gold), SIGNS["gold"] if view.gold is not None else ())
@@ -225,7 +225,9 @@ class Ask(Live):
 
     def _answer(self, chart: Callable[[QueryView], str]) -> str:
         view = self._view()
-        return view_html(view, chart=chart) if self.among == _LINES else _neighbours(view, self.nearest)
+        if self.among != _LINES:
+            return _neighbours(view, self.nearest)
+        return view_html(view, chart=chart) + note(_NO_RANKS if len(view.columns) < 2 and self.chart == RANKS else "")
 
     def _view(self) -> QueryView:
         targets = self.targets if self.among == _LINES else self._corpus
@@ -289,7 +291,8 @@ def _neighbours(view: QueryView, count: int) -> str:
         for place in range(min(count, view.total))
     ]
     title = head(f"<b>{escape(view.query)}</b> <small>(the nearest of {view.total:,})</small>")
-    return framed(title, table(th("") + label_heads(nearest), rows), note(f"Behind each sentence: its score.{said}"))
+    heads = th("") + "".join(th(label, "text") for label in nearest)
+    return framed(title, table(heads, rows), note(f"Behind each sentence: its score.{said}"))
 
 
 def _neighbour(view: QueryView, label: str, place: int, shared: set[int]) -> str:

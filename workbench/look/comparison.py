@@ -110,20 +110,21 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
 def every_run(runs_root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
     """Every run under `runs_root`, finished or not, as `select_runs` has it, without host and path.
 
-    Where there are finished `runs`, `changed` is without what all share, which `what_there_is` names.
+    Where there are finished `runs`, `changed` is without what all share, which `what_there_is` names. Columns that no
+    run fills are left out.
     """
-    table = select_runs(runs_root).drop(columns=["host", "path"])
+    table = select_runs(runs_root).drop(columns=["host", "path"]).astype({"seed": "Int64"})
     read = table["changed"].notna()  # of an unreadable run nothing is known
     if len(runs):
         table.loc[read, "changed"] = told_apart(table.loc[read, "changed"].tolist())[1]
-    return table
+    return table.dropna(axis=1, how="all") if len(table) else table
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     """By label: settings | seeds | Spearman before | Spearman | KCC | NDCG, mean ± deviation over seeds, x 100.
 
-    Settings without those that all have, which `what_there_is` names. Of a transfer task: accuracy before | accuracy |
-    F1 instead.
+    Settings without those that all have, which `what_there_is` names; columns that no label fills are left out. Of a
+    transfer task: accuracy before | accuracy | F1 instead.
     """
     shown = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure_of(runs) == "accuracy":
@@ -141,7 +142,8 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
         for label, group in runs.groupby("label", sort=False)
     ]
     columns = ["label", "settings", "seeds", *shown.values(), "pairs", "queries"]
-    return pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
+    table = pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
+    return table.loc[:, (table != "").any() if len(table) else table.columns]
 
 
 def measure_of(runs: pd.DataFrame) -> Measure:

@@ -92,12 +92,12 @@ def _name_ends(  # noqa: PLR0917
     figure: go.Figure, steps: pd.Series, path: np.ndarray, colour: str, extent: np.ndarray, named: list[Any]
 ) -> None:
     """Writes the steps at the ends of a path, once for all paths that begin near each other; `named`: what has one."""
-    for end, beside, text_colour in ((0, 1, GREY), (-1, -2, colour)):
+    for end, text_colour in ((0, GREY), (-1, colour)):
         place = path[end] / extent
         if any(given == text_colour and np.hypot(*(place - other)) < _NEAR for other, given in named):
             continue
         named.append((place, text_colour))
-        place = _end_of_path(path[end], (path[end] - path[beside]) / extent)
+        place = _end_of_path(path[end], (path[end] - path.mean(axis=0)) / extent)
         figure.add_annotation(**place, text=f"step {steps.iloc[end]:.0f}", font_color=text_colour)
 
 
@@ -158,7 +158,7 @@ def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figu
     figure.update_yaxes(autorange="reversed")
     lowest = min(0.0, *(float(np.min(values)) for values in maps.values()))
     scale = {"colorscale": "Viridis", "cmin": lowest, "cmax": 1, "colorbar": {"title": "cosine"}}
-    size = {"width": 150 + 240 * len(maps), "height": max(380, 140 + 24 * len(names))}
+    size = {"width": 330 + 230 * len(maps), "height": max(380, 140 + 24 * len(names))}
     return laid_out(figure, "Cosine of each text with each other", coloraxis=scale, **size)
 
 
@@ -197,18 +197,20 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
     for colour, (number, label) in coloured(enumerate(labels)):
         rows = intervals[intervals["label"] == label]
         bars = {"array": 100 * (rows["high"] - rows["value"]), "arrayminus": 100 * (rows["value"] - rows["low"])}
+        heights, seeds = number + _spread_out(len(rows)), [f"seed {seed}" for seed in rows["seed"]]
         figure.add_scatter(
             x=100 * rows["value"],
-            y=number + _spread_out(len(rows)),
-            mode="markers+text",
+            y=heights,
+            mode="markers",
             name=plain(label),
             marker={"size": 8, "color": colour},
             error_x={"type": "data", "width": 3, **bars},
-            text=[f"seed {seed}" for seed in rows["seed"]],
-            textposition="top center",
-            textfont={"size": 10, "color": GREY},
+            text=seeds,
             hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
         )
+        behind = {"x": 100 * rows["high"], "y": heights, "text": [f" {seed}" for seed in seeds], "mode": "text"}
+        at = {"textposition": "middle right", "textfont": {"size": 10, "color": GREY}, "cliponaxis": False}
+        figure.add_scatter(**behind, **at, hoverinfo="skip")
     title = f"Spearman on {suite}: a dot a seed, its 95% interval over pairs"
     return _in_rows(figure, labels, title, width=760, height=150 + 60 * len(labels), showlegend=False)
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def view_parts(
     where = f"{view.suite}, {view.query_id}" if view.query_id != "" else ""
     aside = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
     title = head(f"<b>{marked(view.query, words)}</b>{f' <small>({aside})</small>' if aside else ''}")
-    drawn = f'<div class="drawn">{chart(view)}</div>' if chart else ""
+    drawn = f'<div class="drawn">{found}</div>' if chart and (found := chart(view)) else ""
     listed = beside(_table(view, targets, words, asks), drawn, len(view.ranks), scrolls="targets")
     return f"{title}{listed}{note(_legend(view))}"
 
@@ -179,7 +180,6 @@ def slope_svg(view: QueryView) -> str:
     slanted = 7.5 * max(map(len, short.values())) > step
     left, right, top = (24, 76, 72) if slanted else (40, 40, 28)  # of the names' ends
     depth = _APART * min(deepest, DRAWN)
-    width, height = left + step * (len(columns) - 1) + right, top + depth + 8
 
     def down(rank: float) -> float:
         """Evenly down to gold's last place; on a log scale where there are more places than room."""
@@ -187,24 +187,29 @@ def slope_svg(view: QueryView) -> str:
             return top + _APART * (rank - 0.5)
         return top + _APART / 2 + (depth - _APART / 2) * np.log(rank) / np.log(deepest)
 
-    x = {name: left + step * place for place, name in enumerate(columns)}
+    groups = [shown.letters_by_rank(ranks) for ranks in columns.values()]
+    across = [left + step * place for place in range(len(columns))]
     drawn = []
     for place, colour in enumerate(line_colours(len(shown.targets))):
-        points = " ".join(f"{x[name]},{down(ranks[place]):g}" for name, ranks in columns.items())
-        line = f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
-        reach = f'<path d="M{points}" fill="none" stroke="transparent" stroke-width="14"/>'  # of the pointer
-        drawn.append(
-            f'<g data-row="{shown.letters[place]}"><title>{escape(_said(shown, place))}</title>{line}{reach}</g>'
-        )
-    drawn.append('<g class="letters" text-anchor="middle" pointer-events="none" stroke="#ffffff" paint-order="stroke">')
-    for name, ranks in columns.items():
-        turned = f'text-anchor="start" transform="rotate(-40 {x[name]} {top - 8})"' if slanted else ""
-        written = f'<text x="{x[name]}" y="{top - 8}" font-weight="bold" {turned}>{escape(short[name])}</text>'
+        ranks = [float(column[place]) for column in columns.values()]
+        rooms = [4 + 5 * len(group[rank]) for group, rank in zip(groups, ranks, strict=True)]  # of letters that tie
+        line = _line(list(zip(across, map(down, ranks), rooms, strict=True)), colour)
+        drawn.append(f'<g data-row="{shown.letters[place]}"><title>{escape(_said(shown, place))}</title>{line}</g>')
+    drawn.append('<g text-anchor="middle" pointer-events="none">')
+    for name, x, group in zip(columns, across, groups, strict=True):
+        turned = f'text-anchor="start" transform="rotate(-40 {x} {top - 8})"' if slanted else ""
+        written = f'<text x="{x}" y="{top - 8}" font-weight="bold" {turned}>{escape(short[name])}</text>'
         drawn.append(f'<g pointer-events="all"><title>{escape(name)}</title>{written}</g>')
-        for rank, letters in shown.letters_by_rank(ranks).items():
-            drawn.append(f'<text x="{x[name]}" y="{down(rank) + 4:g}" stroke-width="9">{" ".join(letters)}</text>')
+        drawn += [f'<text x="{x}" y="{down(rank) + 4:g}">{" ".join(tied)}</text>' for rank, tied in group.items()]
     drawn.append("</g>")
-    return svg(width, height, _in_words(shown), drawn)
+    return svg(left + step * (len(columns) - 1) + right, top + depth + 8, _in_words(shown), drawn)
+
+
+def _line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
+    """From letter to letter (x, y, and what it takes to either side), and around it, unseen, the pointer's reach."""
+    parts = [f"M{x + room:g} {y:g}L{to - other:g} {down:g}" for (x, y, room), (to, down, other) in pairwise(ends)]
+    drawn = f'<path d="{"".join(parts)}" stroke='
+    return f'{drawn}"{colour}" stroke-width="2.5" class="seen"/>{drawn}"transparent" stroke-width="14"/>'
 
 
 def slope_image(view: QueryView) -> str:

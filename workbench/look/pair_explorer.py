@@ -148,7 +148,7 @@ class PairExplorer(Listing):
 
     def drawn(self) -> dict[str, str]:
         chosen = self.current()
-        status = self.counted(len(self.table), "pairs", f"; first: most {self.orders[self.order][1]}")
+        status = self.counted(len(self.table), "pairs", f"; largest first: {self.orders[self.order][1]}")
         shown = {"status": status, "list": self._list(self.room, chosen) + self.more(), "view": "", "why": ""}
         if chosen is None:
             return shown

@@ -17,12 +17,12 @@ PAIR_ORDERS = {
     "error": ("a is most wrong", "places between the ranks of gold and a"),
     "near": ("a has it too near", "places that a has it nearer than gold"),
     "far": ("a has it too far", "places that a has it further than gold"),
-    "gain": ("b gains over a", "by how many places b is nearer to gold than a"),
-    "loss": ("b loses against a", "by how many places b is further from gold than a"),
+    "gain": ("b gains over a", "places that b is nearer to gold than a"),
+    "loss": ("b loses against a", "places that b is further from gold than a"),
     "disagreement": ("a and b disagree", "places between the ranks of a and b"),
     "overlap": ("words in common", "words that both sentences have, of all their words"),
-    "gold": ("gold", "gold, largest first"),
-    "data": ("as in the data", "the order in which the data has them"),
+    "gold": ("gold", "gold"),
+    "data": ("as in the data", "none, as the data has them"),
 }
 
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from workbench.config import SEVEN_STS
 from workbench.errors import WorkbenchError
 from workbench.files import set_name
-from workbench.look._style import WIDEST, coloured, laid_out, plain, wrapped
+from workbench.look._style import WIDEST, coloured, laid_out, log_axis, plain, wrapped
 from workbench.look.asked_figures import lengths, neighbours, phrases, spaces
 from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.look.paper_cells import (
@@ -94,7 +94,8 @@ def _bars(of: Mapping[str, Any], runs: Runs, *, profile: str, suite: str) -> go.
     """Published values, and beside them the means over seeds with their deviation."""
     paper, _, table = of["of"].partition(" table ")
     cells = [cell for cell in paper_cells(paper.lower(), table) if cell.task in of["tasks"]]
-    names = [wrapped(f"{cell.method} {cell.task if len(of['tasks']) > 1 else ''}", 18) for cell in cells]
+    room = max(9, 84 // max(len(cells), 1))  # characters that stand below a bar without a turn
+    names = [wrapped(f"{cell.method} {cell.task if len(of['tasks']) > 1 else ''}", room) for cell in cells]
     printed = [cell.value.split(" ± ") for cell in cells]
     figure = go.Figure()
     deviations = [float(value[1]) if len(value) > 1 else 0.0 for value in printed]
@@ -156,6 +157,7 @@ def _plane(found: Firsts, of: Mapping[str, Any], rows: Any, suite: str) -> go.Fi
         text=[plain(name) for name in points],
         mode="markers+text",
         textposition="top center",
+        cliponaxis=False,
         marker={"size": 14, "color": colours, "colorscale": "Viridis", "colorbar": {"title": "Spearman<br>x 100"}},
     )
     figure.update_layout(xaxis_title="uniformity (smaller is better)", yaxis_title="alignment (smaller is better)")
@@ -178,8 +180,7 @@ def _losses(found: Firsts, *_: Any) -> go.Figure | None:
         for dash, (what, values) in zip(("solid", "dash"), curves.items(), strict=False):
             line = {"dash": dash, "color": colour}
             figure.add_scatter(x=history["step"], y=values.where(values > 0), name=f"{plain(name)}: {what}", line=line)
-    axis = {"type": "log", "title": "loss (log scale)"}
-    return figure.update_layout(xaxis_title="training step", yaxis=axis, showlegend=True)
+    return figure.update_layout(xaxis_title="training step", yaxis=log_axis("loss (log scale)"), showlegend=True)
 
 
 def _gold(found: Firsts, of: Any, rows: Any, suite: str) -> go.Figure | None:

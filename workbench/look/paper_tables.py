@@ -162,4 +162,4 @@ def best_dev(run: Run) -> float:
 def as_text(values: Sequence[Any]) -> str:
     """Numbers as mean ± deviation; "" of nothing."""
     known = [value for value in values if not math.isnan(value)]
-    return str(seed_spread(np.array(known))).replace(" ", "\N{NO-BREAK SPACE}") if known else ""
+    return str(seed_spread(np.array(known))) if known else ""

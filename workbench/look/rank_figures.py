@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.look._style import COLOURS, GREY, laid_out, tick_names, wrapped
+from workbench.look._style import COLOURS, GREY, laid_out, log_axis, tick_names, wrapped
 from workbench.metrics import spearman
 
 _BELOW = {"orientation": "h", "y": -0.25}
@@ -31,9 +31,8 @@ def two_losses(history: pd.DataFrame, weight: float) -> go.Figure:
     for name, values, dash in curves:
         drawn = values > 0  # a log scale has no 0: no pair was kept
         figure.add_scatter(x=history["step"][drawn], y=values[drawn], name=name, mode="lines", line={"dash": dash})
-    ticks = [digit * 10.0**power for power in range(-8, 4) for digit in (1, 2, 5)]
-    figure.update_yaxes(type="log", title="loss (log scale)", tickvals=ticks, tickformat="~g")
-    return laid_out(figure, "The two losses apart", height=400, xaxis_title="training step", legend=_BELOW)
+    axes = {"xaxis_title": "training step", "yaxis": log_axis("loss (log scale)")}
+    return laid_out(figure, "The two losses apart", height=400, legend=_BELOW, **axes)
 
 
 def neighbour_bins(pairs: pd.DataFrame, *, bins: int = 6) -> pd.DataFrame:
@@ -88,8 +87,8 @@ def vector_spaces(spaces: Mapping[str, np.ndarray], texts: list[str], *, colour:
     figure.update_xaxes(title="first component", range=[-reach, reach])
     figure.update_yaxes(range=[-reach, reach])
     figure.update_yaxes(title="second component", col=1)
-    size = {"width": max(600, 380 * len(planes)), "height": 430}
-    return laid_out(figure, "The same sentences in each space, on one scale", **size)
+    title = "The same sentences in each space, on one scale"
+    return laid_out(figure, title, width=380 * len(planes), height=430)
 
 
 def closed_against_exact(found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> go.Figure:
@@ -103,8 +102,7 @@ def closed_against_exact(found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> 
     figure.update_xaxes(title="exact", range=[-1.05, 1.05])
     figure.update_yaxes(range=[-1.05, 1.05])
     figure.update_yaxes(title="closed form", col=1)
-    size = {"width": max(600, 340 * len(found)), "height": 400}
-    return laid_out(figure, "The closed form against ranks", **size)
+    return laid_out(figure, "The closed form against ranks", width=340 * len(found), height=400)
 
 
 def principal_plane(rows: np.ndarray) -> tuple[np.ndarray, float]:

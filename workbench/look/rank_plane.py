@@ -1,7 +1,8 @@
 """RankEncoder figure 3, to try: a sentence moves in a plane, and its rank vector changes at each boundary."""
 
+from collections.abc import Sequence
 from itertools import combinations, groupby
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -9,7 +10,8 @@ from workbench.look._charts import picture, svg
 from workbench.look._sliders import Mechanism, Slider
 from workbench.look._style import COLOURS
 
-_SIDE, _CELLS = 420, 70  # pixels of the plane, and in how many cells a side it is coloured
+_SIDE, _ROOM = 420, 40  # pixels of the plane, and of an area either way that has room for its number
+_NOTHING = 1e-9  # of the plane's side
 _CORPUS = np.array([[0.36, 0.62], [0.62, 0.66], [0.5, 0.36], [0.78, 0.3], [0.2, 0.22]])
 _NAMES = "abcde"
 
@@ -70,30 +72,49 @@ class RankPlane(Mechanism):
         )
 
     def _picture(self) -> str:
-        middles = (np.arange(_CELLS) + 0.5) / _CELLS
-        grid = np.stack(np.meshgrid(middles, middles[::-1]), axis=-1)
-        values = self.similarity(grid.reshape(-1, 2)).reshape(_CELLS, _CELLS).round(6)
-        drawn = [*_areas(values), *(_boundary(*two, self.corpus) for two in combinations(range(len(self.corpus)), 2))]
-        drawn += _numbers(values, grid)
-        drawn += [_dot(_NAMES[place], at, "#000000") for place, at in enumerate(self.corpus)]
-        drawn.append(_dot("x", self._x, COLOURS[1], size=7))
+        pairs = list(combinations(range(len(self.corpus)), 2))
+        areas = _areas([_bisector(self.corpus[i], self.corpus[j]) for i, j in pairs])
+        middles = np.array([area.mean(axis=0) for area in areas])
+        drawn = list(map(_area, areas, self.similarity(middles).round(6).tolist()))
+        drawn += [_boundary(i, j, self.corpus) for i, j in pairs]
+        drawn += [_dot(_NAMES[place], at) for place, at in enumerate(self.corpus)]
+        drawn.append(_dot("x", self._x, f'r="7" fill="{COLOURS[1]}"'))
         return svg(_SIDE, _SIDE, f"A plane; x sees the corpus as {self.order()}", drawn)
 
 
-def _areas(values: np.ndarray) -> list[str]:
-    """Rows of cells of one value as one rectangle each."""
-    side, drawn = _SIDE / _CELLS, []
-    for row, line in enumerate(values.tolist()):
-        start = 0
-        for value, cells in groupby(line):
-            count = len(list(cells))
-            colour, depth = COLOURS[0 if value > 0 else 1], 0.45 * abs(value)
-            drawn.append(
-                f'<rect x="{start * side:g}" y="{row * side:g}" width="{count * side:g}" height="{side:g}" '
-                f'fill="{colour}" fill-opacity="{depth:.2f}" shape-rendering="crispEdges"/>'
-            )
-            start += count
-    return drawn
+def _bisector(one: np.ndarray, two: np.ndarray) -> tuple[np.ndarray, float]:
+    """n and d of the line n . place = d, on which places are equally far from both."""
+    return two - one, float((two - one) @ (one + two) / 2)
+
+
+def _areas(lines: Sequence[tuple[np.ndarray, float]]) -> list[np.ndarray]:
+    """The corners [n, 2] of each area into which the lines cut the plane."""
+    areas = [np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])]
+    for normal, far in lines:
+        areas = [part for area in areas for side in (1, -1) for part in _beyond(area, side * normal, side * far)]
+    return areas
+
+
+def _beyond(area: np.ndarray, normal: np.ndarray, far: float) -> list[np.ndarray]:
+    """The part of a convex area where normal . place is at least `far`; none where it is no wider than rounding."""
+    corners, heights = [], area @ normal - far
+    for place, height in enumerate(heights):
+        before = heights[place - 1]
+        if before * height < 0:
+            corners.append(area[place] + (area[place - 1] - area[place]) * height / (height - before))
+        if height >= 0:
+            corners.append(area[place])
+    return [np.array(corners)] if heights.max() > _NOTHING and len(corners) > 2 else []
+
+
+def _area(corners: np.ndarray, value: float) -> str:
+    """An area in the colour of its similarity, which stands in its middle where there is room."""
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(_pixels, corners))
+    colour, depth = COLOURS[0 if value > 0 else 1], 0.45 * abs(value)
+    drawn = f'<polygon points="{points}" fill="{colour}" fill-opacity="{depth:.2f}"/>'
+    (x, y), (wide, high) = _pixels(corners.mean(axis=0)), _SIDE * np.ptp(corners, axis=0)
+    number = f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{value + 0:.2g}</text>'
+    return drawn + (number if min(wide, high) >= _ROOM else "")
 
 
 def _boundary(i: int, j: int, corpus: np.ndarray) -> str:
@@ -108,28 +129,10 @@ def _boundary(i: int, j: int, corpus: np.ndarray) -> str:
     )
 
 
-def _numbers(values: np.ndarray, places: np.ndarray) -> list[str]:
-    """The similarity in the middle of each of its areas that is large enough."""
-    from scipy.ndimage import label
-
-    drawn = []
-    for value in np.unique(values):
-        marked, count = cast("tuple[np.ndarray, int]", label(values == value))
-        for number in range(1, count + 1):
-            cells = places[marked == number]
-            if len(cells) >= 80:
-                inside = cells[np.abs(cells - cells.mean(axis=0)).sum(axis=1).argmin()]
-                x, y = _pixels(inside)
-                drawn.append(
-                    f'<text x="{x:g}" y="{y + 4:g}" font-size="12" text-anchor="middle">{value + 0:.2g}</text>'
-                )
-    return drawn
-
-
-def _dot(name: str, at: np.ndarray, colour: str, size: int = 5) -> str:
+def _dot(name: str, at: np.ndarray, how: str = 'r="5" class="ink"') -> str:
     x, y = _pixels(at)
     return (
-        f'<circle cx="{x:g}" cy="{y:g}" r="{size}" fill="{colour}" stroke="#ffffff"/>'
+        f'<circle cx="{x:g}" cy="{y:g}" {how}/>'
         f'<text x="{x + 9:g}" y="{y - 6:g}" font-size="15" font-weight="bold">{name}</text>'
     )
 

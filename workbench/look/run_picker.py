@@ -22,9 +22,7 @@ from workbench.look.of_runs import (
     scores_of_runs,
     started,
 )
-from workbench.runs import Run
-
-_HEADS = ("", "label", "settings", "seed", "score", "finished")
+from workbench.runs import Run, told_apart
 
 
 class RunPicker(Live):
@@ -46,7 +44,15 @@ class RunPicker(Live):
         self._all, self.suite, self.before, self.seeds = runs.reset_index(drop=True), suite, before, seeds
         self._chosen = self._of(labels or runs["label"])
         self._text = [" ".join(map(str, row)).casefold() for row in self._all[["label", "settings"]].to_numpy()]
-        self._finished = [_finished(path) for path in self._all["path"]]
+        shared, own = told_apart(self._all["settings"].tolist())
+        self._shared = f", all with {shared}" if shared else ""
+        self._facts = self._all[["label"]].assign(
+            settings=own,
+            seed=self._all["seed"],
+            score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).map("{:.2f}".format),
+            finished=[_finished(path) for path in self._all["path"]],
+        )
+        self._facts = self._facts.loc[:, (self._facts != "").any()]  # nothing that no run has
         self._search = ""
         self._fed: dict[str, Any] = {}
         self._problem = ""
@@ -118,7 +124,7 @@ class RunPicker(Live):
         self._tell()
 
     def drawn(self) -> dict[str, str]:
-        said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._whose_start())}"
+        said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._shared + self._whose_start())}"
         return {
             "status": f'<span role="status" aria-live="polite">{said}</span>',
             "list": self._table(self._listed(), boxes=True),
@@ -159,27 +165,25 @@ class RunPicker(Live):
         return [number for number, text in enumerate(self._text) if with_words(text, words)]
 
     def _table(self, numbers: Sequence[int], *, boxes: bool) -> str:
-        return _html(_HEADS, [self._row(number, boxes) for number in numbers])
-
-    def _row(self, number: int, boxes: bool) -> list[str]:
-        run = self._all.loc[number]
-        score = run["spearman"] if pd.notna(run["spearman"]) else run["accuracy"]
-        texts = (run["label"], run["settings"], run["seed"], f"{100 * score:.2f}", self._finished[number])
-        named, ticked = f"{run['label']}, seed {run['seed']}", number in self._chosen
-        box = field(f"run {number}", None, type="checkbox", aria_label=named, checked=ticked) if boxes else "✓"
-        return [box, *(escape(str(text)) for text in texts)]
+        rows = []
+        for number in numbers:
+            run = self._facts.loc[number]
+            named, ticked = f"{run['label']}, seed {run['seed']}", number in self._chosen
+            box = field(f"run {number}", None, type="checkbox", aria_label=named, checked=ticked) if boxes else "✓"
+            rows.append([box, *(escape(str(text)) for text in run)])
+        return _html(["", *self._facts], rows)
 
     def _means(self) -> str:
         if not self._chosen:
             return "<p>No run is ticked.</p>"
-        means = seed_table(self.runs).drop(columns="settings").reset_index()
+        means = seed_table(self.runs).drop(columns="settings", errors="ignore").reset_index()
         rows = [[escape(str(text)) for text in row] for row in means.itertuples(index=False, name=None)]
         return _html(list(means), rows)
 
 
 def _html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of these cells, which are HTML; labels and settings at the left."""
-    kinds = ["word" if head in ("label", "settings") else "number" for head in heads]
+    kinds = ["text" if head in ("label", "settings") else "number" for head in heads]
     lines = [tr(map(td, cells, kinds)) for cells in rows]
     return framed(table("".join(map(th, heads, kinds)), lines))
 

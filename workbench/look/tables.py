@@ -1,5 +1,6 @@
 """Small tables for notebooks, and how tables are shown there."""
 
+import re
 import sys
 from collections.abc import Mapping
 from html import escape
@@ -11,6 +12,7 @@ from workbench.look._style import FIGURE_RULES
 from workbench.order import explain_order
 from workbench.runs import Run, metrics_table
 
+_NUMBERS = re.compile(r"(?<=\d) (±|to) (?=[-+\d])")  # between two of them no line ends
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
 
 
@@ -29,13 +31,20 @@ def show_tables() -> None:
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """The table as HTML, of more than 200 rows the two ends; text at the left, which pandas has at the right."""
+    """The table as HTML, of more than 200 rows the two ends; text at the left, which pandas has at the right.
+
+    An index with a name is a column like the others, else its name would be a row.
+    """
+    named = table.index.nlevels == 1 and table.index.name is not None
+    table = table.reset_index() if named else table
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
     headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
     shown = table.set_axis(headings, axis=1).rename(index=_escaped)
     formats: Any = [_at_the_left if text else None for text in texts]
     short: Any = {"max_rows": _ROWS, "show_dimensions": "truncate"}
-    return shown.to_html(formatters=formats, escape=False, classes="mathjax_ignore", na_rep="", **short)
+    return shown.to_html(
+        index=not named, formatters=formats, escape=False, classes="mathjax_ignore", na_rep="", **short
+    )
 
 
 def beside(found: Mapping[str, Any]) -> pd.DataFrame:
@@ -46,7 +55,7 @@ def beside(found: Mapping[str, Any]) -> pd.DataFrame:
     tables: dict[Any, pd.DataFrame] = {
         label: metrics_table(one.metrics() if isinstance(one, Run) else one.metrics) for label, one in found.items()
     }
-    return pd.concat(tables, names=[""]).droplevel(1).round(2)
+    return pd.concat(tables).droplevel(1).rename_axis(None).round(2)
 
 
 def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
@@ -64,4 +73,5 @@ def _escaped(name: Any) -> Any:
 def _at_the_left(value: Any) -> str:
     text = "" if value is None else str(value)
     wide = ";min-width:6em" if len(text) > 12 else ""  # a number as text needs no more room than it has
-    return f'<div style="text-align:left{wide}">{escape(text)}</div>'
+    unbroken = _NUMBERS.sub(r"&nbsp;\1&nbsp;", escape(text))
+    return f'<div style="text-align:left{wide}">{unbroken}</div>'
