@@ -104,7 +104,7 @@ def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, add
         "([cell, text]) => document.querySelector(cell)?.innerText === text",
         arg=[f"{VIEW} tbody td:nth-child(2)", first],
     )
-    page.locator(f"{VIEW} g[data-row=A] path").hover(force=True)
+    page.locator(f"{VIEW} g[data-row=A] polyline").hover(force=True)
     assert page.locator(f"{VIEW} tr.hit td").nth(1).inner_text() == first
 
     page.locator(f"{QUERIES} [name=order]").focus()
@@ -225,7 +225,7 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(watched: Watched, ad
     answer.get_by_text("NDCG", exact=True).wait_for()
     assert answer.locator("tbody tr td:nth-child(3)").all_inner_texts()[:3] == ["4", "1", "0"]
 
-    answer.locator("g[data-row=B] path").first.hover(force=True)  # a line lies under its own letters
+    answer.locator("g[data-row=B] polyline").hover(force=True)  # a line lies under its own letters
     assert answer.locator("tr.hit td").nth(1).inner_text() == "the boat sinks"
     assert answer.locator("g.hit title").text_content().startswith("B: the boat sinks")
     page.locator("[data-kind=ask] [name=among]").focus()

@@ -171,3 +171,5 @@ def test_a_figure_has_the_page_for_paper_and_names_its_panels_below_its_title():
     assert (light + 0.05) / (0.0056 + 0.05) > 4, "of JupyterLab's dark paper"
     assert "black" not in str(figure.data)
     assert figure.layout.margin.t >= 20 * figure.layout.title.text.count("<br>") + 80
+    narrow = laid_out(cosine_maps({"a": np.eye(2)}, ["one", "two"]), "word " * 14, width=100)
+    assert narrow.layout.title.text.count("<br>") == 1, "a title stands in lines, not in a column"

@@ -24,6 +24,7 @@ from workbench.look import (
     closed_against_exact,
     ranking_tables,
 )
+from workbench.look._style import FIGURE_RULES
 from workbench.rankings import COLUMNS, ranking_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
@@ -65,6 +66,17 @@ def show(page: Any, figure: go.Figure, tmp_path: Path) -> None:
 def test_dollars_and_markup_in_names_are_shown_as_they_are(page: Any, tmp_path: Path):
     show(page, closed_against_exact({LABEL: (np.array([0.1, 0.2]), np.array([0.1, 0.3]))}), tmp_path)
     assert page.locator(".annotation-text").all_text_contents() == [LABEL]
+
+
+def test_a_figure_has_the_ink_of_the_page_and_a_figure_of_others_keeps_its_own(page: Any, tmp_path: Path):
+    others = go.Figure(go.Scatter(x=[1, 2], y=[1, 2]), {"font": {"color": "#770000"}})
+    inks = []
+    for figure in (closed_against_exact({"a": (np.zeros(2), np.zeros(2))}), others):
+        show(page, figure, tmp_path)
+        page.add_style_tag(content=f":root {{ --jp-ui-font-color1: #fffffe; }} {FIGURE_RULES}")
+        written = page.locator(".xtick text, .annotation-text")
+        inks.append(set(written.evaluate_all("all => all.map(one => getComputedStyle(one).fill)")))
+    assert inks == [{"rgb(255, 255, 254)"}, {"rgb(119, 0, 0)"}]
 
 
 @pytest.mark.parametrize("count", [1, 4, 8])

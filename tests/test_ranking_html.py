@@ -96,7 +96,7 @@ def drawn(html: str) -> ET.Element:
 
 def heights(picture: ET.Element) -> list[list[float]]:
     """How far down each line of a slope chart stands at gold, and at each label."""
-    lines = [line.attrib["d"] for line in picture.iter(f"{SVG}path") if "class" in line.attrib]
+    lines = [line.attrib["d"] for line in picture.iter(f"{SVG}path")]
     parts = [re.findall(r"M\S+ ([\d.]+)L\S+ ([\d.]+)", line) for line in lines]
     return [[float(line[0][0]), *(float(end) for _, end in line)] for line in parts]
 

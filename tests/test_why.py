@@ -13,6 +13,7 @@ from workbench.config import CoSENTConfig, SimCSEConfig
 from workbench.encoder import Encoder
 from workbench.errors import EncoderError
 from workbench.look import (
+    Ask,
     PairExplorer,
     RankingExplorer,
     Why,
@@ -95,6 +96,8 @@ def test_in_bf16_too_the_map_adds_up_to_the_cosine_that_is_shown():
     table, (reader,) = (view := Why({"half": half}, QUERY, TARGET)).selected, view._readers
     exact = 2**-24 * half.width
     assert reader.split(QUERY, TARGET).cosine == pytest.approx(table["half"].iloc[0], abs=exact)
+    asked = Ask({"half": half}, QUERY, [TARGET], corpus=["a"]).selected
+    assert asked["score: half"].tolist() == pytest.approx(table["half"].iloc[:1].tolist(), abs=exact), "to Ask too"
     assert half.precision == "bf16", "the encoder that was given stays as it was"
     own = float(Encoder.similarity(half.encode(QUERY), half.encode(TARGET)))
     assert own != pytest.approx(table["half"].iloc[0], abs=exact), "bf16 is seen here"

@@ -208,8 +208,11 @@ def slope_svg(view: QueryView) -> str:
 def _line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
     """From letter to letter (x, y, and what it takes to either side), and around it, unseen, the pointer's reach."""
     parts = [f"M{x + room:g} {y:g}L{to - other:g} {down:g}" for (x, y, room), (to, down, other) in pairwise(ends)]
-    drawn = f'<path d="{"".join(parts)}" stroke='
-    return f'{drawn}"{colour}" stroke-width="2.5" class="seen"/>{drawn}"transparent" stroke-width="14"/>'
+    reach = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
+    return (
+        f'<path d="{"".join(parts)}" stroke="{colour}" stroke-width="2.5" class="seen"/>'
+        f'<polyline points="{reach}" fill="none" stroke="transparent" stroke-width="14"/>'
+    )
 
 
 def slope_image(view: QueryView) -> str:
