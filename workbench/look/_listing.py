@@ -93,7 +93,6 @@ class Listing(Live):
         raise NotImplementedError
 
     def known(self) -> dict[str, Sequence[str]]:
-        """Control -> what can be chosen there, of those that are lists."""
         charts = [name for name in CHARTS if self._vectors or name in (RANKS, GOLD)]
         colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
         listed = {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
@@ -105,36 +104,15 @@ class Listing(Live):
         Raises:
             TypeError, ValueError: No such control, order or label; all stays as it was.
         """
-        names = (*self.choices, *self.looks)
-        for name in chosen:
-            if name not in (*names, "chosen"):
-                raise TypeError(f"select has no {name!r}; it takes {', '.join(names)} and chosen")
-        before, place = {name: getattr(self, name) for name in names}, (self.chosen, self.room)
-        try:
-            self._choose(chosen)
-        except Exception:
-            self._choose(before)
-            self.chosen, self.room = place
-            raise
-        finally:
-            self.renew()
-            self.redraw()
-
-    def _choose(self, chosen: Mapping[str, Any]) -> None:
-        """Sets one after the other: first what others are chosen of, last the row, for a new list begins at its top."""
         if chosen.get("plane") == "UMAP" and "UMAP" not in planes_known():
             raise ValueError("UMAP needs umap-learn, which is not installed: pip install 'ranking-workbench[maps]'")
-        for name in (*self.choices, *self.looks):
-            if name in chosen:
-                offered = self.known().get(name)
-                if offered is not None and chosen[name] not in offered:
-                    raise ValueError(f"{name} is {chosen[name]!r}; choose one of {', '.join(offered)}")
-                self.told(name, chosen[name])
-        listed = self.listed()
-        if "chosen" in chosen:
-            self.told("chosen", self.numbered(chosen["chosen"]))
-            if self.chosen not in listed:
-                raise ValueError(f"{chosen['chosen']!r} is not listed now; take words or limits away first")
+        # First what others are chosen of, last the row, for a new list begins at its top.
+        self.put((*self.choices, *self.looks, "chosen"), chosen)
+
+    def given(self, name: str, value: Any) -> None:
+        super().given(name, self.numbered(value) if name == "chosen" else value)
+        if name == "chosen" and self.chosen not in self.listed():
+            raise ValueError(f"{value!r} is not listed now; take words or limits away first")
 
     def told(self, name: str, value: Any) -> None:
         if name in self.looks:

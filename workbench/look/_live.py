@@ -1,6 +1,6 @@
 """A view that the kernel draws as HTML and a browser shows: what is pressed and typed comes back here."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
@@ -79,14 +79,34 @@ class Live(anywidget.AnyWidget):
         except (ValueError, WorkbenchError) as problem:
             return refused(problem)
 
-    def put(self, names: Collection[str], values: Mapping[str, Any]) -> None:
-        """Sets from code what the controls set; TypeError for what is not among their names."""
+    def known(self) -> Mapping[str, Collection[str]]:
+        """Control -> what can be chosen there, of those that are lists."""
+        return {}
+
+    def put(self, names: Sequence[str], values: Mapping[str, Any]) -> None:
+        """Sets from code what the controls set, in the order of `names`; where one value is refused, none.
+
+        Raises TypeError for what is not among `names`, ValueError for what is no choice of its list.
+        """
         if unknown := values.keys() - set(names):
             raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(names)}")
-        for name, value in values.items():
-            self.told(name, value)
-        self.renew()
-        self.redraw()
+        before = dict(vars(self))
+        try:
+            for name in filter(values.__contains__, names):
+                offered = self.known().get(name, [values[name]])
+                if values[name] not in offered:
+                    raise ValueError(f"{name} is {values[name]!r}; choose one of {', '.join(offered)}")
+                self.given(name, values[name])
+        except Exception:
+            vars(self).update(before)
+            raise
+        finally:
+            self.renew()
+            self.redraw()
+
+    def given(self, name: str, value: Any) -> None:
+        """Takes one value from code, which may have other kinds of them than a page: ValueError for what is none."""
+        self.told(name, value)
 
     def say(self, words: str) -> None:
         """Puts these words in the place of the status, at once: something takes time."""

@@ -44,27 +44,25 @@ class Mechanism(Live):
         )
 
     def told(self, name: str, value: Any) -> None:
-        if name in self.sliders:
-            self.values[name] = min(max(float(value), self.sliders[name].low), self.sliders[name].high)
-        elif name in self.lists:
-            self.values[name] = self._taken(name, value)
+        """Takes a number within its slider's ends, or a value of a list as that has it, numbers by their size.
 
-    def _taken(self, name: str, value: Any) -> Any:
-        """A value of a list as the list has it, numbers by their size; SettingError for one that it has not."""
-        if name not in self.lists:
-            return value
-        text = f"{value:g}" if isinstance(value, Real) else str(value)
-        options = self.lists[name][1]
-        if text not in options:
-            raise SettingError(f"{name} is {value!r}; choose one of {', '.join(options)}")
-        return text
+        Raises SettingError for one that a list has not.
+        """
+        if name in self.sliders:
+            value = min(max(float(value), self.sliders[name].low), self.sliders[name].high)
+        elif name in self.lists:
+            given, options = value, self.lists[name][1]
+            value = f"{given:g}" if isinstance(given, Real) else str(given)
+            if value not in options:
+                raise SettingError(f"{name} is {given!r}; choose one of {', '.join(options)}")
+        self.values = {**self.values, name: value}
 
     def select(self, **values: Any) -> None:
         """Sets from code what the controls set.
 
         Raises TypeError for what there is no control of, SettingError for what a list has not.
         """
-        self.put([*self.sliders, *self.lists], {name: self._taken(name, value) for name, value in values.items()})
+        self.put([*self.sliders, *self.lists], values)
 
     def drawn(self) -> dict[str, str]:
         return {"answer": framed(self.shown())}

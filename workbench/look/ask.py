@@ -32,7 +32,6 @@ _TAKES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "gold": ("a list of numbers, or None", lambda value: value is None or _is_list(value)),
     "ranks": ("True or False", lambda value: isinstance(value, bool)),
     "nearest": ("a whole number, 1 or more", lambda value: isinstance(value, Integral) and int(value) >= 1),
-    "chart": (f"one of {', '.join(_CHARTS)}", lambda value: value in _CHARTS),
 }
 
 
@@ -98,23 +97,19 @@ class Ask(Live):
             TypeError, ValueError: No such thing to set, or not to this; all stays as it was.
             DataError: A corpus that cannot be read.
         """
-        allowed = (*_TAKES, "among", "corpus")
-        unknown = chosen.keys() - set(allowed)
-        if unknown:
-            raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(allowed)}")
-        for name, (words, right) in _TAKES.items():
-            if name in chosen and not right(chosen[name]):
-                raise ValueError(f"{name} is {chosen[name]!r}; give {words}")
-        corpus = _sentences(chosen.pop("corpus"), self._limit) if "corpus" in chosen else None
-        known = (_LINES, self._corpus_name if corpus is None else corpus[0])
-        if "among" in chosen and chosen["among"] not in known:
-            raise ValueError(f"among is {chosen['among']!r}; give one of {', '.join(known)}")
-        if corpus is not None:
-            self._take(*corpus)
-        for name, value in chosen.items():
-            setattr(self, name, list(value) if _is_list(value) else value)
-        self.renew()
-        self.redraw()
+        self.put(("corpus", "among", *_TAKES, "chart"), chosen)
+
+    def known(self) -> dict[str, Sequence[str]]:
+        return {"among": (_LINES, self._corpus_name), "chart": _CHARTS}
+
+    def given(self, name: str, value: Any) -> None:
+        if name == "corpus":
+            self._take(*_sentences(value, self._limit))
+            return
+        words, right = _TAKES.get(name, ("", lambda _: True))
+        if not right(value):
+            raise ValueError(f"{name} is {value!r}; give {words}")
+        setattr(self, name, list(value) if _is_list(value) else value)
 
     def _take(self, name: str, sentences: list[str]) -> None:
         self._corpus_name, self._corpus = name, sentences

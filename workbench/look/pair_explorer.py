@@ -219,8 +219,10 @@ class PairExplorer(Listing):
         ]
 
     def told(self, name: str, value: Any) -> None:
-        cleared = value is None and (name in _FIELDS or name == "same")
-        super().told(name, "" if cleared else value)
+        if name in (*_FIELDS, "same"):
+            value = "" if value is None else value
+            _number(value)  # TypeError for what is none, nor a text
+        super().told(name, value)
 
     def _why(self, number: int) -> str:
         if not self._reasons.readers:
