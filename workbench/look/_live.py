@@ -100,9 +100,8 @@ class Live(anywidget.AnyWidget):
         except Exception:
             vars(self).update(before)
             raise
-        finally:
-            self.renew()
-            self.redraw()
+        self.renew()
+        self.redraw()
 
     def given(self, name: str, value: Any) -> None:
         """Takes one value from code, which may have other kinds of them than a page: ValueError for what is none."""
