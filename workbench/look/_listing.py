@@ -60,12 +60,21 @@ class Listing(Live):
             if name in self.looks and getattr(self, name) not in offered:
                 setattr(self, name, offered[0])
 
-    def _look_again(self, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
-        """From here on what `labels` name; `chosen`, `room` and what else was chosen stay where they still can be."""
+    def look_at(self, found: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
+        """Looks at something else of the same kind from here on; what was chosen stays where it still can be.
+
+        Errors as at first; then all stays as it was.
+        """
+        reasons = Reasons(encoders, self._reasons.readers)
+        offered = self.replace(found)
         self._reasons, self._found = reasons, (None, [])
-        self._offer(labels, orders, order)
+        self._offer(*offered)
         self.renew()
         self.redraw()
+
+    def replace(self, found: Mapping[str, Any]) -> tuple[Sequence[str], Mapping[str, tuple[str, str]], str]:
+        """Takes the data of `look_at`, and moves `chosen` to its place there; what `_offer` takes of it."""
+        raise NotImplementedError
 
     @property
     def _vectors(self) -> dict[str, Vectors]:

@@ -93,15 +93,18 @@ class Live(anywidget.AnyWidget):
         before = dict(vars(self))
         try:
             for name in filter(values.__contains__, names):
-                offered = self.known().get(name, [values[name]])
-                if values[name] not in offered:
-                    raise ValueError(f"{name} is {values[name]!r}; choose one of {', '.join(offered)}")
+                self._require_known(name, values[name])
                 self.given(name, values[name])
         except Exception:
             vars(self).update(before)
             raise
         self.renew()
         self.redraw()
+
+    def _require_known(self, name: str, value: Any) -> None:
+        offered = self.known().get(name)
+        if offered is not None and value not in offered:
+            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(offered)}")
 
     def given(self, name: str, value: Any) -> None:
         """Takes one value from code, which may have other kinds of them than a page: ValueError for what is none."""

@@ -62,16 +62,15 @@ class RankingExplorer(Listing):
         self._ordered: dict[tuple[str, ...], pd.DataFrame] = {}
         self._words: dict[Any, str] | None
         self._take(self.suites[0] if suite is None else suite)
-        super().__init__("queries", list(self._tables), *self._orders(), Reasons(encoders))
+        super().__init__("queries", *self._offered(), Reasons(encoders))
 
-    def look_at(self, tables: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
-        """Looks at other rankings from here on; what was chosen stays where it still can be. Errors as at first."""
-        query_id, found, reasons = self.query_id, ranking_tables(tables), Reasons(encoders, self._reasons.readers)
-        self._all, self.suites = found, suites_of(found)
+    def replace(self, found: Mapping[str, Any]) -> tuple[list[str], dict[str, tuple[str, str]], str]:
+        query_id, self._all = self.query_id, ranking_tables(found)
+        self.suites = suites_of(self._all)
         self._ordered.clear()
         self._take(self.suite if self.suite in self.suites else self.suites[0])
         self.chosen = self._numbers.get(query_id)
-        self._look_again(list(self._tables), *self._orders(), reasons)
+        return self._offered()
 
     def _take(self, suite: str) -> None:
         self._tables = of_suite(self._all, suite)
@@ -83,11 +82,11 @@ class RankingExplorer(Listing):
         self._ids = list(self._rows)  # as the tables have them: texts or numbers
         self._numbers = {query_id: place for place, query_id in enumerate(self._ids)}
 
-    def _orders(self) -> tuple[dict[str, tuple[str, str]], str]:
-        """What the queries can be ordered by, and by which of them at first."""
+    def _offered(self) -> tuple[list[str], dict[str, tuple[str, str]], str]:
+        """Labels, what the queries can be ordered by, and by which of them at first."""
         several = len(self._tables) > 1
         known = {name: words for name, words in ORDERS.items() if several or name in ("data", "worst")}
-        return known, "disagreement" if several else "worst"
+        return list(self._tables), known, "disagreement" if several else "worst"
 
     @property
     def query_id(self) -> Any:
@@ -111,7 +110,7 @@ class RankingExplorer(Listing):
     def told(self, name: str, value: Any) -> None:
         if name == "suite":
             self._take(value)
-            self._offer(list(self._tables), *self._orders())
+            self._offer(*self._offered())
             self.renew()
         super().told(name, value)
 

@@ -80,14 +80,13 @@ class PairExplorer(Listing):
         self.same = f"{(self.table['gold'].min() + self.table['gold'].max()) / 2:g}"
         super().__init__("pairs", *self._offered(found), Reasons(encoders))
 
-    def look_at(self, found: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
-        """Looks at other scores of the pairs from here on; what was chosen stays where it still can be."""
-        chosen, reasons = self.current(), Reasons(encoders, self._reasons.readers)
+    def replace(self, found: Mapping[str, Any]) -> tuple[list[str], dict[str, tuple[str, str]], str]:
+        chosen = self.current()
         pair = None if chosen is None else self._rows["pair_id"][chosen]
         self._take(found)
         places = {name: place for place, name in enumerate(self._rows["pair_id"])}
         self.chosen, self.subset = places.get(pair), self.subset if self.subset in self._rows["subset"] else ""
-        self._look_again(*self._offered(found), reasons)
+        return self._offered(found)
 
     def _take(self, found: Mapping[str, Any]) -> None:
         self.table = pair_table(found, self._data, suite=self.name)
