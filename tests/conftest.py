@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if sys.platform == "linux" and "WORKBENCH_PYTHONS" not in os.environ:  # the workers of xdist have its
         ended = contextlib.ExitStack()
         config.add_cleanup(ended.close)
-        folder = ended.enter_context(tempfile.TemporaryDirectory(prefix="pythons-"))
+        folder = tempfile.mkdtemp(prefix="pythons-")
         ended.enter_context(pythons(Path(folder)))
         os.environ["WORKBENCH_PYTHONS"] = folder
         os.environ["JUPYTER_PATH"] = f"{folder}/trains"

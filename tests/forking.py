@@ -14,6 +14,7 @@ import os
 import resource
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -80,7 +81,7 @@ def python(name: str = "trains") -> str:
 
 @contextlib.contextmanager
 def pythons(folder: Path) -> Iterator[None]:
-    """Writes both programs into a folder; the process that forks ends with the context."""
+    """Writes the programs into a folder; the process that forks ends with the context, and the folder with it."""
     for name in TREE.names:
         program, kernel = folder / name / "python", folder / name / "kernels" / "python3" / "kernel.json"
         kernel.parent.mkdir(parents=True)
@@ -99,19 +100,25 @@ def pythons(folder: Path) -> Iterator[None]:
 
 
 def serve(folder: Path) -> None:
-    """Forks what is asked for, until stdin is at its end."""
+    """Forks what is asked for, until stdin is at its end; then takes the folder away."""
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the tests, whose end it waits for to end its own forks
         signal.signal(number, signal.SIG_IGN)
     listeners = {name: socket.socket(socket.AF_UNIX) for name in TREE.names}
     for name, listener in listeners.items():
         listener.bind(f"{folder}/{name}/socket")
         listener.listen(64)
+    own = os.getpid()
     if 0 not in select.select([0, *listeners.values()], [], [])[0]:
         _fork_from(TREE, listeners)
+    if os.getpid() == own:  # a test run that was killed leaves the folder to it
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
-    """Loads modules and forks what its listener is asked for; another is begun when it, or one below it, is asked."""
+    """Loads modules and forks what its listener is asked for; another is begun when it, or one below it, is asked.
+
+    Returns when stdin is at its end, in each of these processes.
+    """
     for name in loaded.modules:
         importlib.import_module(name)
     gc.freeze()  # else the first collection in each fork copies every page
@@ -126,11 +133,12 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
                 os.kill(process, signal.SIGKILL)
             for process in forks:
                 os.waitpid(process, 0)
-            os._exit(0)
+            return
         for one in [one for one in below if any(listeners[name] in ready for name in one.names)]:
             process = os.fork()
             if not process:
-                return _fork_from(one, listeners)
+                _fork_from(one, listeners)
+                return
             forks.append(process)
             below.remove(one)
         _tend(children, ready)

@@ -23,18 +23,36 @@ def test_forks_draw_other_random_numbers():
 def test_what_still_runs_ends_with_the_process_that_forks_and_who_asks_for_nothing_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("WORKBENCH_PYTHONS", str(tmp_path))
+    folder = tmp_path / "pythons"
+    folder.mkdir()
+    monkeypatch.setenv("WORKBENCH_PYTHONS", str(folder))
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    with pythons(tmp_path):
+    with pythons(folder):
         with socket.socket(socket.AF_UNIX) as silent:
-            silent.connect(str(tmp_path / "rest" / "socket"))
+            silent.connect(str(folder / "rest" / "socket"))
         asker = subprocess.Popen([python("rest"), "-c", code], stdout=subprocess.PIPE, text=True)
         assert asker.stdout
         with asker.stdout as said:
             process = int(said.readline())
         os.kill(process, 0)
     assert asker.wait() == -9
+    assert not folder.exists()
     deadline = time.monotonic() + 10
     while Path(f"/proc/{process}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_test_run_that_is_killed_leaves_no_folder(tmp_path: Path):
+    folder = tmp_path / "pythons"
+    folder.mkdir()
+    code = f"import pathlib, sys, time\nfrom forking import pythons\nwith pythons(pathlib.Path({str(folder)!r})):"
+    code += "\n    print(flush=True)\n    time.sleep(600)"
+    run = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parent, stdout=subprocess.PIPE)
+    with run, run.stdout as said:
+        assert said.readline()
+        run.kill()
+    deadline = time.monotonic() + 60
+    while folder.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
