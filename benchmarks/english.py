@@ -38,6 +38,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE": ("simcse", {}),
     "CompCSE": ("compcse", {"subvector": None}),
     "RankCSE, ListNet, taught by its SimCSE": ("rankcse", _OWN),
+    "RankCSE without its ranking loss": ("rankcse", _OWN | {"gamma": 0.0}),
+    "RankCSE, softer ListNet (tau_2 0.1, tau_3 0.05), taught by its SimCSE": (
+        "rankcse",
+        _OWN | {"student_temperature": 0.1, "teacher_temperature": 0.05},
+    ),
     "RankCSE, ListMLE, taught by its SimCSE": ("rankcse", _OWN | _LISTMLE),
     "RankCSE, CoSENT on lists, taught by its SimCSE": ("rankcse", _OWN | {"ranking": "cosent"}),
     "RankCSE, ListNet, taught by two SimCSE": ("rankcse", {"teachers": ["<SimCSE>", "<another SimCSE>"]}),
