@@ -226,15 +226,17 @@ def read_csv(path: Path, text: Sequence[str] = ()) -> "pd.DataFrame":
     return pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=missing)
 
 
+_RUNS = "a runs folder that can be written (--runs FOLDER, or runs_root in the notebook)"
+
+
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turns the system's refusal to write into a RunError that says what to do."""
+def explained(path: Path, other: str = _RUNS) -> Iterator[None]:
+    """Turns the system's refusal to write into a RunError that says what to do; `other`: what else could be given."""
     try:
         yield
     except OSError as error:
         raise RunError(
-            f"cannot write under {path}: {error.strerror or error}; free some space, or give a runs folder "
-            "that can be written (--runs FOLDER, or runs_root in the notebook)"
+            f"cannot write under {path}: {error.strerror or error}; free some space, or give {other}"
         ) from error
 
 

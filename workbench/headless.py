@@ -163,6 +163,7 @@ def _check_models(config: TrainingConfig) -> None:
     start = found.get(config.encoder)
     if start is None:
         return
+    config.require_pooling(start.stored and start.stored.pooling)
     limit = json.loads((start.folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
     if isinstance(limit, int) and config.max_tokens > limit:
         raise SettingError(f"max_tokens is {config.max_tokens}, but {config.encoder} has {limit} positions; lower it")

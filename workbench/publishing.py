@@ -62,6 +62,8 @@ def push_folder(
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
     from huggingface_hub.utils import filter_repo_objects, validate_repo_id
 
+    if not (folder / "README.md").is_file() and card is None:
+        raise RunError(f"{folder} holds no saved encoder; of a model that was only evaluated push its own folder")
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     names = list(filter_repo_objects(names, allow_patterns=SENT, ignore_patterns=[".*", "*/.*"]))
     sent: dict[str, Path | bytes] = {name: folder / name for name in names}
@@ -78,8 +80,8 @@ def push_folder(
     except Exception as problem:  # the hub's client raises a dozen unrelated types
         said = " ".join(str(problem).split())[:300] or type(problem).__name__
         raise RunError(
-            f"{repo_id} was not pushed ({said}); log in with `hf auth login`, and give a repository OWNER/NAME "
-            "that you may write to"
+            f"{repo_id} was not pushed ({said}); that takes a network, a login (`hf auth login`) and a repository "
+            "OWNER/NAME that you may write to"
         ) from problem
     sizes = {name: len(found) if isinstance(found, bytes) else found.stat().st_size for name, found in sent.items()}
     return [f"{name} ({count:,} bytes)" for name, count in sizes.items()]

@@ -8,6 +8,7 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import Count, Fraction, NonNegative, Positive, Settings, Source, Unit
+from workbench.errors import SettingError
 from workbench.files import OWN_FILES, set_name
 
 Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
@@ -142,6 +143,17 @@ class TrainingConfig(Settings):
     def checkpoints(self) -> list[str]:
         """The encoders that training loads, by name."""
         return [self.encoder]
+
+    def require_pooling(self, saved: Pooling | None) -> None:
+        """Raises SettingError where the start was saved with another pooling and none was named.
+
+        A default would undo in silence what the encoder was tuned for.
+        """
+        if saved not in (None, self.pooling) and "pooling" not in self.model_fields_set:
+            raise SettingError(
+                f"pooling: {self.encoder} was saved with {saved!r}, and {self.method} takes {self.pooling!r} unless "
+                f"told otherwise; give pooling={saved} to read it as it was, or pooling={self.pooling} to change it"
+            )
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:

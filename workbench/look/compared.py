@@ -52,9 +52,10 @@ class Comparison:
         return found
 
     def to_csv(self) -> str:
-        """label, suite, value, difference, p_value, adjusted, verdict: a line each."""
+        """label, suite, value and difference (x 100 both), p_value, adjusted, verdict: a line each."""
         long = self.values.reset_index().melt("label", var_name="suite", value_name="value")
-        return long.merge(self.tests, how="left", on=["label", "suite"]).to_csv(index=False, lineterminator="\n")
+        tests = self.tests.assign(difference=100 * self.tests["difference"])
+        return long.merge(tests, how="left", on=["label", "suite"]).to_csv(index=False, lineterminator="\n")
 
     def to_markdown(self) -> str:
         """A table for a README."""

@@ -100,7 +100,7 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
     shared, _ = told_apart(runs["settings"].tolist())
     there = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}"
     if len(labels) > 1:
-        return f"{there}: each is compared with {first_baseline(labels)}, or with the label that `baseline` names."
+        return f"{there}: each is compared with {first_baseline(labels)}; in 20_compare `baseline` names another."
     return (
         f"{there}: each is compared with its own encoder before training. To compare settings or methods make further "
         "runs, such as\n    workbench run simcse --seed 0 --set temperature=0.1\n    workbench run compcse --seed 0"

@@ -210,6 +210,6 @@ class RankingExplorer(Listing):
         queries = self._queries().set_index("query_id")["query"].to_dict()
         title = f"Rankings of {self.suite}: {', '.join(self.shown_labels)}"
         page = shared_page(title, {name: queries[name] for name in ids}, self._of_query, _TARGETS)
-        with explained(target.parent), replacing(target) as file:
+        with explained(target.parent, "another file"), replacing(target) as file:
             file.write(page)
         return target

@@ -14,7 +14,7 @@ from transformers import set_seed
 
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, find_checkpoint
 from workbench.errors import DataError, EncoderError
 from workbench.methods.masked_words import MaskedWords
 from workbench.processes import gather_rows
@@ -40,10 +40,14 @@ class Method(nn.Module):
             raise TypeError(f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}")
         set_seed(config.seed)
         self.config = config
+        revision = config.revisions.get(config.encoder)
+        if config.encoder in config.checkpoints:
+            stored = find_checkpoint(config.encoder, revision).stored
+            config.require_pooling(stored and stored.pooling)
         self.encoder = self.starting_encoder(
             pooling=config.pooling,
             max_tokens=config.max_tokens,
-            revision=config.revisions.get(config.encoder),
+            revision=revision,
             precision=config.precision,
             device=config.device,
             dropout=config.dropout,

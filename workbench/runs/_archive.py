@@ -77,7 +77,7 @@ def export_runs(runs: Iterable[Run], file: str | Path, root: str | Path = "runs"
     for path in wanted:
         require_idle(path, "export it when it has ended")
     with (
-        explained(target),
+        explained(target, "another file (--to FILE)"),
         replacing(target, binary=True) as stream,
         tarfile.open(fileobj=stream, mode="w:gz", compresslevel=3) as archive,
     ):
@@ -103,7 +103,9 @@ def import_runs(file: str | Path, root: str | Path = "runs") -> dict[str, str]:
             try:
                 with tarfile.open(file) as archive:
                     archive.extractall(scratch, filter="data")
-            except (tarfile.TarError, EOFError, FileNotFoundError) as problem:
+            except FileNotFoundError:
+                raise RunError(f"there is no {file}; give an archive that `workbench export` wrote") from None
+            except (tarfile.TarError, EOFError) as problem:
                 said = str(problem).partition(":")[0]  # behind it tarfile lists every compression that it tried
                 raise RunError(f"{file} is no archive that `workbench export` wrote ({said})") from None
             found = {f"{path.parent.name}/{path.name}": _take_in(path, top) for path in list_folders(scratch)}

@@ -48,6 +48,7 @@ def select_runs(
             raise SettingError(f"{text!r} compares with nothing; put a value behind {found['sign']}")
         _require_known(rows, found["name"])
         rows = [row for row in rows if found["name"] in row]  # != too says something of what is there
+        _require_order(rows, found)
         rows = [row for row in rows if _holds(row[found["name"]], found["sign"], found["value"])]
     if sort:
         name = sort.removeprefix("-")
@@ -59,6 +60,13 @@ def select_runs(
     shown = [suite for suite in sorted(suites, key=lambda suite: suites[suite]) if any(suite in row for row in rows)]
     names = list(columns) or [*_ALWAYS, *shown, *_AFTER]
     return pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
+
+
+def _require_order(rows: list[dict[str, Any]], found: re.Match[str]) -> None:
+    """Raises SettingError where numbers are to be less or more than a word."""
+    numbers = any(isinstance(_comparable(row[found["name"]]), float) for row in rows)
+    if found["sign"][0] in "<>" and numbers and not isinstance(_comparable(found["value"]), float):
+        raise SettingError(f"{found[0]!r}: {found['name']} is a number; give one behind {found['sign']}")
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:

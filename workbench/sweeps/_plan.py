@@ -113,7 +113,9 @@ def read_spec_file(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         found = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as problem:
+    except OSError as problem:
+        raise SettingError(f"{path} cannot be read: {problem.strerror}") from None
+    except (ValueError, yaml.YAMLError) as problem:
         raise SettingError(f"{path} cannot be read as {path.suffix[1:].upper()}: {problem}") from None
     if not isinstance(found, dict):
         raise SettingError(f"{path} holds a {type(found).__name__}; give methods, seeds, grid, points, without by name")
@@ -181,9 +183,17 @@ def cells_of(spec: Spec) -> list[Cell]:
     Raises SettingError for a name or a value that does not exist, and where nothing is left to run.
     """
     found: dict[str, Cell] = {}
+    idle = [_known(entry) for entry in spec.without]
     for method, settings, name, profile in _combinations(spec):
         for seed in spec.seeds:
-            _add(found, _cell(method, profile, seed, settings, name), spec.without)
+            cell = _cell(method, profile, seed, settings, name)
+            facts = {"method": cell.method, **cell.config.model_dump(mode="json")}
+            if held := [entry for entry in spec.without if _holds(entry, facts)]:
+                idle = [entry for entry in idle if entry not in held]
+            else:
+                _add(found, cell)
+    if idle:
+        raise SettingError(f"without: {idle[0]} leaves nothing out; give values that the sweep has")
     if not found:
         raise SettingError("nothing to run: name a method, as in: workbench sweep simcse --seeds 0-4")
     needed = {path for cell in found.values() for path in cell.needs}
@@ -212,20 +222,23 @@ def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: 
     return Cell(method, profile, seed, read, run_path(config, ".").as_posix(), name=name)
 
 
-def _add(found: dict[str, Cell], cell: Cell, without: Sequence[dict[str, Any]]) -> None:
-    """Adds a cell behind what it needs, unless it is there or left out."""
-    config = cell.config
-    facts = {"method": cell.method, **config.model_dump(mode="json")}
-    if cell.path in found or any(_holds(entry, facts) for entry in without):
+def _add(found: dict[str, Cell], cell: Cell) -> None:
+    """Adds a cell behind what it needs, unless it is there."""
+    if cell.path in found:
         return
-    needs = [_cell(method, profile, cell.seed, {}) for method, profile in config.runs_needed]
+    needs = [_cell(method, profile, cell.seed, {}) for method, profile in cell.config.runs_needed]
     for needed in needs:
-        _add(found, needed, ())
+        _add(found, needed)
     found[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
 
 
+def _known(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of `without`, whose names are settings; SettingError for another name."""
+    names = {"method", *(name for each in CONFIGS.values() for name in each.model_fields)}
+    if unknown := [name for name in entry if name not in names]:
+        raise SettingError(unknown_name("setting", unknown[0], names, "of a method (in without)"))
+    return entry
+
+
 def _holds(entry: dict[str, Any], facts: dict[str, Any]) -> bool:
-    unknown = next((name for name in entry if not any(name in each.model_fields for each in CONFIGS.values())), None)
-    if unknown not in (None, "method"):
-        raise SettingError(f"without: no method has a setting {unknown!r}")
     return all(name in facts and str(facts[name]) == str(value) for name, value in entry.items())

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.data import Pairs, Sentences, load_dev, load_training
+from workbench.encoder._hardware import give_memory_back
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.methods.protocol import Method, weights_checksum
 from workbench.processes import (
@@ -58,7 +59,9 @@ def fit(
     _require_trainable(method, data, dev)
     require_tracker(method.config)
     train = _fit_in_processes if method.config.processes > 1 and process_count() == 1 else _fit_here
-    return train(method, data, dev, run, callbacks=callbacks, quiet=quiet)
+    history = train(method, data, dev, run, callbacks=callbacks, quiet=quiet)
+    give_memory_back()  # a kernel that trains one method after the other grew by half a GB with each
+    return history
 
 
 def _fit_here(
