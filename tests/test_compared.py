@@ -1,9 +1,11 @@
 """One table of all labels on all suites: marked where a difference is more than chance, kept, exported, never mixed."""
 
+import io
 import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from written_runs import SUITE, write_run
 
@@ -45,6 +47,10 @@ def test_the_table_is_exported_for_papers_and_pages(root: Path):
     found = look.compare(root, samples=50)
     assert found.to_csv().splitlines()[0] == "label,suite,value,difference,p_value,adjusted,verdict"
     assert len(found.to_csv().splitlines()) == 1 + 3
+    written = pd.read_csv(io.StringIO(found.to_csv())).set_index("label")
+    means = written["value"].astype(str).str.split().str[0].astype(float)  # with two digits
+    differences = (means - means[found.baseline]).drop(found.baseline).to_dict()
+    assert written["difference"].dropna().to_dict() == pytest.approx(differences, abs=0.011)
     assert found.to_markdown().splitlines()[0] == f"|  | {SUITE} |"
     assert "\\toprule" in found.to_latex()
     assert "$\\pm$" in found.to_latex()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences, Triples, load_training
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, SettingError
 from workbench.methods import METHODS, masked_words
 from workbench.methods.protocol import Method
 from workbench.runs import Run
@@ -247,6 +247,15 @@ def test_training_in_bf16_stays_near_fp32(bench: Bench, name: str, form: dict[st
 
 def flat(method: Method) -> Tensor:
     return torch.cat([weight.detach().flatten() for weight in method.parameters()])
+
+
+@pytest.mark.parametrize("name", [name for name, each in CONFIGS.items() if each.from_parameters().pooling != "mean"])
+def test_the_pooling_of_a_profile_does_not_undo_that_of_a_start_unless_it_is_asked_for(name: str):
+    given = {"encoder": "english-encoder"}
+    with pytest.raises(SettingError, match="give pooling=mean"):
+        METHODS[name](CONFIGS[name].from_parameters("demo", 0, given))
+    asked = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, given | {"pooling": "cls"}))
+    assert asked.encoder.pooling == "cls"
 
 
 GRADIENTS = """

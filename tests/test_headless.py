@@ -128,6 +128,7 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
     ("method", "overrides", "words"),
     [
         ("simcse", {"max_tokens": 5000}, "max_tokens is 5000, but world-encoder has 64 positions"),
+        ("simcse", {"encoder": "english-encoder"}, "was saved with 'mean'.* give pooling=mean .* or pooling=cls"),
         ("simcse", {"pooling": "mask"}, "template, and world-encoder has none"),
         ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder takes sentences"),
         ("rankencoder", {"corpus": "wrld"}, "wrld.*world"),

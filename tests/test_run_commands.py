@@ -88,6 +88,8 @@ def test_a_filter_holds_for_no_run_that_lacks_what_it_names_and_compares_with_so
     for word in ("seed!=", "seed>", "seed>="):
         with pytest.raises(SettingError, match="compares with nothing"):
             select_runs(root, [word])
+    with pytest.raises(SettingError, match="seed is a number"):
+        select_runs(root, ["seed>zero"])
 
 
 def test_a_folder_with_an_equals_sign_in_its_path_is_no_filter(tmp_path: Path):
@@ -207,6 +209,8 @@ def test_an_archive_that_is_none_or_leads_outside_is_refused(tmp_path: Path):
     (tmp_path / "no.tar.gz").write_bytes(b"no archive")
     with pytest.raises(RunError, match="is no archive that"):
         import_runs(tmp_path / "no.tar.gz", tmp_path / "runs")
+    with pytest.raises(RunError, match=r"there is no .*nowhere\.tar\.gz; give an archive"):
+        import_runs(tmp_path / "nowhere.tar.gz", tmp_path / "runs")
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("../../outside.txt"), io.BytesIO())
     with pytest.raises(RunError, match="is no archive that"):

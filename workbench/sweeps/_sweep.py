@@ -99,6 +99,11 @@ class Sweep:
         """Its folder's."""
         return self.folder.name
 
+    @property
+    def begun(self) -> bool:
+        """Whether it was ever started: beside its file there are logs."""
+        return any(path.name != _FILE for path in self.folder.iterdir())
+
     def path(self, cell: Cell) -> Path:
         """The folder of a cell's run."""
         return self.root / cell.path

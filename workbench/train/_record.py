@@ -124,6 +124,6 @@ class Record:
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],
-            "results": {f"Spearman on {name}": value for name, value in results.items()},
+            "results": {f"Spearman x 100 on {name}": round(100 * value, 2) for name, value in results.items()},
         }
         self.method.save(self.folder / "encoder", card=card)
