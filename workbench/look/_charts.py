@@ -69,9 +69,13 @@ def scores_by_gold(
         drawn = [area, f'<text x="{x + wide / 2}" y="{_HIGH + 36}" text-anchor="middle">{name}</text>']
         for number, (label, values) in enumerate(scores.items()):
             said = f"gold {name}, {label}"
-            drawn.append(f'<g transform="translate({x + 14 + 18 * number})">{_named(number, label)}')
+            text = (
+                f'<text x="0" y="{_HIGH + 18}" text-anchor="middle"><title>{escape(label)}</title>{number + 1}</text>'
+            )
+            drawn.append(f'<g transform="translate({x + 14 + 18 * number})">{text}')
             if within.any():
-                signs, box = map(down, values[within & here]), [down(value) for value in _box_of(values[within])]
+                signs = map(down, values[within & here])
+                box = [down(value) for value in np.quantile(values[within], [0.1, 0.25, 0.5, 0.75, 0.9])]
                 drawn.append(_box(box, f"{said}: median {np.median(values[within]):.3f}", number) + _diamonds(signs))
             drawn.append("</g>")
         ends = " ".join(repr(end).removesuffix(".0") for end in limits[band])
@@ -84,15 +88,6 @@ def scores_by_gold(
         f"{_key(_box(ends, label, number), 0, 8)} {number + 1} {escape(label)}" for number, label in enumerate(scores)
     ]
     return picture + note(f"{', '.join(labels)}; {_BOX_SAYS}")
-
-
-def _box_of(values: np.ndarray) -> np.ndarray:
-    return np.quantile(values, [0.1, 0.25, 0.5, 0.75, 0.9])
-
-
-def _named(number: int, label: str) -> str:
-    text = f"<title>{escape(label)}</title>{number + 1}"
-    return f'<text x="0" y="{_HIGH + 18}" text-anchor="middle">{text}</text>'
 
 
 def _box(ends: Sequence[float], said: str, number: int) -> str:

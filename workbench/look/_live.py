@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anywidget
 import traitlets
@@ -29,6 +29,7 @@ class Live(anywidget.AnyWidget):
     _css = STYLE_SHEET
     kind = traitlets.Unicode().tag(sync=True)  # which grid of the style sheet
     parts = traitlets.Dict().tag(sync=True)
+    runs_to: ClassVar = "change it"
 
     def __init__(self, kind: str) -> None:
         self._times = count()
@@ -50,8 +51,8 @@ class Live(anywidget.AnyWidget):
         raise NotImplementedError
 
     def static(self) -> str:
-        """HTML for where no kernel runs, or the notebook is not trusted."""
-        raise NotImplementedError
+        """HTML for where no kernel runs, or the notebook is not trusted: what is drawn, and what the cell is for."""
+        return f"<p>Run the cell to {self.runs_to}.</p>{self.explained(lambda: self.drawn()['answer'])}"
 
     def renew(self) -> None:
         """Draws the controls by what is chosen now, at the next `redraw`."""

@@ -35,15 +35,11 @@ def shared_page(title: str, queries: Mapping[Any, str], view: Callable[[Any], Qu
 
 def _plain(view: QueryView) -> str:
     """Gold and ranks of the targets; end tags that HTML does without are left out, since there are many."""
-    gold = [[f"{value:.4g}"] for value in view.gold] if view.gold is not None else [[] for _ in view.targets]
-    names = [*(["gold"] if view.gold is not None else []), *view.columns]
+    gold = [] if view.gold is None else [("gold", view.gold), ("gold rank", view.gold_rank)]
+    names, columns = zip(*gold, *view.ranks.items(), strict=True)
+    head = "".join(f"<th>{escape(name)}" for name in names)
     rows = [
-        [*gold[place], *(f"{ranks[place]:g}" for ranks in view.columns.values())] for place in range(len(view.targets))
+        f"<tr><td>{escape(target)}{''.join(f'<td>{value:g}' for value in values)}"
+        for target, *values in zip(view.targets, *columns, strict=True)
     ]
-    head = "".join(
-        f"<th>{escape('gold rank' if name == 'gold' and place else name)}" for place, name in enumerate(names)
-    )
-    body = "".join(
-        f"<tr><td>{escape(target)}<td>{'<td>'.join(row)}" for target, row in zip(view.targets, rows, strict=True)
-    )
-    return f"<p><b>{escape(view.query)}</b><table><tr><th>target{head}{body}</table>"
+    return f"<p><b>{escape(view.query)}</b><table><tr><th>target{head}{''.join(rows)}</table>"

@@ -21,6 +21,7 @@ class Slider(NamedTuple):
 class Mechanism(Live):
     """What is set stands in `values`, by the names of `sliders` (numbers) and `lists` (texts)."""
 
+    runs_to: ClassVar = "change the numbers"
     sliders: ClassVar[Mapping[str, Slider]] = {}
     lists: ClassVar[Mapping[str, tuple[str, dict[str, str]]]] = {}  # name -> (words, value -> what is shown)
 
@@ -66,6 +67,3 @@ class Mechanism(Live):
 
     def drawn(self) -> dict[str, str]:
         return {"answer": framed(self.shown())}
-
-    def static(self) -> str:
-        return f"<p>Run the cell to change the numbers.</p>{self.explained(lambda: self.drawn()['answer'])}"

@@ -82,11 +82,10 @@ class Ask(Live):
         view = self._view()
         if self.among != _LINES:
             view = view.nearest(self.nearest)
-        table = pd.DataFrame({"target": view.targets})
-        if view.gold is not None:
-            table["gold"] = view.gold
-        ranks, scores = ({f"{name}: {label}": rows for label, rows in given.items()} for name, given in _named(view))
-        return table.assign(**ranks, **scores)
+        gold = {} if view.gold is None else {"gold": view.gold}
+        ranks = {f"rank: {label}": values for label, values in view.ranks.items()}
+        scores = {f"score: {label}": values for label, values in view.scores.items()}
+        return pd.DataFrame({"target": view.targets, **gold, **ranks, **scores})
 
     def select(self, **chosen: Any) -> None:
         """Sets what is asked from code: query, targets, gold, among, ranks, nearest, corpus, chart.
@@ -200,10 +199,7 @@ class Ask(Live):
         return family_map(shown, self._rows, "PCA", centred(shown.gold), SIGNS["gold"] if view.gold is not None else ())
 
     def static(self) -> str:
-        try:
-            return f"<p>Run the cell to ask something else.</p>{self._answer(slope_image)}"
-        except DataError as problem:
-            return f"<p>Run the cell to ask: {escape(str(problem))}</p>"
+        return f"<p>Run the cell to ask something else.</p>{self.explained(lambda: self._answer(slope_image))}"
 
     def _gold(self) -> tuple[np.ndarray | None, str]:
         """Gold of each target, None where there is none, and what is wrong with what was typed."""
@@ -270,10 +266,6 @@ def _by_ranks(query: np.ndarray, targets: np.ndarray, corpus: np.ndarray) -> np.
 
     rows = (torch.from_numpy(rows).float() for rows in (query, targets, corpus))
     return rank_similarity(*rows)[0].numpy().astype(np.float64)
-
-
-def _named(view: QueryView) -> tuple[tuple[str, dict[str, np.ndarray]], tuple[str, dict[str, np.ndarray]]]:
-    return ("rank", view.ranks), ("score", view.scores)
 
 
 def _neighbours(view: QueryView, count: int) -> str:

@@ -97,15 +97,11 @@ def _name_ends(  # noqa: PLR0917
         if any(given == text_colour and np.hypot(*(place - other)) < _NEAR for other, given in named):
             continue
         named.append((place, text_colour))
-        place = _end_of_path(path[end], (path[end] - path.mean(axis=0)) / extent)
-        figure.add_annotation(**place, text=f"step {steps.iloc[end]:.0f}", font_color=text_colour)
-
-
-def _end_of_path(point: np.ndarray, away: np.ndarray) -> dict[str, Any]:
-    """Where the name of a path's end stands: `away` from it, where the path does not go."""
-    right, up = away / max(float(np.hypot(*away)), 1e-9)
-    arrow = {"ax": 30 * right, "ay": -30 * up, "arrowhead": 0, "arrowcolor": GREY}
-    return {"x": point[0], "y": point[1], **arrow}
+        right, up = (path[end] - path.mean(axis=0)) / extent  # away from where the path goes
+        reach = 30 / max(float(np.hypot(right, up)), 1e-9)
+        line = {"ax": reach * right, "ay": -reach * up, "arrowhead": 0, "arrowcolor": GREY}
+        text = {"text": f"step {steps.iloc[end]:.0f}", "font_color": GREY}
+        figure.add_annotation(x=path[end][0], y=path[end][1], **line, **text)
 
 
 def cosine_by_gold(

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from workbench.config import SEVEN_STS
 from workbench.errors import WorkbenchError
 from workbench.files import set_name
-from workbench.look._style import WIDEST, coloured, laid_out, log_axis, plain, wrapped
+from workbench.look._style import GREY, WIDEST, coloured, laid_out, log_axis, plain, wrapped
 from workbench.look.asked_figures import lengths, neighbours, phrases, spaces
 from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.look.paper_cells import (
@@ -158,7 +158,13 @@ def _plane(found: Firsts, of: Mapping[str, Any], rows: Any, suite: str) -> go.Fi
         mode="markers+text",
         textposition="top center",
         cliponaxis=False,
-        marker={"size": 14, "color": colours, "colorscale": "Viridis", "colorbar": {"title": "Spearman<br>x 100"}},
+        marker={
+            "size": 14,
+            "color": colours,
+            "colorscale": "Viridis",
+            "colorbar": {"title": "Spearman<br>x 100"},
+            "line": {"color": GREY, "width": 1},
+        },
     )
     figure.update_layout(xaxis_title="uniformity (smaller is better)", yaxis_title="alignment (smaller is better)")
     return figure if points else None

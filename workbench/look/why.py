@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,8 @@ class Why(Live):
     also split into pairs of tokens, exactly. With a second target all is of the difference of the two cosines: what
     puts one in front of the other. Encoders are loaded when the view is first drawn.
     """
+
+    runs_to: ClassVar = "change the sentences"
 
     def __init__(
         self, encoders: Mapping[str, Any] | None = None, query: str = "", target: str = "", other: str = ""
@@ -64,13 +66,7 @@ class Why(Live):
             setattr(self, name, value)
 
     def drawn(self) -> dict[str, str]:
-        return {"answer": self._answer()}
-
-    def static(self) -> str:
-        return f"<p>Run the cell to change the sentences.</p>{self.explained(self._answer)}"
-
-    def _answer(self) -> str:
-        return reasons_html(self._readers, self._sentences())
+        return {"answer": reasons_html(self._readers, self._sentences())}
 
     def _sentences(self) -> list[str]:
         return [self.query, self.target, *([self.other] if self.other.strip() else [])]
