@@ -206,19 +206,20 @@ class Listing(Live):
         if self.chart == SIMILAR:
             return similarities(shown, self.encoders())
         self.fitting()
-        return family_map(shown, self.encoders(), self.plane, self._worth(shown), SIGNS[self.colour])
+        errors = (places_off(shown.ranks[of], shown.reference) / max(shown.total - 1, 1) for of in (self.a, self.b))
+        signs = self.signs(shown.gold, *errors)
+        return family_map(shown, self.encoders(), self.plane, signs, SIGNS[self.colour])
 
     def fitting(self) -> None:
         """Says what takes long: UMAP is compiled before its first map."""
         if self.plane == "UMAP":
             self.say("UMAP is fitted; the first time in a kernel it is compiled too, which takes longest")
 
-    def _worth(self, view: QueryView) -> np.ndarray:
-        """What the sign of each target says, in [-1, 1]."""
-        reference, longest = view.reference, max(view.total - 1, 1)
-        first, second = (places_off(view.ranks[label], reference) / longest for label in (self.a, self.b))
-        values = {"error": first, "movement": np.abs(first) - np.abs(second)}
-        return centred(view.gold) if self.colour == "gold" else values[self.colour]
+    def signs(self, gold: np.ndarray | None, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """What the signs of a map say, in [-1, 1]; first and second: errors of a and b, [n] each, as gold is."""
+        if self.colour == "gold":
+            return centred(gold)
+        return first if self.colour == "error" else np.abs(first) - np.abs(second)
 
 
 def button(number: int, text: str, chosen: int | None) -> str:

@@ -29,7 +29,7 @@ from workbench.look._html import (
     th,
     tr,
 )
-from workbench.look._linked import GOLD, MAP, RANKS, SIGNS, SIMILAR, centred, fitted
+from workbench.look._linked import GOLD, MAP, RANKS, SIGNS, SIMILAR, fitted
 from workbench.look._listing import Listing, button, with_words
 from workbench.look._style import shortened
 from workbench.look.page import slope_image, slope_svg, view_parts
@@ -184,10 +184,11 @@ class PairExplorer(Listing):
         lines = [(places[self._rows["sentence1"][row]], places[self._rows["sentence2"][row]]) for row in near]
         points = {label: self._plane(vectors)(self.read(vectors, texts)) for label, vectors in self.encoders().items()}
         drawn = list(of.values())
+        gold, *errors = (self.table[name].to_numpy() for name in ("gold", f"error: {self.a}", f"error: {self.b}"))
         return _charts.sentences_map(
             points,
             texts,
-            self._values()[drawn],
+            self.signs(gold, *errors)[drawn],
             named={places[sentence]: str(number + 1) for number, sentence in enumerate(pair)},
             lines=lines,
             rows=[row if row in listed else None for row in drawn],
@@ -209,13 +210,6 @@ class PairExplorer(Listing):
             self.fitting()
             self._planes[vectors.label, self.plane] = fitted(self.plane, rows)
         return self._planes[vectors.label, self.plane]
-
-    def _values(self) -> np.ndarray:
-        """[pairs] in [-1, 1]: what the signs of the map say."""
-        a, b = (self.table[f"error: {label}"].to_numpy() for label in (self.a, self.b))
-        return {"gold": centred(self.table["gold"].to_numpy()), "error": a, "movement": np.abs(a) - np.abs(b)}[
-            self.colour
-        ]
 
     def told(self, name: str, value: Any) -> None:
         if name in (*_FIELDS, "same"):
