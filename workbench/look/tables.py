@@ -25,7 +25,7 @@ def show_tables() -> None:
     pd.set_option("display.max_colwidth", None)
     ipython = sys.modules.get("IPython")  # loaded where there is a notebook, and only there
     shell = ipython.get_ipython() if ipython else None
-    if shell is not None:
+    if ipython and shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
         ipython.display.display_html(f"<style>{FIGURE_RULES}</style>", raw=True)
 
