@@ -104,13 +104,8 @@ class Listing(Live):
     def known(self) -> dict[str, Sequence[str]]:
         charts = [name for name in CHARTS if self._vectors or name in (RANKS, GOLD)]
         colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
-        listed: dict[str, Sequence[str]] = {
-            "order": list(self.orders),
-            "a": self.labels,
-            "b": self.labels,
-            "show": [_ALL, _TWO],
-        }
-        return listed | {"chart": charts, "colour": colours, "plane": planes_known()}
+        listed = {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
+        return {**listed, "chart": charts, "colour": colours, "plane": planes_known()}
 
     def select(self, **chosen: Any) -> None:
         """Sets from code what the controls set, by their names, and `chosen`: a row's number, or its id.
