@@ -23,7 +23,7 @@ from workbench.look import (
     rankings_of_runs,
     scores_of_runs,
 )
-from workbench.look._reasons import left_out, pieces, token_split
+from workbench.look._reasons import left_out, pieces, split_of, token_split
 from workbench.runs import Run
 
 QUERY, TARGET = "the chef chops the onion", "onion is cut by cook"
@@ -95,7 +95,7 @@ def test_in_bf16_too_the_map_adds_up_to_the_cosine_that_is_shown():
     half = Encoder.from_pretrained("english-encoder", device="cpu", precision="bf16")
     table, (reader,) = (view := Why({"half": half}, QUERY, TARGET)).selected, view._readers
     exact = 2**-24 * half.width
-    assert reader.split(QUERY, TARGET).cosine == pytest.approx(table["half"].iloc[0], abs=exact)
+    assert split_of(reader, QUERY, TARGET).cosine == pytest.approx(table["half"].iloc[0], abs=exact)
     asked = Ask({"half": half}, QUERY, [TARGET], corpus=["a"]).selected
     assert asked["score: half"].tolist() == pytest.approx(table["half"].iloc[:1].tolist(), abs=exact), "to Ask too"
     assert half.precision == "bf16", "the encoder that was given stays as it was"

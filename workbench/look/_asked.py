@@ -31,15 +31,7 @@ class Vectors:
     @cached_property
     def encode(self) -> Callable[[list[str]], Any]:
         """Sentences -> vectors. Raises EncoderError where the encoder cannot be read."""
-        from workbench.encoder import Encoder
-
-        found = encode_of(self.label, self.given)
-        owner = getattr(found, "__self__", None)
-        if not isinstance(owner, Encoder) or owner.precision == "fp32":
-            return found
-        exact = copy(owner)  # of the same weights; the given one stays as it is
-        exact.precision = "fp32"
-        return exact.encode
+        return encode_of(self.label, self.given)
 
     def reading(self, sentences: Sequence[str]) -> Iterator[str]:
         """Encodes a batch at each step, before which it says how far it is."""
@@ -65,7 +57,7 @@ class Vectors:
 
 
 def encode_of(label: str, given: Any) -> Callable[[list[str]], Any]:
-    """Sentences -> vectors, of whatever can be asked."""
+    """Sentences -> vectors, of whatever can be asked; of an `Encoder` in fp32."""
     from workbench.encoder import Encoder
 
     found = given.path / "encoder" if isinstance(given, Run) else given
@@ -75,7 +67,12 @@ def encode_of(label: str, given: Any) -> Callable[[list[str]], Any]:
     found = getattr(found, "encode", found)
     if not callable(found):
         raise EncoderError(f"{label!r} is a {type(given).__name__}; give a name, a folder, a Run or an Encoder")
-    return found
+    owner = getattr(found, "__self__", None)
+    if not isinstance(owner, Encoder) or owner.precision == "fp32":
+        return found
+    exact = copy(owner)  # of the same weights; the given one stays as it is
+    exact.precision = "fp32"
+    return exact.encode
 
 
 @dataclass(frozen=True)

@@ -89,24 +89,17 @@ def token_split(encoder: Any, first: str, second: str) -> Split:
     return Split(names, others, u @ v.T / lengths)
 
 
-class Reader(Vectors):
-    """One encoder, and what it can say of a similarity."""
+def split_of(reader: Vectors, first: str, second: str) -> Split:
+    """As `token_split`, of an encoder that is asked; EncoderError where it has no such split."""
+    from workbench.encoder import Encoder
 
-    def left_out(self, sentences: Sequence[str]) -> tuple[float, list[np.ndarray]]:
-        """As the function of this name."""
-        return left_out(self, sentences)
-
-    def split(self, first: str, second: str) -> Split:
-        """As `token_split`; EncoderError where this encoder has no such split."""
-        from workbench.encoder import Encoder
-
-        owner = getattr(self.encode, "__self__", None)
-        if not isinstance(owner, Encoder):
-            raise EncoderError("only an Encoder says what its tokens are")
-        return token_split(owner, first, second)
+    owner = getattr(reader.encode, "__self__", None)
+    if not isinstance(owner, Encoder):
+        raise EncoderError("only an Encoder says what its tokens are")
+    return token_split(owner, first, second)
 
 
-def readers(given: Mapping[str, Any], known: Sequence[Reader] = ()) -> list[Reader]:
+def readers(given: Mapping[str, Any], known: Sequence[Vectors] = ()) -> list[Vectors]:
     """One a label; of `known` that which has this label and reads the same, with what it has loaded.
 
     Raises EncoderError for none, and for a label that is a column of the table of words.
@@ -116,5 +109,5 @@ def readers(given: Mapping[str, Any], known: Sequence[Reader] = ()) -> list[Read
     if taken := {"side", "word"} & set(given):
         raise EncoderError(f"a label is {taken.pop()!r}, which is a column of the table of words; give it another")
     there = {reader.label: reader for reader in known}
-    made = [Reader(str(label), one) for label, one in given.items()]
+    made = [Vectors(str(label), one) for label, one in given.items()]
     return [there[new.label] if new.label in there and there[new.label].given == new.given else new for new in made]

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
-from workbench.look._asked import ENCODER
+from workbench.look._asked import ENCODER, Vectors
 from workbench.look._html import aside, choice, framed, grid, head, lines, note, refused
 from workbench.look._live import Live
-from workbench.look._reasons import Reader, Split, pieces, readers
+from workbench.look._reasons import Split, left_out, pieces, readers, split_of
 
 _TOKENS = 12  # a side of a map
 _WORDS_SAY = "Beside a word: by how much {what} falls when it is left out. {signs} Words work together: no sum."
@@ -72,7 +72,7 @@ class Why(Live):
         return [self.query, self.target, *([self.other] if self.other.strip() else [])]
 
 
-def word_table(asked: Sequence[Reader], sentences: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+def word_table(asked: Sequence[Vectors], sentences: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """side ("query", "target", "other") | word | a column a label: what of the cosine is lost without the word.
 
     The first row, of the side "all", has the cosine itself. sentences: query, target, and perhaps a second target, of
@@ -87,7 +87,7 @@ def word_table(asked: Sequence[Reader], sentences: Sequence[str]) -> tuple[pd.Da
     without = []
     for reader in asked:
         try:
-            full, effects = reader.left_out(sentences)
+            full, effects = left_out(reader, sentences)
         except WorkbenchError as reason:
             without.append(f"{reader.label} cannot be asked: {reason}.")
         else:
@@ -97,7 +97,7 @@ def word_table(asked: Sequence[Reader], sentences: Sequence[str]) -> tuple[pd.Da
     return table, without
 
 
-def reasons_html(asked: Sequence[Reader], sentences: Sequence[str]) -> str:
+def reasons_html(asked: Sequence[Vectors], sentences: Sequence[str]) -> str:
     """The words of query and targets with what hangs on each, and a map of tokens of each encoder that has one."""
     table, without = word_table(asked, sentences)
     asked = [reader for reader in asked if reader.label in table]
@@ -118,14 +118,14 @@ def _words(part: pd.DataFrame, title: str, largest: float) -> str:
     return grid(title, values.to_numpy(), (part.index.tolist(), list(values)), largest, _signed)
 
 
-def _maps(asked: Sequence[Reader], query: str, targets: Sequence[str]) -> tuple[str, list[str]]:
+def _maps(asked: Sequence[Vectors], query: str, targets: Sequence[str]) -> tuple[str, list[str]]:
     """The maps of each target; and, once, who has none."""
     drawn, without = "", []
     for target in targets:
         found: dict[str, Split] = {}
         for reader in asked:
             try:
-                found[reader.label] = reader.split(query, target).folded(_TOKENS)
+                found[reader.label] = split_of(reader, query, target).folded(_TOKENS)
             except EncoderError as reason:
                 without.append(f"{reader.label} has no map: {reason}.")
         drawn += _maps_of(target, found)
@@ -153,7 +153,7 @@ def _signed(value: float) -> str:
 class Reasons:
     """What an explorer that was given encoders shows of why: a target that was clicked, and one to hold it against."""
 
-    def __init__(self, encoders: Mapping[str, Any] | None, known: Sequence[Reader] = ()) -> None:
+    def __init__(self, encoders: Mapping[str, Any] | None, known: Sequence[Vectors] = ()) -> None:
         """known: of what was shown before; one of these that still serves is kept."""
         self.readers = readers(encoders, known) if encoders else []
         self._of = self._against = ""
