@@ -72,6 +72,6 @@ def _escaped(name: Any) -> Any:
 
 def _at_the_left(value: Any) -> str:
     text = "" if value is None else str(value)
-    wide = ";min-width:6em" if len(text) > 12 else ""  # a number as text needs no more room than it has
+    wide = f";min-width:{12 if len(text) > 40 else 6}em" if len(text) > 12 else ""  # a number as text needs no more room than it has
     unbroken = _NUMBERS.sub(r"&nbsp;\1&nbsp;", escape(text))
     return f'<div style="text-align:left{wide}">{unbroken}</div>'
