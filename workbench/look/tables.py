@@ -72,6 +72,7 @@ def _escaped(name: Any) -> Any:
 
 def _at_the_left(value: Any) -> str:
     text = "" if value is None else str(value)
-    wide = f";min-width:{12 if len(text) > 40 else 6}em" if len(text) > 12 else ""  # a number as text needs no more room than it has
+    room = 12 if len(text) > 40 else 6 if len(text) > 12 else 0  # a number as text needs no more than it has
+    wide = f";min-width:{room}em" if room else ""
     unbroken = _NUMBERS.sub(r"&nbsp;\1&nbsp;", escape(text))
     return f'<div style="text-align:left{wide}">{unbroken}</div>'
