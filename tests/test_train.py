@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -73,6 +74,20 @@ def test_training_changes_every_trained_weight(tiny_encoder: Path, sentences: Se
     still = [name for name, value in after.items() if torch.equal(before[name], value)]
     # A bias of keys has no gradient: softmax does not see it. Nothing else may stay.
     assert all("key.bias" in name for name in still), still
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps freed memory otherwise")
+def test_after_training_what_was_freed_is_the_system_s_again(tiny_encoder: Path, sentences: Sentences):
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    small = [torch.ones(16_000) for _ in range(2000)]  # below the size for which glibc asks the system each time
+    last, freed = torch.ones(16_000), 2000 * 64_000
+    del small
+    before = resident()
+    fit(SimCSE(config(tiny_encoder)), sentences)
+    assert before - resident() > freed / 2
+    assert last.all()
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(
