@@ -77,7 +77,7 @@ def _run_notebook(config: TrainingConfig, path: Path, parameters: dict[str, Any]
     run.release()
     trained_before = run.finished
     notebook = notebook_of(config.method)
-    _LOG.info("running %s; log, scores and executed notebook: %s", notebook.name, path)
+    _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, path)
     try:
         execute(notebook, path / "notebook.ipynb", parameters)
         _require_finished(run)
