@@ -258,6 +258,15 @@ def test_the_pooling_of_a_profile_does_not_undo_that_of_a_start_unless_it_is_ask
     assert asked.encoder.pooling == "cls"
 
 
+def test_a_pooling_that_nothing_reads_is_not_asked_for():
+    given = {"encoder": "english-encoder", "base": "english-encoder", "start": "base"}
+    assert METHODS["rankencoder"](CONFIGS["rankencoder"].from_parameters("demo", 0, given)).encoder.pooling == "mean"
+    CONFIGS["mixed"].from_parameters("demo", 0, given).require_pooling("mean")
+    CONFIGS["cosent"].from_parameters("demo", 0, {"model": "interaction"}).require_pooling("cls")
+    with pytest.raises(SettingError, match="give pooling=cls"):
+        CONFIGS["cosent"].from_parameters("demo").require_pooling("cls")
+
+
 GRADIENTS = """
 import os, sys, torch, torch.distributed as dist
 from workbench.config import CONFIGS

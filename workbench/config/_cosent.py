@@ -118,6 +118,11 @@ class CoSENTConfig(TrainingConfig):
         """The lambda that is used."""
         return 1.0 if self.model == "interaction" and self.interaction_scale == "code" else self.scale
 
+    def require_pooling(self, saved: Pooling | None) -> None:
+        """Raises SettingError as of every training; the interaction model pools nothing."""
+        if self.model == "representation":
+            super().require_pooling(saved)
+
     @pydantic.model_validator(mode="after")
     def _model_has_objective(self) -> "CoSENTConfig":
         allowed = ["cosent", "cross_entropy"] if self.model == "interaction" else ["cosent", "mse", "softmax"]

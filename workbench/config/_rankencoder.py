@@ -134,6 +134,11 @@ class RankEncoderConfig(ContrastiveConfig):
         """E1, where `base` names a method."""
         return [(self.base, self.base_profile)] if _names_method(self.base) else []
 
+    def require_pooling(self, saved: Pooling | None) -> None:
+        """Raises SettingError as of every training; a start at E1 is read as E1 is, whatever the setting says."""
+        if self.start == "backbone":
+            super().require_pooling(saved)
+
     @pydantic.field_validator("base")
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:
