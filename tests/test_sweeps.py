@@ -14,6 +14,7 @@ import pytest
 from forking import python
 from nbformat.v4 import new_code_cell, new_notebook
 from stand_in_cells import STAND_IN, ran
+from written_runs import write_run
 
 from workbench import sweeps
 from workbench.config import CONFIGS
@@ -99,6 +100,21 @@ def test_a_file_says_methods_grids_points_and_exclusions(tmp_path: Path, name: s
         "cosent learning_rate=0.001 seed 1",
         "simcse small seed 1",
     ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"learning_rate": "1e-3"},  # as YAML reads 1e-3
+        {"learning_rate": 0.001, "seed": 1, "profile": "demo"},
+        {"method": "rankcse", "teachers": "world-teacher", "mlp": "true"},
+    ],
+)
+def test_what_is_left_out_is_read_as_the_grid_is(entry: dict):
+    given = {"methods": ["rankcse"], "grid": {"learning_rate": ["1e-3", "3e-4"]}, "seeds": [1]}
+    given["grid"]["teachers"] = [["world-teacher"], ["world-encoder"]]
+    every, left = (cells_of(sweeps.read_spec(**given, without=without)) for without in ([], [entry]))
+    assert (len(every), len(left)) == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -433,6 +449,10 @@ def test_of_a_running_cell_the_status_says_how_far_it_is(
     with lock_run(found.path(cell)), pytest.raises(SystemExit):
         main()
     assert f"running    {cell.title}: step     10/200  loss 0.7\n" in capsys.readouterr().out
+    write_run(tmp_path, cell.config, 0.5)  # as from a notebook or a script, whose time nobody took
+    with pytest.raises(SystemExit):
+        main()
+    assert f"finished   {cell.title}\n" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere cells are not forked")

@@ -96,7 +96,7 @@ def status(
         if name:
             for cell, state, seconds in zip(found.cells, table["state"], table["seconds"], strict=True):
                 at = sweeps.tail(found.log(cell)) if state == "running" else ""
-                told = f" ({seconds:.0f} s)" if state == "finished" else at and f": {at}"
+                told = f" ({seconds:.0f} s)" if seconds >= 0 else at and f": {at}"  # nan of what no sweep ran
                 print(f"  {state:<10} {cell.title}{told}")
             _tell(found)
             if there := sweeps.queued(found):

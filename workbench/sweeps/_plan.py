@@ -187,8 +187,7 @@ def cells_of(spec: Spec) -> list[Cell]:
     for method, settings, name, profile in _combinations(spec):
         for seed in spec.seeds:
             cell = _cell(method, profile, seed, settings, name)
-            facts = {"method": cell.method, **cell.config.model_dump(mode="json")}
-            if held := [entry for entry in spec.without if _holds(entry, facts)]:
+            if held := [entry for entry in spec.without if _holds(entry, cell)]:
                 idle = [entry for entry in idle if entry not in held]
             else:
                 _add(found, cell)
@@ -240,5 +239,16 @@ def _known(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _holds(entry: dict[str, Any], facts: dict[str, Any]) -> bool:
-    return all(name in facts and str(facts[name]) == str(value) for name, value in entry.items())
+def _holds(entry: dict[str, Any], cell: Cell) -> bool:
+    """Whether a cell has every value of an entry of `without`, read as its settings read a value of the grid."""
+    settings = cell.config.model_dump()
+    facts = {"method": cell.method, **settings}
+    about = {name: entry[name] for name in ("method", "profile", "seed") if name in entry}
+    if entry.keys() - facts.keys() or any(str(facts[name]) != str(value) for name, value in about.items()):
+        return False
+    own = {name: value for name, value in entry.items() if name not in about}
+    try:
+        asked = CONFIGS[cell.method].from_parameters(cell.profile, cell.seed, cell.overrides | own)
+    except SettingError:  # a value that does not go with the others of this cell
+        return False
+    return asked.model_dump() == settings
