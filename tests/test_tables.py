@@ -24,6 +24,20 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
         assert tag not in html
 
 
+def test_an_index_with_a_name_is_a_column_whatever_the_columns_are():
+    table = pd.DataFrame({"kind": ["a", "a", "b"], "gold": [1, 2, 3]})
+    columns = pd.CategoricalIndex(["low", "high"], name="part")
+    for shown in (
+        table.set_index("kind", drop=False),
+        table.groupby("kind")["kind"].count().to_frame(),
+        pd.DataFrame([[1, 2]], pd.Index(["a"], name="kind"), columns),
+    ):
+        html = table_html(shown)
+        assert "kind</div></th>" in html
+        assert "<th></th>" not in html, "its name is no row"
+    assert table_html(table.groupby("kind").agg(["min", "max"])), "columns of two levels too"
+
+
 def test_of_a_long_table_the_two_ends_are_shown():
     html = table_html(pd.DataFrame({"text": [f"row {number}." for number in range(5000)]}))
     assert "row 0." in html

@@ -35,8 +35,9 @@ def table_html(table: pd.DataFrame) -> str:
 
     An index with a name is a column like the others, else its name would be a row.
     """
-    named = table.index.nlevels == 1 and table.index.name is not None
-    table = table.reset_index() if named else table
+    named = table.index.nlevels == table.columns.nlevels == 1 and table.index.name is not None
+    if named:  # beside columns of any kind: of categories, or of the index's own name
+        table = table.set_axis(table.columns.astype(object), axis=1).reset_index(allow_duplicates=True)
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
     headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
     shown = table.set_axis(headings, axis=1).rename(index=_escaped)
