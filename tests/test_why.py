@@ -23,6 +23,7 @@ from workbench.look import (
     rankings_of_runs,
     scores_of_runs,
 )
+from workbench.look._asked import encode_of
 from workbench.look._reasons import left_out, pieces, split_of, token_split
 from workbench.runs import Run
 
@@ -98,6 +99,7 @@ def test_in_bf16_too_the_map_adds_up_to_the_cosine_that_is_shown():
     assert split_of(reader, QUERY, TARGET).cosine == pytest.approx(table["half"].iloc[0], abs=exact)
     asked = Ask({"half": half}, QUERY, [TARGET], corpus=["a"]).selected
     assert asked["score: half"].tolist() == pytest.approx(table["half"].iloc[:1].tolist(), abs=exact), "to Ask too"
+    assert encode_of("half", half.vectors).__name__ == "vectors", "what was given is asked, and no other"
     assert half.precision == "bf16", "the encoder that was given stays as it was"
     own = float(Encoder.similarity(half.encode(QUERY), half.encode(TARGET)))
     assert own != pytest.approx(table["half"].iloc[0], abs=exact), "bf16 is seen here"
