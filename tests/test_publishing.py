@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from hub_stand_in import hub, problems_of
 from huggingface_hub import ModelCard
+from written_runs import write_run
 
+from workbench.config import BaseConfig
 from workbench.encoder import Encoder
 from workbench.errors import RunError
 from workbench.publishing import push_folder, with_results
@@ -53,11 +55,17 @@ def test_a_dry_run_lists_the_files_and_sends_nothing(saved: Path):
     assert "0.45" not in (saved / "README.md").read_text()
 
 
+def test_a_run_without_an_encoder_of_its_own_is_not_published(tmp_path: Path):
+    run = write_run(tmp_path, BaseConfig.from_parameters("demo"), 0.5)
+    with pytest.raises(RunError, match="holds no saved encoder"):
+        run.push_to_hub("me/mine", dry_run=True)
+
+
 def test_a_name_that_the_hub_cannot_have_and_a_hub_that_is_not_there_are_refused(saved: Path):
     with pytest.raises(RunError, match=r"me/a/b was not pushed .* OWNER/NAME"):
         push_folder(saved, "me/a/b", dry_run=True)
     (saved / "README.md").rename(saved / "kept.txt")
-    with pytest.raises(RunError, match="holds no saved encoder"):
+    with pytest.raises(RunError, match=r"was not pushed .*README.md"):
         push_folder(saved, "me/mine", dry_run=True)
     (saved / "kept.txt").rename(saved / "README.md")
     with pytest.raises(RunError, match="was not pushed"):  # the tests are offline

@@ -209,8 +209,10 @@ def test_an_archive_that_is_none_or_leads_outside_is_refused(tmp_path: Path):
     (tmp_path / "no.tar.gz").write_bytes(b"no archive")
     with pytest.raises(RunError, match="is no archive that"):
         import_runs(tmp_path / "no.tar.gz", tmp_path / "runs")
-    with pytest.raises(RunError, match=r"there is no .*nowhere\.tar\.gz; give an archive"):
+    with pytest.raises(RunError, match=r"there is no file .*nowhere\.tar\.gz; give an archive"):
         import_runs(tmp_path / "nowhere.tar.gz", tmp_path / "runs")
+    with pytest.raises(RunError, match=r"there is no file .*give an archive"):
+        import_runs(tmp_path, tmp_path / "runs")
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("../../outside.txt"), io.BytesIO())
     with pytest.raises(RunError, match="is no archive that"):

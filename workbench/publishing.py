@@ -62,8 +62,6 @@ def push_folder(
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCard
     from huggingface_hub.utils import filter_repo_objects, validate_repo_id
 
-    if not (folder / "README.md").is_file() and card is None:
-        raise RunError(f"{folder} holds no saved encoder; of a model that was only evaluated push its own folder")
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     names = list(filter_repo_objects(names, allow_patterns=SENT, ignore_patterns=[".*", "*/.*"]))
     sent: dict[str, Path | bytes] = {name: folder / name for name in names}

@@ -97,15 +97,15 @@ def import_runs(file: str | Path, root: str | Path = "runs") -> dict[str, str]:
     Nothing that is there is changed. Raises RunError where the file is no such archive.
     """
     top = folder_of_runs(root)
+    if not Path(file).is_file():
+        raise RunError(f"there is no file {file}; give an archive that `workbench export` wrote")
     with explained(top):
         top.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=top, prefix=".import.") as scratch:
             try:
                 with tarfile.open(file) as archive:
                     archive.extractall(scratch, filter="data")
-            except FileNotFoundError:
-                raise RunError(f"there is no {file}; give an archive that `workbench export` wrote") from None
-            except (tarfile.TarError, EOFError) as problem:
+            except (tarfile.TarError, EOFError, FileNotFoundError) as problem:
                 said = str(problem).partition(":")[0]  # behind it tarfile lists every compression that it tried
                 raise RunError(f"{file} is no archive that `workbench export` wrote ({said})") from None
             found = {f"{path.parent.name}/{path.name}": _take_in(path, top) for path in list_folders(scratch)}

@@ -161,6 +161,8 @@ class Run:
         from workbench.publishing import push_folder, with_results
 
         metrics, folder = self.metrics(), self.path / "encoder"
+        if not (folder / "README.md").is_file():
+            raise RunError(f"{folder} holds no saved encoder; of one that was only evaluated use Encoder.push_to_hub")
         readme = (folder / "README.md").read_text(encoding="utf-8")
         card = with_results(readme, f"{self.config.method}-{self.path.name}", metrics, **facts)
         return push_folder(folder, repo_id, card=card, private=private, dry_run=dry_run)
