@@ -11,8 +11,8 @@ from typing import Any
 import plotly.graph_objects as go
 import plotly.io as pio
 
-# Okabe and Ito's colours: told apart by readers of every colour vision.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888"]
+# Okabe and Ito's colours, told apart by readers of every colour vision; behind them two for who compares many.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888", "#9467BD", "#A6761D"]
 GREY = "#767776"  # of what is no data: to be read on white and on nearly black
 # On a page that says its ink, JupyterLab's or VS Code's, what a figure writes in grey has that. Other colours stay, as
 # of data, and so do the figures of others: nobody else writes in just this grey.
