@@ -4,6 +4,7 @@ Reads what runs left on disk, trains nothing, needs no torch. A label names runs
 """
 
 import logging
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
@@ -31,6 +32,7 @@ from workbench.runs import Run, list_runs, select_runs, told_apart
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
+_LINE = 96  # characters of a line of print, on a screen of 1280
 _FACTS = ["label", "method", "settings", "encoder", "seed", "path"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 _PAIR = ["suite", "subset", "pair_id"]
@@ -99,12 +101,12 @@ def what_there_is(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
     labels = list(dict.fromkeys(runs["label"]))
     shared, _ = told_apart(runs["settings"].tolist())
     there = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}"
-    if len(labels) > 1:
-        return f"{there}: each is compared with {first_baseline(labels)}; in 20_compare `baseline` names another."
-    return (
-        f"{there}: each is compared with its own encoder before training. To compare settings or methods make further "
-        "runs, such as\n    workbench run simcse --seed 0 --set temperature=0.1\n    workbench run compcse --seed 0"
-    )
+    ours, commands = f"each is compared with {first_baseline(labels)}; in 20_compare `baseline` names another.", ""
+    if len(labels) == 1:
+        ours = "each is compared with its own encoder before training. To compare settings or methods run more, as"
+        commands = "\n    workbench run simcse --seed 0 --set temperature=0.1\n    workbench run compcse --seed 0"
+    lines = textwrap.fill(f"{there}: {ours}", _LINE, break_long_words=False, break_on_hyphens=False)
+    return f"{lines}{commands}"
 
 
 def every_run(runs_root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
