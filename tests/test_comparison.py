@@ -71,6 +71,15 @@ def test_where_profiles_differ_too_the_label_says_which(tmp_path: Path):
     assert labels[1].startswith("simcse (paper, encoder=world-encoder")
 
 
+def test_where_a_score_or_its_interval_is_undefined_column_and_seed_stand_there(runs: pd.DataFrame):
+    table = comparison.seed_table(runs.assign(spearman=np.nan, kcc=np.nan))
+    assert "Spearman" in table
+    assert "KCC" not in table
+    found = comparison.intervals(runs, SUITE, samples=5).assign(high=np.nan, low=np.nan)
+    names = [trace for trace in score_intervals(found, SUITE).data if trace.mode == "text"]
+    assert all(np.isfinite(np.asarray(trace.x, float)).all() for trace in names)
+
+
 def test_the_seed_table_has_mean_and_spread_times_100(runs: pd.DataFrame):
     table = comparison.seed_table(runs)
     values = 100 * runs.loc[runs["label"] == "simcse", "spearman"].to_numpy()

@@ -250,7 +250,7 @@ def flat(method: Method) -> Tensor:
 
 
 @pytest.mark.parametrize("name", [name for name, each in CONFIGS.items() if each.from_parameters().pooling != "mean"])
-def test_the_pooling_of_a_profile_does_not_undo_that_of_a_start_unless_it_is_asked_for(name: str):
+def test_a_default_pooling_does_not_undo_that_of_a_start_unless_it_is_asked_for(name: str):
     given = {"encoder": "english-encoder"}
     with pytest.raises(SettingError, match="give pooling=mean"):
         METHODS[name](CONFIGS[name].from_parameters("demo", 0, given))

@@ -145,7 +145,8 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     ]
     columns = ["label", "settings", "seeds", *shown.values(), "pairs", "queries"]
     table = pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
-    return table.loc[:, (table != "").any() if len(table) else table.columns]
+    filled = (table != "").any() | (table.columns == list(shown.values())[1])  # an undefined score stands there, empty
+    return table.loc[:, filled if len(table) else table.columns]
 
 
 def measure_of(runs: pd.DataFrame) -> Measure:

@@ -204,7 +204,8 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
             text=seeds,
             hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
         )
-        behind = {"x": 100 * rows["high"], "y": heights, "text": [f" {seed}" for seed in seeds], "mode": "text"}
+        ends = 100 * rows["high"].fillna(rows["value"])  # few pairs have no interval
+        behind = {"x": ends, "y": heights, "text": [f" {seed}" for seed in seeds], "mode": "text"}
         at = {"textposition": "middle right", "textfont": {"size": 10, "color": GREY}, "cliponaxis": False}
         figure.add_scatter(**behind, **at, hoverinfo="skip")
     title = f"Spearman on {suite}: a dot a seed, its 95% interval over pairs"
