@@ -1,9 +1,6 @@
 """The device an encoder works on and the precision it multiplies in there."""
 
-import ctypes
 import os
-import sys
-from contextlib import suppress
 from typing import Literal, cast, get_args
 
 import torch
@@ -44,10 +41,3 @@ def choose_precision(precision: str, device: torch.device) -> Literal["fp32", "b
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     fast = device.type == "cpu" and any(torch.cpu.get_capabilities().get(k, False) for k in ("amx_bf16", "avx512_bf16"))
     return "bf16" if fast else "fp32"
-
-
-def give_memory_back() -> None:
-    """Hands what was freed back to the system: of batches of ever other lengths glibc keeps as much as is in use."""
-    if sys.platform == "linux":
-        with suppress(AttributeError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)

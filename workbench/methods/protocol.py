@@ -14,7 +14,7 @@ from transformers import set_seed
 
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder, find_checkpoint
+from workbench.encoder import Checkpoint, Encoder, Pooling, Reading, find_checkpoint
 from workbench.errors import DataError, EncoderError
 from workbench.methods.masked_words import MaskedWords
 from workbench.processes import gather_rows
@@ -40,23 +40,26 @@ class Method(nn.Module):
             raise TypeError(f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}")
         set_seed(config.seed)
         self.config = config
-        revision = config.revisions.get(config.encoder)
-        if config.encoder in config.checkpoints:
-            stored = find_checkpoint(config.encoder, revision).stored
-            config.require_pooling(stored and stored.pooling)
         self.encoder = self.starting_encoder(
             pooling=config.pooling,
             max_tokens=config.max_tokens,
-            revision=revision,
+            revision=config.revisions.get(config.encoder),
             precision=config.precision,
             device=config.device,
             dropout=config.dropout,
         )
         self.starting_weights = weights_checksum(self.encoder)
 
-    def starting_encoder(self, **reading: Any) -> Encoder:
-        """The encoder that training begins with; `reading`: how the settings want it read."""
-        return Encoder.from_pretrained(self.config.encoder, **reading)
+    def starting_encoder(self, *, pooling: Pooling, revision: str | None, **options: Any) -> Encoder:
+        """The encoder that training begins with, read as the settings want it; options of `Encoder.load`."""
+        checkpoint = self.starting_checkpoint(revision)
+        return Encoder.load(checkpoint, checkpoint.read(pooling) or Reading(pooling), **options)
+
+    def starting_checkpoint(self, revision: str | None) -> Checkpoint:
+        """That of the setting `encoder`. SettingError where a default would undo the pooling that it was saved with."""
+        found = find_checkpoint(self.config.encoder, revision)
+        self.config.require_pooling(found.stored and found.stored.pooling)
+        return found
 
     def prepare(self, data: Any) -> None:
         """Reads the training set once, before the first step: tokens, frozen teachers, corpus statistics."""

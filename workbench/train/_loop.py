@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from workbench.data import Pairs, Sentences, load_dev, load_training
-from workbench.encoder._hardware import give_memory_back
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.methods.protocol import Method, weights_checksum
 from workbench.processes import (
     first_says,
+    give_memory_back,
     process_count,
     process_rank,
     run_processes,

@@ -60,8 +60,9 @@ class CoSENT(Method):
         self.one_label = OneLabelBatches(config.batch_size)
 
     def starting_encoder(self, **reading: Any) -> Encoder:
-        kind = CrossEncoder if self.config.model == "interaction" else Encoder
-        return kind.from_pretrained(self.config.encoder, **reading)
+        if self.config.model == "interaction":
+            return CrossEncoder.from_pretrained(self.config.encoder, **reading)
+        return super().starting_encoder(**reading)
 
     def prepare(self, data: Any) -> None:
         """Reads pairs (triplet: triples, or pairs that make them). DataError when they cannot train the objective."""

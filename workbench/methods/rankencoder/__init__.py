@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
 from workbench.data import load_sentences
-from workbench.encoder import Encoder, Reading, TokenRows, find_checkpoint, published_reading, replacing
+from workbench.encoder import Encoder, Reading, TokenRows, published_reading, replacing
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences, weights_checksum
@@ -56,7 +56,7 @@ class RankEncoder(ContrastiveMethod):
         if config.start == "base":
             name, read = _e1(config)
             return Encoder.load(*find_teacher(name, **read), **options)
-        checkpoint = find_checkpoint(config.encoder, revision)
+        checkpoint = self.starting_checkpoint(revision)
         reading, of_base = checkpoint.read(pooling, config.template) or Reading("cls"), published_reading(config.base)
         if reading.template is not None and of_base is not None:
             reading = replace(reading, full_stop=of_base.full_stop, endings=of_base.endings)
