@@ -85,7 +85,7 @@ def test_every_model_is_on_the_screen_with_its_name_as_it_is(count: int, page: A
     page.goto(RankingExplorer(tables(labels)).to_html(tmp_path / "page.html").as_uri())
     names = page.locator("svg text[font-weight=bold]")
     names.first.wait_for()
-    assert names.all_text_contents()[:2] == ["gold", LABEL[:6] + "…" + LABEL[-6:]]
+    assert names.all_text_contents()[:2] == ["gold", LABEL[:9] + "…" + LABEL[-8:]]
     right = names.evaluate_all("all => all.map(name => name.getBoundingClientRect().right)")
     assert len(right) == count + 1
     assert max(right) <= OUTPUT
@@ -110,12 +110,40 @@ def test_the_shared_page_finds_and_links_and_shows_hostile_text_as_text(page: An
 
 
 def test_without_a_script_the_page_has_its_content_as_plain_tables(browser: Any, tmp_path: Path):
-    path = RankingExplorer(tables([LABEL, "two"])).to_html(tmp_path / "page.html")
     page = browser.new_page(java_script_enabled=False)
-    page.goto(path.as_uri())
-    rows = [row.split("\t") for row in page.locator("section table").inner_text().splitlines()]
+
+    def plain(view: Any) -> list[list[str]]:
+        page.goto(view.to_html(tmp_path / "page.html").as_uri())
+        return [row.split("\t") for row in page.locator("section table").first.inner_text().splitlines()]
+
+    rows = plain(RankingExplorer(tables([LABEL, "two"])))
     assert rows[:2] == [["target", "gold", "gold rank", LABEL, "two"], [TARGET, "5", "1", "1", "1"]]
+    assert plain(PairExplorer({LABEL: [0.2, 0.9]}, hostile_pairs()))[1:] == [[LABEL, "2", "0.2"]]
     page.close()
+
+
+def test_the_page_of_pairs_finds_and_links_and_shows_hostile_text_as_text(page: Any, tmp_path: Path):
+    view = PairExplorer({LABEL: [0.2, 0.9], "two": [0.5, 0.4]}, hostile_pairs(), encoders={"two": encode})
+    view.select(order="data")
+    page.goto(view.to_html(tmp_path / "page.html").as_uri())
+    assert page.locator("nav li").all_inner_texts() == [f"{TARGET} / one", f"{TARGET} / <u>other b</u>"]
+    page.get_by_label("search").focus()
+    page.keyboard.type("OTHER b")
+    assert page.locator("section:visible").count() == page.locator("nav li:visible").count() == 1
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#b%20%26")
+    shown = page.locator("section:visible")
+    assert shown.locator(".head b").first.inner_text() == f"{TARGET}\n<u>other b</u>"
+    assert shown.locator("th[scope=row]").first.get_attribute("title") == LABEL
+    assert shown.locator("svg").count() == 1, "both pairs of the sentence, as ranks"
+    assert page.locator(":is(img, u, i, button)").count() == 0
+    assert violations(page) == []
+
+
+def hostile_pairs() -> Pairs:
+    texts = [TARGET, TARGET], ["one", "<u>other b</u>"]
+    return Pairs("few", *texts, np.array([5.0, 1.0]), None, ["a", "b &"], (0, 5), source="here", checksum="0")
 
 
 def test_a_list_of_thousands_opens_and_stays_on_a_few_screens(page: Any, tmp_path: Path):
@@ -224,7 +252,13 @@ def test_with_six_models_all_is_on_one_screen_and_tab_leads_from_search_to_list_
         tmp_path,
         pairs=PairExplorer(scores, data, encoders=encoders),
         queries=RankingExplorer(tables, encoders=encoders),
+        nine=RankingExplorer(tables | {f"{label}, again": tables[label] for label in labels[:3]}),
     )
+    nine = page.locator("[data-name=nine] [data-part=view] [data-scroll]")
+    assert nine.evaluate("part => part.scrollWidth <= part.clientWidth + 1"), "all nine stand beside each other"
+    rows = nine.locator("tbody tr[data-row]").evaluate_all("all => all.map(row => row.getBoundingClientRect().bottom)")
+    measures = nine.locator("tr:has(.measure)").first.bounding_box()["y"]
+    assert sum(bottom <= measures + 1 for bottom in rows) >= 5, "and five targets and more under each other"
     room = height - 110  # of a screen JupyterLab has the rest
     for name in ("pairs", "queries"):
         shown = page.locator(f"[data-name={name}]")

@@ -122,7 +122,7 @@ def test_of_a_sentence_with_many_partners_the_map_asks_for_few_and_says_so():
     encoder = Encoder()
     view = of_pairs([("one", f"partner {place}") for place in range(5000)], m=encoder)
     does(view, search="4999")
-    view._plane(view._vectors["m"])
+    view._plane(view._readers["m"])
     known = len(encoder.asked)
     view.select(chart="map")
     assert 0 < len(encoder.asked) - known <= 21

@@ -219,13 +219,17 @@ def test_in_the_explorers_a_click_opens_it_and_a_second_one_closes_it(runs):
     explorer._told(None, {"why": "B"}, None)
     explorer.select(chart="gold")
     assert "Why B?" in explorer.parts["why"], "another chart leaves the list as it is"
+    with pytest.raises(ValueError, match="order"):
+        explorer.select(a="elsewhere", order="none such")
+    explorer.redraw()
+    assert "Why B?" in explorer.parts["why"], "what is refused changes nothing"
     explorer.select(order="data")
     assert explorer.parts["why"] == ""
 
-    simcse, elsewhere = explorer._reasons.readers
+    simcse, elsewhere = explorer._readers.values()
     explorer.look_at(tables, {"simcse": encode, "elsewhere": counts})
-    assert explorer._reasons.readers[0] is simcse, "what it has loaded stays"
-    assert explorer._reasons.readers[1] is not elsewhere
+    assert explorer._readers["simcse"] is simcse, "what it has loaded stays"
+    assert explorer._readers["elsewhere"] is not elsewhere
 
     every = PairExplorer(scores_of_runs(runs, SUITE), SUITE, encoders={"simcse": encode})
     every._told(None, {"why": "this score"}, None)

@@ -15,6 +15,7 @@ from workbench.look.pairs import gold_bands
 from workbench.look.queries import line_colours
 
 _HIGH = 180  # pixels of a plot
+_STEP = 15  # from box to box
 _BOX_SAYS = (
     "across: bands of gold, up: the score. A box a label: its middle half, the thick line its median, the thin one "
     "from its lowest tenth to its highest. ◆ what is chosen."
@@ -52,7 +53,7 @@ def scores_by_gold(
     names, limits, place = gold_bands(gold, every)
     known = np.concatenate([*scores.values()]) if len(gold) else np.zeros(1)
     low, high = float(known.min()), max(float(known.max()), float(known.min()) + 1e-9)
-    wide, left = 18 * len(scores) + 10, 44
+    wide, left = _STEP * len(scores) + 10, 44
 
     def down(value: float) -> float:
         return 14 + (_HIGH - 14) * (high - value) / (high - low)
@@ -72,7 +73,7 @@ def scores_by_gold(
             text = (
                 f'<text x="0" y="{_HIGH + 18}" text-anchor="middle"><title>{escape(label)}</title>{number + 1}</text>'
             )
-            drawn.append(f'<g transform="translate({x + 14 + 18 * number})">{text}')
+            drawn.append(f'<g transform="translate({x + 12 + _STEP * number})">{text}')
             if within.any():
                 signs = map(down, values[within & here])
                 box = [down(value) for value in np.quantile(values[within], [0.1, 0.25, 0.5, 0.75, 0.9])]

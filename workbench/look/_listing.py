@@ -1,11 +1,13 @@
-"""A list in a live view, ordered, searched and walked through by arrow keys, with a chart beside it."""
+"""A list in a live view, ordered, searched and walked through by arrow keys, with a chart beside it; and as a page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from workbench.files import explained, replacing
 from workbench.look._asked import Vectors
 from workbench.look._html import choice, field
 from workbench.look._linked import (
@@ -22,13 +24,16 @@ from workbench.look._linked import (
     similarities,
 )
 from workbench.look._live import Live
+from workbench.look._reasons import readers
+from workbench.look._sharing import Entry, shared_page
 from workbench.look._style import shortened
 from workbench.look.page import DRAWN
 from workbench.look.queries import QueryView, places_off
-from workbench.look.why import Reasons
+from workbench.look.why import reasons_of
 
 _ROOM = 50  # rows at first; "more" shows as many again
 _ALL, _TWO = "all", "a and b"
+_OF_TWO = {"disagreement", "gain", "loss"}  # orders, between a and b
 
 
 class Listing(Live):
@@ -39,46 +44,62 @@ class Listing(Live):
 
     choices: ClassVar[tuple[str, ...]] = ("order", "a", "b", "show", "search")
     looks: ClassVar[tuple[str, ...]] = ("chart", "colour", "plane")  # which leave the list as it is
-    orders: Mapping[str, tuple[str, str]]  # name -> (in a few words, what it orders by)
+    every_order: ClassVar[Mapping[str, tuple[str, str]]]  # name -> (in a few words, what it orders by)
+    first_orders: ClassVar[tuple[str, str]]  # of one label, of several
+    labels: list[str]
+    ids: Sequence[Any]  # what the data calls each of its rows
 
-    def __init__(self, kind: str, labels: Sequence[str], orders: Any, order: str, reasons: Reasons) -> None:
-        self._reasons = reasons
+    def __init__(self, kind: str, encoders: Mapping[str, Any] | None) -> None:
         self.chart, self.colour, self.plane = RANKS, "gold", "PCA"
         self.search, self.show, self.room = "", _ALL, _ROOM
         self.chosen: int | None = None
-        self._found: tuple[Any, Sequence[int]] = None, []
-        self._offer(labels, orders, order)
+        self.why = self.against = ""  # the target that was clicked, and one to hold it against
+        self._readers = readers(encoders) if encoders else {}
+        self._offer()
         super().__init__(kind)
 
-    def _offer(self, labels: Sequence[str], orders: Mapping[str, tuple[str, str]], order: str) -> None:
+    def take(self, found: Mapping[str, Any]) -> None:
+        """Takes the data of `look_at`: `labels`, `ids` and whatever is listed of it; where it is refused, nothing."""
+        raise NotImplementedError
+
+    def _offer(self) -> None:
         """What can be chosen from here on; what was chosen stays where it still can be."""
-        self.labels, self.orders = list(labels), orders
-        self.order = self.order if getattr(self, "order", None) in orders else order
+        several = len(self.labels) > 1
+        self.orders = {name: words for name, words in self.every_order.items() if several or name not in _OF_TWO}
+        self._numbers = {name: number for number, name in enumerate(self.ids)}
+        self._made: dict[Hashable, Any] = {}
+        self._found: tuple[Any, np.ndarray] = None, np.array([])
+        self.order = self.order if getattr(self, "order", None) in self.orders else self.first_orders[several]
         self.a = self.a if getattr(self, "a", None) in self.labels else self.labels[0]
         self.b = self.b if getattr(self, "b", None) in self.labels else self.labels[-1]
         for name, offered in self.known().items():
             if name in self.looks and getattr(self, name) not in offered:
                 setattr(self, name, offered[0])
 
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` makes, once for what is listed from."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
     def look_at(self, found: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
         """Looks at something else of the same kind from here on; what was chosen stays where it still can be.
 
         Errors as at first; then all stays as it was.
         """
-        reasons = Reasons(encoders, self._reasons.readers)
-        offered = self.replace(found)
-        self._reasons, self._found = reasons, (None, [])
-        self._offer(*offered)
+        asked, name = readers(encoders, self._readers) if encoders else {}, self.chosen_id
+        self.take(found)
+        self._readers = asked
+        self._offer()
+        self.chosen = self._numbers.get(name)
         self.renew()
         self.redraw()
 
-    def replace(self, found: Mapping[str, Any]) -> tuple[Sequence[str], Mapping[str, tuple[str, str]], str]:
-        """Takes the data of `look_at`, and moves `chosen` to its place there; what `_offer` takes of it."""
-        raise NotImplementedError
-
     @property
-    def _vectors(self) -> dict[str, Vectors]:
-        return {reader.label: reader for reader in self._reasons.readers}
+    def chosen_id(self) -> Any:
+        """What the data calls the chosen row; None where none is listed."""
+        number = self.current()
+        return None if number is None else self.ids[number]
 
     @property
     def shown_labels(self) -> list[str]:
@@ -90,19 +111,30 @@ class Listing(Live):
         """What is searched for: each of these, in any order."""
         return self.search.casefold().split()
 
-    def listed(self) -> Sequence[int]:
-        """The rows of the data that are listed now, as they are ordered."""
+    def listed(self) -> np.ndarray:
+        """The rows of the data that answer to what is chosen, in its order."""
         asked = [getattr(self, name) for name in self.choices]
         if asked != self._found[0]:
-            self._found = asked, self.find()
+            rows, kept = self.once(("ordered", self.order, self.a, self.b), self.ordered), self.within()
+            if self.words:
+                kept &= np.array([with_words(text, self.words) for text in self.once("texts", self.texts)], dtype=bool)
+            self._found = asked, rows[kept[rows]]
         return self._found[1]
 
-    def find(self) -> Sequence[int]:
-        """The rows of the data that answer to what is chosen, in its order."""
+    def ordered(self) -> np.ndarray:
+        """The numbers of all rows in the chosen order."""
         raise NotImplementedError
 
+    def texts(self) -> Sequence[str]:
+        """What a search looks at, of each row of the data, folded to one case."""
+        raise NotImplementedError
+
+    def within(self) -> np.ndarray:
+        """[n] whether each row of the data is within the limits that are set."""
+        return np.ones(len(self.ids), dtype=bool)
+
     def known(self) -> dict[str, Sequence[str]]:
-        charts = [name for name in CHARTS if self._vectors or name in (RANKS, GOLD)]
+        charts = [name for name in CHARTS if self._readers or name in (RANKS, GOLD)]
         colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
         listed = {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
         return {**listed, "chart": charts, "colour": colours, "plane": planes_known()}
@@ -119,7 +151,7 @@ class Listing(Live):
         self.put((*self.choices, *self.looks, "chosen"), chosen)
 
     def given(self, name: str, value: Any) -> None:
-        super().given(name, self.numbered(value) if name == "chosen" else value)
+        super().given(name, self._numbered(value) if name == "chosen" else value)
         if name == "chosen" and self.chosen not in self.listed():
             raise ValueError(f"{value!r} is not listed now; take words or limits away first")
 
@@ -129,10 +161,13 @@ class Listing(Live):
             if name == "chart":  # which has controls of its own; another, such as a field, may be typed in just now
                 self.renew()
             return
-        self._reasons.told(name, value)
-        if name == "more":
+        if name == "against":
+            self.against = value
+        elif name == "more":
             self.room += _ROOM
-        elif name == "chosen":
+        else:  # a second click on a target closes its reasons, and so does any change of what is listed
+            self.why, self.against = value if name == "why" and value != self.why else "", ""
+        if name == "chosen":
             self.chosen = int(value)
         elif name == "band":
             low, high = value.split()
@@ -144,10 +179,10 @@ class Listing(Live):
             setattr(self, name, value)
             self.chosen, self.room = None, _ROOM
 
-    def numbered(self, value: Any) -> int:
+    def _numbered(self, value: Any) -> int:
         """The number of the row that `value` names, in `select`. Raises ValueError where it names none."""
         try:
-            return int(value)
+            return self._numbers[value] if value in self._numbers else int(value)
         except (TypeError, ValueError):
             raise ValueError(f"chosen is {value!r}; give the number of a row, or its id") from None
 
@@ -191,8 +226,17 @@ class Listing(Live):
 
     def encoders(self) -> dict[str, Vectors]:
         """Those of a and b, or the first where these have none."""
-        found = {label: self._vectors[label] for label in dict.fromkeys((self.a, self.b)) if label in self._vectors}
-        return found or dict(list(self._vectors.items())[:1])
+        found = {label: self._readers[label] for label in dict.fromkeys((self.a, self.b)) if label in self._readers}
+        return found or dict(list(self._readers.items())[:1])
+
+    def reasons(self, query: str, targets: Mapping[str, str]) -> str:
+        """Why the target that was clicked stands where it does, under the labels that are shown; "" of none.
+
+        targets: name, as clicked -> text.
+        """
+        asked = [reader for label, reader in self._readers.items() if label in self.shown_labels]
+        asked = asked or list(self._readers.values())
+        return reasons_of(asked, query, targets, self.why, self.against) if self.why in targets and asked else ""
 
     def read(self, vectors: Vectors, texts: Sequence[str]) -> np.ndarray:
         """[n, d] rows of `texts`; the status says how far it is."""
@@ -220,6 +264,33 @@ class Listing(Live):
         if self.colour == "gold":
             return centred(gold)
         return first if self.colour == "error" else np.abs(first) - np.abs(second)
+
+    def entry(self, number: int) -> Entry:
+        """A row of the data on a page."""
+        raise NotImplementedError
+
+    def title(self) -> str:
+        """Of a page."""
+        raise NotImplementedError
+
+    def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
+        """Writes what is listed, in its order, as one page with an index, a link to each, a search, and charts.
+
+        limit: At most so many of the list; None: all. The page needs no kernel and no network. Returns its path.
+
+        Raises:
+            ValueError: `limit` below 1, or nothing is listed.
+            RunError: The file cannot be written.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit is {limit}; give 1 or more, or None for the whole list")
+        if not len(self.listed()):
+            raise ValueError("nothing to write, since nothing is listed; clear the search and the limits")
+        target = Path(path).expanduser()
+        page = shared_page(self.title(), [self.entry(int(number)) for number in self.listed()[:limit]])
+        with explained(target.parent, "another file"), replacing(target) as file:
+            file.write(page)
+        return target
 
 
 def button(number: int, text: str, chosen: int | None) -> str:

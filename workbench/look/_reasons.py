@@ -99,7 +99,7 @@ def split_of(reader: Vectors, first: str, second: str) -> Split:
     return token_split(owner, first, second)
 
 
-def readers(given: Mapping[str, Any], known: Sequence[Vectors] = ()) -> list[Vectors]:
+def readers(given: Mapping[str, Any], known: Mapping[str, Vectors] | None = None) -> dict[str, Vectors]:
     """One a label; of `known` that which has this label and reads the same, with what it has loaded.
 
     Raises EncoderError for none, and for a label that is a column of the table of words.
@@ -108,6 +108,6 @@ def readers(given: Mapping[str, Any], known: Sequence[Vectors] = ()) -> list[Vec
         raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
     if taken := {"side", "word"} & set(given):
         raise EncoderError(f"a label is {taken.pop()!r}, which is a column of the table of words; give it another")
-    there = {reader.label: reader for reader in known}
-    made = [Vectors(str(label), one) for label, one in given.items()]
-    return [there[new.label] if new.label in there and there[new.label].given == new.given else new for new in made]
+    made = {str(label): Vectors(str(label), one) for label, one in given.items()}
+    same = {label: old for label, old in (known or {}).items() if label in made and made[label].given == old.given}
+    return made | same

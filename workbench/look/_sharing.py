@@ -1,45 +1,41 @@
-"""One page of queries for others: an index, a search, an anchor a query; it needs no kernel and no network."""
+"""One page of a list for others: an index, a search, an anchor each; it needs no kernel and no network."""
 
 import base64
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from workbench.look._html import quoted
 from workbench.look._live import STYLE_SHEET
-from workbench.look.page import slope_svg, view_html
-from workbench.look.queries import QueryView
 
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
 
 
-def shared_page(title: str, queries: Mapping[Any, str], view: Callable[[Any], QueryView], targets: int) -> str:
-    """The page. queries: query_id -> its text, in their order; `targets`: at most, of each.
+class Entry(NamedTuple):
+    """One of a list: its name in a link, its text in the index, and HTML: whole, and `plain` where no script runs."""
 
-    Tables and charts are packed and unpacked by the page's own script; where none runs, plain tables of gold and ranks
-    stand there.
-    """
-    whole, plain, index = [], [], []
-    for query_id, text in queries.items():
-        found = view(query_id)
-        name = escape(str(query_id))
-        whole.append(f'<section id="{name}">{view_html(found, chart=slope_svg, targets=targets)}</section>')
-        plain.append(f'<section id="{name}">{_plain(found.nearest(targets))}</section>')
-        index.append(f'<li><a href="#{quote(str(query_id))}">{escape(text)}</a></li>')
-    packed = base64.b64encode(zlib.compress("".join(whole).encode(), 9)).decode()
-    parts = {"style": STYLE_SHEET, "index": "".join(index), "plain": "".join(plain), "packed": packed}
-    return _PAGE.format(title=escape(title), **parts)
+    name: Any
+    text: str
+    whole: str
+    plain: str
 
 
-def _plain(view: QueryView) -> str:
-    """Gold and ranks of the targets; end tags that HTML does without are left out, since there are many."""
-    gold = [] if view.gold is None else [("gold", view.gold), ("gold rank", view.gold_rank)]
-    names, columns = zip(*gold, *view.ranks.items(), strict=True)
-    head = "".join(f"<th>{escape(name)}" for name in names)
-    rows = [
-        f"<tr><td>{escape(target)}{''.join(f'<td>{value:g}' for value in values)}"
-        for target, *values in zip(view.targets, *columns, strict=True)
-    ]
-    return f"<p><b>{escape(view.query)}</b><table><tr><th>target{head}{''.join(rows)}</table>"
+def shared_page(title: str, entries: Sequence[Entry]) -> str:
+    """The page. What is whole is packed, and unpacked by the page's own script."""
+
+    def sections(kind: str) -> str:
+        return "".join(f"<section id={quoted(str(one.name))}>{getattr(one, kind)}</section>" for one in entries)
+
+    index = "".join(f'<li><a href="#{quote(str(entry.name))}">{escape(entry.text)}</a></li>' for entry in entries)
+    packed = base64.b64encode(zlib.compress(sections("whole").encode(), 9)).decode()
+    return _PAGE.format(title=escape(title), style=STYLE_SHEET, index=index, plain=sections("plain"), packed=packed)
+
+
+def plain_table(title: str, heads: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Texts and numbers without style; end tags that HTML does without are left out, since there are many."""
+    lines = [f"<tr><td>{escape(str(first))}{''.join(f'<td>{value:g}' for value in values)}" for first, *values in rows]
+    head = "".join(f"<th>{escape(name)}" for name in heads)
+    return f"<p><b>{escape(title)}</b><table><tr>{head}{''.join(lines)}</table>"

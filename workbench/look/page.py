@@ -172,13 +172,14 @@ def slope_svg(view: QueryView) -> str:
     on a log scale: the first places, where it matters, have the most room. "" where there is nothing to compare.
     """
     shown = view.nearest(DRAWN)
-    columns, short = shown.columns, shortened(shown.columns, 13)
+    columns, short = shown.columns, shortened(shown.columns, 18)
     if len(columns) < 2:
         return ""
     deepest = max(float(ranks.max()) for ranks in columns.values())
     step = max(36, min(80, 200 // (len(columns) - 1)))
-    slanted = 7.5 * max(map(len, short.values())) > step
-    left, right, top = (24, 76, 72) if slanted else (40, 40, 28)  # of the names' ends
+    wide = 7.2 * max(map(len, short.values()))
+    slanted = wide > step
+    left, right, top = (24, 0.87 * wide, 14 + 0.5 * wide) if slanted else (40, 40, 28)  # of the names' ends
     depth = _APART * min(deepest, DRAWN)
 
     def down(rank: float) -> float:
@@ -197,7 +198,7 @@ def slope_svg(view: QueryView) -> str:
         drawn.append(f'<g data-row="{shown.letters[place]}"><title>{escape(_said(shown, place))}</title>{line}</g>')
     drawn.append('<g text-anchor="middle" pointer-events="none">')
     for name, x, group in zip(columns, across, groups, strict=True):
-        turned = f'text-anchor="start" transform="rotate(-40 {x} {top - 8})"' if slanted else ""
+        turned = f'text-anchor="start" transform="rotate(-30 {x} {top - 8})"' if slanted else ""
         written = f'<text x="{x}" y="{top - 8}" font-weight="bold" {turned}>{escape(short[name])}</text>'
         drawn.append(f'<g pointer-events="all"><title>{escape(name)}</title>{written}</g>')
         drawn += [f'<text x="{x}" y="{down(rank) + 4:g}">{" ".join(tied)}</text>' for rank, tied in group.items()]

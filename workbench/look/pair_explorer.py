@@ -30,12 +30,12 @@ from workbench.look._html import (
     tr,
 )
 from workbench.look._linked import GOLD, MAP, RANKS, SIGNS, SIMILAR, fitted
-from workbench.look._listing import Listing, button, with_words
+from workbench.look._listing import Listing, button
+from workbench.look._sharing import Entry, plain_table
 from workbench.look._style import shortened
 from workbench.look.page import slope_image, slope_svg, view_parts
 from workbench.look.pairs import PAIR_ORDERS, best_threshold, pair_table, worth
 from workbench.look.queries import QueryView
-from workbench.look.why import Reasons
 
 _SHORT = 120  # characters of a sentence that a row of the list shows
 _STATIC = 20  # rows where no kernel runs
@@ -58,6 +58,7 @@ class PairExplorer(Listing):
     choices: ClassVar = (*Listing.choices, *_FIELDS, "subset")
     looks: ClassVar = (*Listing.looks, "same")
     shows: ClassVar = "scores"  # of a `RunPicker`
+    every_order, first_orders = PAIR_ORDERS, ("error", "gain")
 
     def __init__(
         self,
@@ -76,31 +77,16 @@ class PairExplorer(Listing):
         self.name, self.subset = set_name(suite or self._data.name), ""
         for name in _FIELDS:
             setattr(self, name, "")
-        self._take(found)
+        self.take(found)
         self.same = f"{(self.table['gold'].min() + self.table['gold'].max()) / 2:g}"
-        super().__init__("pairs", *self._offered(found), Reasons(encoders))
+        super().__init__("pairs", encoders)
 
-    def replace(self, found: Mapping[str, Any]) -> tuple[list[str], dict[str, tuple[str, str]], str]:
-        chosen = self.current()
-        pair = None if chosen is None else self._rows["pair_id"][chosen]
-        self._take(found)
-        places = {name: place for place, name in enumerate(self._rows["pair_id"])}
-        self.chosen, self.subset = places.get(pair), self.subset if self.subset in self._rows["subset"] else ""
-        return self._offered(found)
-
-    def _take(self, found: Mapping[str, Any]) -> None:
-        self.table = pair_table(found, self._data, suite=self.name)
-        self._text = (self.table["sentence1"] + "\n" + self.table["sentence2"]).str.casefold().tolist()
+    def take(self, found: Mapping[str, Any]) -> None:
+        self.table, self.labels = pair_table(found, self._data, suite=self.name), list(map(str, found))
         self._rows = self.table.to_dict("list")
+        self.ids = self._rows["pair_id"]
         self._partners = self._sides()
-        self._sorted: dict[tuple[str, ...], np.ndarray] = {}
-        self._planes: dict[tuple[str, str], Callable[[np.ndarray], np.ndarray]] = {}
-
-    def _offered(self, found: Mapping[str, Any]) -> tuple[list[str], dict[str, tuple[str, str]], str]:
-        """Labels, what pairs can be ordered by, and by which of them at first."""
-        several, between = len(found) > 1, ("gain", "loss", "disagreement")
-        orders = {name: words for name, words in PAIR_ORDERS.items() if several or name not in between}
-        return list(map(str, found)), orders, "gain" if several else "error"
+        self.subset = self.subset if self.subset in self._rows["subset"] else ""
 
     def _sides(self) -> dict[str, list[int]]:
         """Sentence -> the rows in which it stands on either side."""
@@ -115,22 +101,20 @@ class PairExplorer(Listing):
         """The listed pairs, as they are filtered and ordered: rows of `table`."""
         return self.table.iloc[self.listed()]
 
-    def find(self) -> np.ndarray:
-        chosen = self.order, self.a, self.b
-        if chosen not in self._sorted:
-            self._sorted[chosen] = np.argsort(-worth(self.table, *chosen), kind="stable")
-        kept = np.ones(len(self.table), dtype=bool)
-        if self.words:
-            kept = np.array([with_words(text, self.words) for text in self._text], dtype=bool)
+    def ordered(self) -> np.ndarray:
+        return np.argsort(-worth(self.table, self.order, self.a, self.b), kind="stable")
+
+    def texts(self) -> list[str]:
+        return (self.table["sentence1"] + "\n" + self.table["sentence2"]).str.casefold().tolist()
+
+    def within(self) -> np.ndarray:
+        kept = super().within()
         for of, (_, column, times) in _LIMITS.items():
             low, high = (_number(getattr(self, f"{of}{end}")) for end in ("low", "high"))
             values = times * self.table[column].to_numpy()
             kept &= True if low is None else values >= low
             kept &= True if high is None else values <= high
-        if self.subset:
-            kept &= (self.table["subset"] == self.subset).to_numpy()
-        rows = self._sorted[chosen]
-        return rows[kept[rows]]
+        return kept & (self.table["subset"] == self.subset).to_numpy() if self.subset else kept
 
     def further(self) -> Iterable[str]:
         yield from super().further()
@@ -154,7 +138,7 @@ class PairExplorer(Listing):
         of_views = {RANKS: slope_svg, SIMILAR: lambda view: self.explained(lambda: self.family_chart(view))}
         alone = self.chart in (GOLD, MAP) or (self.chart == SIMILAR and not self._views(chosen))
         drawn = self.explained(lambda: self._chart(chosen)) if alone else of_views[self.chart]
-        return shown | {"view": self._pair(chosen, drawn, asks=bool(self._reasons.readers)), "why": self._why(chosen)}
+        return shown | {"view": self._pair(chosen, drawn, asks=bool(self._readers)), "why": self._why(chosen)}
 
     def _chart(self, chosen: int) -> str:
         rows = np.asarray(self.listed())
@@ -204,12 +188,14 @@ class PairExplorer(Listing):
 
     def _plane(self, vectors: Vectors) -> Callable[[np.ndarray], np.ndarray]:
         """Fitted to sentences of the whole suite, so that it stays while the list changes."""
-        if (vectors.label, self.plane) not in self._planes:
+
+        def fit() -> Callable[[np.ndarray], np.ndarray]:
             every = list(self._partners)
             rows = self.read(vectors, every[:: -(-len(every) // _FITTED)])
             self.fitting()
-            self._planes[vectors.label, self.plane] = fitted(self.plane, rows)
-        return self._planes[vectors.label, self.plane]
+            return fitted(self.plane, rows)
+
+        return self.once((vectors.label, self.plane), fit)
 
     def told(self, name: str, value: Any) -> None:
         if name in (*_FIELDS, "same"):
@@ -218,10 +204,18 @@ class PairExplorer(Listing):
         super().told(name, value)
 
     def _why(self, number: int) -> str:
-        if not self._reasons.readers:
-            return ""
-        first, second = self.table.iloc[number][["sentence1", "sentence2"]]
-        return self._reasons.drawn(first, {"this score": second}, self.shown_labels)
+        first, second = (self._rows[side][number] for side in _SIDES)
+        return self.reasons(first, {"this score": second})
+
+    def title(self) -> str:
+        return f"Pairs of {self.name}: {', '.join(self.shown_labels)}"
+
+    def entry(self, number: int) -> Entry:
+        pair = {name: values[number] for name, values in self._rows.items()}
+        text = " / ".join(pair[side] for side in _SIDES)
+        rows = [(label, pair[f"rank: {label}"], pair[f"score: {label}"]) for label in self.shown_labels]
+        plain = plain_table(f"{text}: gold {pair['gold']:.4g}", ("", "rank of all pairs", "score"), rows)
+        return Entry(pair["pair_id"], text, self._pair(number, slope_svg), plain)
 
     def static(self) -> str:
         count, chosen = len(self.listed()), self.current()
@@ -256,7 +250,7 @@ class PairExplorer(Listing):
         views = self._views(number)
         alone = "" if views else " Neither sentence stands in another pair."
         why = ' <button name="why" value="this score">why this score?</button>' if asks else ""
-        title = head(f"<b>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{alone})</small>{why}")
+        title = head(f"<b data-words>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{alone})</small>{why}")
         drawn = f'<div style="flex:1 1 300px;min-width:0">{chart}</div>'
         if callable(chart):
             drawn = f'<div class="drawn">{"".join(map(chart, views[:1]))}</div>'

@@ -41,7 +41,7 @@ class Why(Live):
 
         Raises EncoderError where there is none, or one cannot be read.
         """
-        self._readers = readers({ENCODER: ENCODER} if encoders is None else encoders)
+        self._readers = list(readers({ENCODER: ENCODER} if encoders is None else encoders).values())
         self.query, self.target, self.other = query, target, other
         super().__init__("why")
 
@@ -150,35 +150,16 @@ def _signed(value: float) -> str:
     return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}" if abs(value) >= 0.0005 else "0"
 
 
-class Reasons:
-    """What an explorer that was given encoders shows of why: a target that was clicked, and one to hold it against."""
+def reasons_of(asked: Sequence[Vectors], query: str, targets: Mapping[str, str], of: str, against: str) -> str:
+    """HTML of why the target `of` stands where it does, held against another where `against` names one.
 
-    def __init__(self, encoders: Mapping[str, Any] | None, known: Sequence[Vectors] = ()) -> None:
-        """known: of what was shown before; one of these that still serves is kept."""
-        self.readers = readers(encoders, known) if encoders else []
-        self._of = self._against = ""
-
-    def told(self, name: str, value: Any) -> None:
-        """A click on a target opens its reasons, a second one closes them; so does any change of what is listed."""
-        if name == "against":
-            self._against = value
-        elif name != "more":
-            self._of = value if name == "why" and value != self._of else ""
-            self._against = ""
-
-    def drawn(self, query: str, targets: Mapping[str, str], labels: Sequence[str]) -> str:
-        """HTML of the reasons of what was clicked, under those of the encoders that are of `labels`; "" of nothing.
-
-        targets: name, as clicked -> text.
-        """
-        if self._of not in targets:
-            return ""
-        asked = [reader for reader in self.readers if reader.label in labels] or self.readers
-        others = {name: f"{name}: {text:.50}" for name, text in targets.items() if name != self._of}
-        against = choice("against", {"": "no other", **others}, self._against) if others else ""
-        sentences = [query, targets[self._of], *([targets[self._against]] if self._against in others else [])]
-        title = f'<p class="head" role="status"><b>Why {escape(self._of)}?</b> {escape(sentences[1])}</p>'
-        try:
-            return f"{title}{against}{reasons_html(asked, sentences)}"
-        except (ValueError, WorkbenchError) as problem:
-            return f"{title}{refused(problem)}"
+    targets: name, as clicked -> text.
+    """
+    others = {name: f"{name}: {text:.50}" for name, text in targets.items() if name != of}
+    listed = choice("against", {"": "no other", **others}, against) if others else ""
+    sentences = [query, targets[of], *([targets[against]] if against in others else [])]
+    title = f'<p class="head" role="status"><b>Why {escape(of)}?</b> {escape(sentences[1])}</p>'
+    try:
+        return f"{title}{listed}{reasons_html(asked, sentences)}"
+    except (ValueError, WorkbenchError) as problem:
+        return f"{title}{refused(problem)}"
