@@ -85,6 +85,15 @@ def test_text_from_a_command_line_is_read_as_its_setting_type():
     assert SimCSEConfig.from_parameters("demo", 0, {"revisions": '{"a/b": "1f"}'}).revisions == {"a/b": "1f"}
 
 
+def test_the_pooling_of_a_profile_is_said_of_its_own_encoder_alone():
+    config = CONFIGS["cosent"]
+    config.from_parameters("paper").require_pooling("mean")
+    for said in ("first_last", "mean"):
+        config.from_parameters("paper", 0, {"encoder": "roberta-base", "pooling": said}).require_pooling("mean")
+    with pytest.raises(SettingError, match="roberta-base was saved with 'mean', and cosent takes 'first_last'"):
+        config.from_parameters("paper", 0, {"encoder": "roberta-base"}).require_pooling("mean")
+
+
 def test_a_folder_of_ones_own_is_named_by_its_whole_path(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine.tsv").write_text("sentence\na\n")

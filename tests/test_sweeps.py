@@ -249,6 +249,19 @@ def test_a_name_stands_for_one_set_of_cells(tmp_path: Path):
         sweeps.sweep("simcse", runs_root=tmp_path, name="..", dry=True)
 
 
+def test_what_is_finished_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    checked = []
+    monkeypatch.setattr(_sweep, "check_settings", lambda config: checked.append(config.temperature))
+    grid = {"temperature": [0.04, 0.05]}
+    made = sweeps.sweep("simcse", grid=grid, runs_root=tmp_path, name="first", dry=True)
+    write_run(tmp_path, made.cells[0].config, 1.0)
+    checked.clear()
+    sweeps.sweep("simcse", grid={"temperature": [0.04]}, runs_root=tmp_path, name="done", dry=True)
+    assert checked == []
+    sweeps.sweep("simcse", grid=grid, runs_root=tmp_path, name="second", dry=True)
+    assert checked == [0.05]
+
+
 def test_the_time_to_come_is_that_of_finished_runs_of_the_kind(tmp_path: Path):
     made = sweeps.sweep("simcse", seeds="0-3", runs_root=tmp_path, dry=True)
     assert made.outlook().seconds is None

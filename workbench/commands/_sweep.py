@@ -91,7 +91,8 @@ def status(
         print(f"no sweeps under {runs}; start one with: workbench sweep simcse --seeds 0-4")
     for found in chosen:
         table = found.table()
-        planned = "" if name or found.begun else f"; only planned: remove {found.folder} to forget it"
+        touched = name or found.begun or (table["state"] != "waiting").any()  # its runs may be those of another
+        planned = "" if touched else f"; only planned: remove {found.folder} to forget it"
         print(f"{found.name}: {found.counts(table)}{planned}")
         if name:
             for cell, state, seconds in zip(found.cells, table["state"], table["seconds"], strict=True):

@@ -123,7 +123,11 @@ class Settings(pydantic.BaseModel):
                 where = f"in {cls.method or cls.__name__}"
                 raise SettingError(unknown_name("setting", name, cls.model_fields, where, ELSEWHERE))
         given = {name: _read_text(name, value, cls.model_fields[name].annotation) for name, value in overrides.items()}
-        return cls.model_validate_settings({**cls.profiles[profile], **given, "profile": profile, "seed": seed})
+        start = cls.profiles[profile]
+        config = cls.model_validate_settings({**start, **given, "profile": profile, "seed": seed})
+        if "encoder" in given:  # what the profile says of its own encoder is not said of this one
+            config.model_fields_set.difference_update(start.keys() - given.keys())
+        return config
 
     @classmethod
     def model_validate_settings(cls: type[SomeSettings], values: dict[str, Any]) -> SomeSettings:

@@ -74,12 +74,12 @@ class Sweep:
     def create(cls, spec: Spec, runs_root: str | Path = "runs", name: str = "") -> "Sweep":
         """The sweep of `spec` under `runs_root`; the one that is there where it has the same cells.
 
-        Everything is checked before anything is made. Raises SettingError, DataError, and RunError where a sweep of
+        What is still to run is checked before anything is made. Raises SettingError, DataError, and RunError where a sweep of
         this `name` has other cells.
         """
         cells = cells_of(spec)
         root = folder_of_runs(runs_root).resolve()
-        for cell in _one_of_a_kind(cells):
+        for cell in _one_of_a_kind([cell for cell in cells if not is_finished(root / cell.path)]):
             check_settings(cell.config)
         folder = root / _FOLDER / (name or spec.title)
         if Path(name).name != name or name == "..":
