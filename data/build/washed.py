@@ -1,12 +1,16 @@
 """Builds a start in real English from which the unsupervised methods have something to gain. Not bundled, not shipped.
 
     export WORKBENCH_DATA=DIR       # a data root with the set "wiki" and STS-B dev
-    python data/build/washed.py OUT [--steps 6000] [--keep 1500 3000]
+    python data/build/washed.py OUT [--steps 6000] [--keep 1500 3000] [--halves]
 
 all-MiniLM-L6-v2, tuned for sentences, is trained back towards a raw language model: to fill in hidden words of
 Wikipedia sentences of at most 24 tokens, with a fresh head. OUT/<steps> is the end, the numbers after --keep are kept
 on the way. Prints Spearman x 100 on STS-B dev of the mean and of [CLS], and how far the cosines of its mean still agree
 with those of the model that it was washed from: what is left of the tuning is a confound of every gain from this start.
+
+Hidden words never read [CLS], so that it keeps its tuning. With --halves it learns, beside them, what BERT's learned of
+two sentences: whether two halves belong together, here the halves of a sentence; in half of the rows the second one is
+another's.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ import numpy as np
 import torch
 from pretraining import batches, load_tokenizer, mask_tokens, pad, train
 from torch import Tensor
-from transformers import BertForMaskedLM
+from torch.nn.functional import cross_entropy
+from transformers import BertForMaskedLM, PreTrainedTokenizerBase
 
 from workbench import Encoder, load_pairs, load_sentences
 from workbench.metrics import spearman
@@ -37,6 +42,40 @@ def with_fresh_head(folder: Path) -> BertForMaskedLM:
     torch.nn.init.eye_(dense.weight)
     torch.nn.init.zeros_(dense.bias)
     return model
+
+
+def split(sentence: str) -> tuple[str, str]:
+    """Its words up to the middle and from there on."""
+    words = sentence.split()
+    return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
+
+
+class Halves:
+    """Two sentences' halves, of one sentence or not, told apart from [CLS] through BERT's pooler and a linear layer."""
+
+    def __init__(self, model: BertForMaskedLM, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> None:
+        halves = [split(sentence) for sentence in sentences]
+        self.first, self.second = (self._ids(tokenizer, list(side)) for side in zip(*halves, strict=True))
+        width = model.config.hidden_size
+        self.head = torch.nn.Sequential(
+            torch.nn.Linear(width, width), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(width, 2)
+        )
+        self.cls, self.sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+        model.halves = self.head  # its weights are trained with the model's, and not saved with model.bert
+
+    @staticmethod
+    def _ids(tokenizer: PreTrainedTokenizerBase, side: list[str]) -> list[list[int]]:
+        return tokenizer(side, truncation=True, max_length=MAX_TOKENS // 2, add_special_tokens=False)["input_ids"]  # type: ignore[return-value]
+
+    def draw(self, rows: list[int], generator: torch.Generator) -> tuple[list[list[int]], Tensor, Tensor]:
+        """(token ids, their types, 1 where the second half is another's) of a batch."""
+        strange = torch.rand(len(rows), generator=generator) < 0.5
+        ids, types = [], []
+        for index, row in enumerate(rows):
+            first, second = self.first[row], self.second[rows[index - 1] if strange[index] else row]
+            ids.append([self.cls, *first, self.sep, *second, self.sep])
+            types.append([0] * (len(first) + 2) + [1] * (len(second) + 1))
+        return ids, pad(types)[0], strange.long()
 
 
 def cosines(folder: Path, pooling: str) -> np.ndarray:
@@ -63,6 +102,7 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--mask-rate", type=float, default=0.15)
     parser.add_argument("--sentences", type=int, default=300_000)
+    parser.add_argument("--halves", action="store_true", help="wash [CLS] too")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
@@ -72,6 +112,7 @@ def main() -> None:
     sentences = load_sentences("wiki", limit=options.sentences, seed=options.seed).sentences
     ids: list[list[int]] = tokenizer(sentences, truncation=True, max_length=MAX_TOKENS)["input_ids"]  # type: ignore[assignment]
     order = batches(ids, BATCH, generator)
+    halves = Halves(model, tokenizer, sentences) if options.halves else None
 
     def keep(steps: int) -> None:
         folder = options.out / str(steps)
@@ -82,12 +123,15 @@ def main() -> None:
     def loss_of_step(step: int) -> Tensor:
         if step in options.keep:
             keep(step)
-        tokens, attention = pad([ids[row] for row in next(order)])
+        rows = next(order)
+        drawn, types, strange = halves.draw(rows, generator) if halves else ([ids[row] for row in rows], None, None)
+        tokens, attention = pad(drawn)
         hidden, labels = mask_tokens(tokens, tokenizer, options.mask_rate, generator)
         chosen = labels != -100
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            scores = model.cls(model.bert(input_ids=hidden, attention_mask=attention).last_hidden_state[chosen])
-        return torch.nn.functional.cross_entropy(scores.float(), labels[chosen])
+            states = model.bert(input_ids=hidden, attention_mask=attention, token_type_ids=types).last_hidden_state
+            loss = cross_entropy(model.cls(states[chosen]).float(), labels[chosen])
+            return loss + cross_entropy(halves.head(states[:, 0]).float(), strange) if halves else loss
 
     train(model, loss_of_step, steps=options.steps, learning_rate=options.learning_rate, name="masked words")
     keep(options.steps)
