@@ -74,8 +74,8 @@ class Sweep:
     def create(cls, spec: Spec, runs_root: str | Path = "runs", name: str = "") -> "Sweep":
         """The sweep of `spec` under `runs_root`; the one that is there where it has the same cells.
 
-        What is still to run is checked before anything is made. Raises SettingError, DataError, and RunError where a sweep of
-        this `name` has other cells.
+        What is still to run is checked before anything is made. Raises SettingError, DataError, and RunError where a
+        sweep of this `name` has other cells.
         """
         cells = cells_of(spec)
         root = folder_of_runs(runs_root).resolve()
