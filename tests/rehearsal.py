@@ -50,7 +50,7 @@ DECIDES: dict[str, tuple[str, ...]] = {
     ),
 }
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, one's share of it, what a file may hold
-SHORT: dict[str, Any] = {"max_steps": 2, "eval_steps": 1, "train_limit": 200, "batch_size": 8}
+SHORT: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "train_limit": 200, "batch_size": 8}
 SHORT |= {"device": "cpu", "precision": "fp32"}
 
 
@@ -92,12 +92,10 @@ def chosen(commands: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 def overrides_in(config: Any) -> dict[str, Any]:
     """What the command changed in its profile, and the short training on top."""
-    table = config.table()
-    changed = {name: getattr(config, name) for name in table.loc[table["changed"], "setting"]}
     short = SHORT | ({"corpus_size": 32} if config.method == "rankencoder" else {})
     if set(TRANSFER) <= set(config.suites):  # one of each protocol: the others are cut into folds as CR is
         short["suites"] = [name for name in config.suites if name not in ("mr", "subj", "mpqa")]
-    return changed | {name: value for name, value in short.items() if name in type(config).model_fields}
+    return config.changed() | {name: value for name, value in short.items() if name in type(config).model_fields}
 
 
 def run_cells(notebook: Path, parameters: dict[str, Any]) -> str:

@@ -279,7 +279,7 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(watched: Watched, ad
     expect(page.locator(".js-plotly-plot")).to_have_count(1)
 
 
-TINY = {"max_steps": 2, "eval_steps": 1, "train_limit": 64, "batch_size": 16}
+TINY = {"max_steps": 2, "eval_steps": 2, "train_limit": 64, "batch_size": 16}
 BASE = f"../runs/simcse/{SimCSEConfig.from_parameters('demo', 0, TINY).digest()}-s0"
 # What a person would type into the cell of parameters to see a notebook through in seconds. 20 and 21 look at the runs
 # of those before them.

@@ -56,22 +56,22 @@ def ranking_table(
         raise ValueError(f"scores hold nan in {int(np.isnan(values).sum())} places; a score that is nan has no rank")
     groups = ranking_groups(pairs.sentence1, pairs.sentence2, pairs.gold, more_than=more_than, either_side=either_side)
     identity = np.asarray(pairs.pair_id, dtype=object)
-    parts = [
-        pd.DataFrame(
-            {
-                "suite": suite,
-                "query_id": f"q{number}",
-                "target_id": identity[group.pairs],
-                "query": group.query,
-                "target": list(group),
-                "gold": group.gold,
-                "score": values[group.pairs],
-                "rank": average_ranks(-values[group.pairs]),
-            }
-        )
-        for number, group in enumerate(groups.values())
-    ]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
+    queries = list(groups.values())
+    if not queries:
+        return pd.DataFrame(columns=list(COLUMNS))
+    rows = np.concatenate([query.pairs for query in queries])
+    return pd.DataFrame(
+        {
+            "suite": suite,
+            "query_id": [f"q{number}" for number, query in enumerate(queries) for _ in query],
+            "target_id": identity[rows],
+            "query": [query.query for query in queries for _ in query],
+            "target": [target for query in queries for target in query],
+            "gold": np.concatenate([query.gold for query in queries]),
+            "score": values[rows],
+            "rank": np.concatenate([average_ranks(-values[query.pairs]) for query in queries]),
+        }
+    )
 
 
 def _require_table(table: pd.DataFrame, name: str) -> None:

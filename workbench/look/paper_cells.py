@@ -87,7 +87,7 @@ def shape_of(paper: str, kind: str, number: int | str) -> dict[str, Any]:
 def paper_cells(paper: str, table: str) -> tuple[Cell, ...]:
     """Every value of a table in the paper's order; a published deviation stands behind its mean."""
     shape, of = layout(paper), shape_of(paper, "tables", table)
-    numbers = published_numbers()
+    numbers = _numbers()
     numbers = numbers.loc[numbers["table"].str.fullmatch(re.escape(f"{shape['paper']} table {table}") + "( .*)?")]
     deviating = numbers["table"].str.contains("deviation")
     deviations = numbers.loc[deviating].set_index(["model", "method", "task"])["value"].to_dict()
@@ -101,6 +101,11 @@ def paper_cells(paper: str, table: str) -> tuple[Cell, ...]:
         cells.append(Cell(key[0], key[1], key[2], place[0], place[1], value, _config(shape, of, row)))
     models = ["", *shape["profiles"]]
     return tuple(sorted(cells, key=lambda cell: models.index(cell.model) if cell.model in models else -1))
+
+
+@cache
+def _numbers() -> pd.DataFrame:
+    return published_numbers()  # six files, which a notebook of thirty tables reads once
 
 
 def _config(shape: dict[str, Any], of: dict[str, Any], row: Mapping[Any, str]) -> Config | None:
@@ -128,8 +133,8 @@ def on_the_world(config: Config, *swept: str) -> TrainingConfig | None:
     """The same changes of the method in the profile demo, `swept` ones always; None where they are not allowed."""
     if isinstance(config, BaseConfig):
         return None
-    table, fields = config.table(), type(config).model_fields
-    named = [*table.loc[table["changed"], "setting"], *swept]
+    fields = type(config).model_fields
+    named = [*config.changed(), *swept]
     named += [n for n in _OF_THE_PROFILE if n in fields and getattr(config, n) != fields[n].default]
     changed = {name: getattr(config, name) for name in named if name not in _OF_THE_PAPER}
     try:
@@ -142,8 +147,7 @@ def commands(configs: Sequence[Config]) -> str:
     """The commands of these settings, each once; those that differ in the profile alone as a loop of the shell."""
     profiles: dict[tuple[str, str], dict[str, None]] = {}
     for config in configs:
-        table = config.table()
-        changed = table.loc[table["changed"]].set_index("setting")["value"].to_dict()
+        changed = config.changed()
         if isinstance(config, BaseConfig):
             changed.pop("encoder", None)
         changes = " ".join(f"--set {shlex.quote(f'{name}={_typed(value)}')}" for name, value in changed.items())

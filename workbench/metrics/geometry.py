@@ -56,6 +56,8 @@ def uniformity(x: ArrayLike) -> float:
     total = 0.0
     for start in range(0, n, _BLOCK):
         block = rows[start : start + _BLOCK]
-        potential = np.exp(4 * (block @ rows[start:].T) - 4)  # ||x - y||^2 = 2 - 2 x.y for unit rows
-        total += np.triu(potential, k=1).sum()  # every later row, and this block's own pairs once
+        potential = (4 * block) @ rows[start:].T  # ||x - y||^2 = 2 - 2 x.y for unit rows
+        potential -= 4
+        np.exp(potential, out=potential)
+        total += potential[:, len(block) :].sum() + np.triu(potential[:, : len(block)], k=1).sum()  # its own pairs once
     return float(np.log(total / (n * (n - 1) / 2)))
