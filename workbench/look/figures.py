@@ -14,7 +14,7 @@ from workbench.look.pairs import gold_bands
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history, beside its loss terms
 
-_NEAR = 0.1  # of what is drawn: names closer than this would stand on each other
+_NEAR = 0.2  # of what is drawn: the same name twice within this would stand on itself
 
 
 def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
@@ -73,7 +73,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
             hovertemplate="step %{customdata[0]:.0f}<br>dev Spearman %{customdata[1]}<extra></extra>",
         )
         if len(path) > 1:
-            _name_ends(figure, path["step"], path[plane].to_numpy(), colour, extent, named)
+            _name_ends(figure, path["step"], path[plane].to_numpy(), extent, named)
     if len(every):
         room = 0.18 * extent  # for the names of the ends
         low, high = every.min() - room, every.max() + room
@@ -88,20 +88,17 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     )
 
 
-def _name_ends(  # noqa: PLR0917
-    figure: go.Figure, steps: pd.Series, path: np.ndarray, colour: str, extent: np.ndarray, named: list[Any]
-) -> None:
-    """Writes the steps at the ends of a path, once for all paths that begin near each other; `named`: what has one."""
-    for end, text_colour in ((0, GREY), (-1, colour)):
-        place = path[end] / extent
-        if any(given == text_colour and np.hypot(*(place - other)) < _NEAR for other, given in named):
+def _name_ends(figure: go.Figure, steps: pd.Series, path: np.ndarray, extent: np.ndarray, named: list[Any]) -> None:
+    """Writes the steps at the ends of a path, once for all that lie near each other; `named`: what has one."""
+    for end in (0, -1):
+        place, text = path[end] / extent, f"step {steps.iloc[end]:.0f}"
+        if any(given == text and np.hypot(*(place - other)) < _NEAR for other, given in named):
             continue
-        named.append((place, text_colour))
+        named.append((place, text))
         right, up = (path[end] - path.mean(axis=0)) / extent  # away from where the path goes
         reach = 30 / max(float(np.hypot(right, up)), 1e-9)
         line = {"ax": reach * right, "ay": -reach * up, "arrowhead": 0, "arrowcolor": GREY}
-        text = {"text": f"step {steps.iloc[end]:.0f}", "font_color": GREY}
-        figure.add_annotation(x=path[end][0], y=path[end][1], **line, **text)
+        figure.add_annotation(x=path[end][0], y=path[end][1], text=text, font_color=GREY, **line)
 
 
 def cosine_by_gold(

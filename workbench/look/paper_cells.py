@@ -129,9 +129,9 @@ def settings_of(words: str) -> Config:
     return RECORDED[method].from_parameters(profile, 0, dict(text.split("=", 1) for text in rest[1::2]))
 
 
-def on_the_world(config: Config, *swept: str) -> TrainingConfig | None:
+def on_the_world(config: Config | None, *swept: str) -> TrainingConfig | None:
     """The same changes of the method in the profile demo, `swept` ones always; None where they are not allowed."""
-    if isinstance(config, BaseConfig):
+    if config is None or isinstance(config, BaseConfig):
         return None
     fields = type(config).model_fields
     named = [*config.changed(), *swept]

@@ -1,17 +1,23 @@
-"""Figures of the papers, drawn from finished runs; where none has been made, the commands that make them."""
+"""Figures of the papers, drawn from finished runs; where none has been made, the commands that make them.
+
+Four ask the encoders of their runs anew; only then is torch loaded.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.config import SEVEN_STS
+from workbench.config import SEVEN_STS, BaseConfig
+from workbench.data import load_dev
 from workbench.errors import WorkbenchError
 from workbench.files import set_name
+from workbench.look._asked import encode_of
 from workbench.look._style import GREY, WIDEST, coloured, laid_out, log_axis, plain, wrapped
-from workbench.look.asked_figures import lengths, neighbours, phrases, spaces
-from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
+from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, cosine_maps, setting_sweep, training_curve
 from workbench.look.paper_cells import (
     Config,
     Runs,
@@ -24,11 +30,13 @@ from workbench.look.paper_cells import (
     shape_of,
     titled,
 )
-from workbench.look.paper_tables import best_dev, kept, measured
+from workbench.look.paper_tables import best_dev, kept, measured, on_suite
+from workbench.look.rank_figures import neighbour_bins, neighbours_and_gain, vector_spaces
 from workbench.metrics import seed_spread
 from workbench.runs import Run
 
 Firsts = dict[str, Run]  # row -> its run of the first seed
+_SHOWN = 1000  # sentences on a plane
 
 
 def paper_figure(
@@ -94,32 +102,24 @@ def _bars(of: Mapping[str, Any], runs: Runs, *, profile: str, suite: str) -> go.
     """Published values, and beside them the means over seeds with their deviation."""
     paper, _, table = of["of"].partition(" table ")
     cells = [cell for cell in paper_cells(paper.lower(), table) if cell.task in of["tasks"]]
-    room = max(9, 84 // max(len(cells), 1))  # characters that stand below a bar without a turn
+    if profile != "paper":
+        cells = [replace(cell, config=on_the_world(cell.config)) for cell in cells]
+    room = 84 // max(len(cells), 1)  # characters that stand below a bar without a turn; turned names stay whole
+    room = room if room >= 12 else 99
     names = [wrapped(f"{cell.method} {cell.task if len(of['tasks']) > 1 else ''}", room) for cell in cells]
     printed = [cell.value.split(" ± ") for cell in cells]
     figure = go.Figure()
     deviations = [float(value[1]) if len(value) > 1 else 0.0 for value in printed]
     figure.add_bar(x=names, y=[float(value[0]) for value in printed], error_y={"array": deviations}, name="published")
-    here = [
-        measured(cell, cells, runs) if profile == "paper" else _on_suite(cell.config, runs, suite) for cell in cells
-    ]
+    here = [measured(cell, cells, runs) if profile == "paper" else on_suite(cell.of(runs), suite) for cell in cells]
     spreads = [seed_spread(values) if values else None for values in here]
     means = [spread.mean if spread else None for spread in spreads]
     errors = [spread.std if spread and spread.n > 1 else 0.0 for spread in spreads]
     figure.add_bar(x=names, y=means, error_y={"array": errors}, name="measured here" if profile == "paper" else suite)
     lacking = [cell.config for cell, values in zip(cells, here, strict=True) if cell.config is not None and not values]
-    made = lacking if profile == "paper" else [found for each in lacking if (found := on_the_world(each)) is not None]
-    if made:
-        figure.layout.meta = {"no run yet": commands(list({settings_key(each): each for each in made}.values()))}
-    return figure.update_layout(yaxis_title="x 100", barmode="group")
-
-
-def _on_suite(config: Config | None, runs: Runs, suite: str) -> list[float]:
-    """Spearman x 100 of the demo runs that stand for these settings."""
-    world = None if config is None else on_the_world(config)
-    own = [] if world is None else runs.get(settings_key(world), [])
-    found = [run.metrics().get(suite, {}).get("spearman") for run in own]
-    return [100 * value for value in found if value is not None]
+    if lacking:
+        figure.layout.meta = {"no run yet": commands(lacking)}
+    return figure.update_layout(yaxis_title="x 100", barmode="group", xaxis_automargin=True)
 
 
 def _sweep(found: Firsts, of: Mapping[str, Any], rows: Mapping[str, Config], _: str) -> go.Figure:
@@ -150,13 +150,14 @@ def _plane(found: Firsts, of: Mapping[str, Any], rows: Any, suite: str) -> go.Fi
     colours = [
         best_dev(found[name]) if value is None else 100 * value for name, value in zip(points, values, strict=True)
     ]
+    across = [row["dev_uniformity"] for row in points.values()]
     figure = go.Figure()
     figure.add_scatter(
-        x=[row["dev_uniformity"] for row in points.values()],
+        x=across,
         y=[row["dev_alignment"] for row in points.values()],
         text=[plain(name) for name in points],
         mode="markers+text",
-        textposition="top center",
+        textposition=["top right" if x < sum(across) / len(across) else "top left" for x in across],  # not on the axis
         cliponaxis=False,
         marker={
             "size": 14,
@@ -207,6 +208,62 @@ def _histories(found: Firsts) -> dict[str, pd.DataFrame]:
     return {name: run.history() for name, run in found.items() if (run.path / "history.csv").is_file()}
 
 
+def _phrases(found: Firsts, of: Mapping[str, Any], *_: Any) -> go.Figure:
+    """Cosines of a sentence, its phrases and others, a map a run: the paper's texts, or the bundled world's."""
+    on_the_world = any(getattr(run.config, "train", "") == "world" for run in found.values())
+    texts = of["world" if on_the_world else "texts"]
+    rows = {name: _encoded(name, run, texts) for name, run in found.items()}
+    return cosine_maps({name: each @ each.T for name, each in rows.items()}, texts)
+
+
+def _lengths(found: Firsts, *_: Any) -> go.Figure:
+    """The sentences of dev on the plane of each run's two largest variances, coloured by their number of words."""
+    held = _sentences(next(iter(found.values())))[:_SHOWN]
+    words = pd.Series([len(text.split()) for text in held], name="words")
+    return vector_spaces({name: _encoded(name, run, held) for name, run in found.items()}, held, colour=words)
+
+
+def _neighbours(found: Firsts, *_: Any) -> go.Figure:
+    """By bins of cosine on dev: neighbours shared in the corpus, and what the rank vectors of E1 add."""
+    from workbench.methods.rankencoder import neighbour_table
+
+    run = next(iter(found.values()))
+    return neighbours_and_gain(neighbour_bins(neighbour_table(_ranks_of_e1(run), load_dev(run.config))))
+
+
+def _spaces(found: Firsts, *_: Any) -> go.Figure:
+    """Sentences of dev as E1's embeddings and as its rank vectors."""
+    run = next(iter(found.values()))
+    mixture, held = _ranks_of_e1(run), _sentences(run)[:_SHOWN]
+    embedded = mixture.embed(held, 64)
+    ranked = mixture.encode(held)[:, embedded.shape[1] :]
+    return vector_spaces({"embeddings of E1": embedded.numpy(), "its rank vectors": ranked.numpy()}, held)
+
+
+def _encoded(name: str, run: Run, texts: list[str]) -> np.ndarray:
+    """Unit rows under the encoder that the run trained, or evaluated as it is."""
+    if isinstance(run.config, BaseConfig):
+        from workbench.baselines import load_base
+
+        return np.asarray(load_base(run.config).encode(texts))
+    return np.asarray(encode_of(name, run)(texts))
+
+
+def _sentences(run: Run) -> list[str]:
+    """The distinct sentences of dev, in their order."""
+    pairs = load_dev(run.config)
+    return list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
+
+
+def _ranks_of_e1(run: Run) -> Any:
+    """E1's rank vectors alone (eq. 2), over the corpus that the run keeps."""
+    from workbench.methods.rankencoder import RankMixture, load_e1, read_corpus
+
+    config: Any = run.config
+    base = load_e1(config)
+    return RankMixture(base.encode, read_corpus(run.path / "encoder"), weight=1.0, device=base.device)
+
+
 _KINDS = {
     "sweep": _sweep,
     "curve": _curves,
@@ -215,8 +272,8 @@ _KINDS = {
     "cosines": _cosines,
     "losses": _losses,
     "gold": _gold,
-    "phrases": phrases,
-    "lengths": lengths,
-    "neighbours": neighbours,
-    "spaces": spaces,
+    "phrases": _phrases,
+    "lengths": _lengths,
+    "neighbours": _neighbours,
+    "spaces": _spaces,
 }

@@ -82,16 +82,14 @@ def _on_the_world(cells: Sequence[Cell], runs: Runs, suite: str) -> pd.DataFrame
     rows: dict[str, dict[str, Any]] = {}
     known = set()
     for cell in cells:
-        config = on_the_world(cell.config) if cell.config is not None and cell.task == lead else None
+        config = on_the_world(cell.config) if cell.task == lead else None
         if config is None or (key := settings_key(config)) in known:
             continue
         known.add(key)
         own = runs.get(key, ())
-        scored = [readable(run.path, Run.metrics) or {} for run in own]
         rows[cell.method] = {f"published, {lead}": cell.value, "dev": as_text([best_dev(run) for run in own])}
-        for name, title in {"spearman": suite, "kcc": "KCC", "ndcg": "NDCG"}.items():
-            found = [metrics.get(suite, {}).get(name) for metrics in scored]
-            rows[cell.method][title] = as_text([100 * value for value in found if value is not None])
+        titles = {"spearman": suite, "kcc": "KCC", "ndcg": "NDCG"}
+        rows[cell.method] |= {title: as_text(on_suite(own, suite, name)) for name, title in titles.items()}
         rows[cell.method] |= {"seeds": len(own), "command": "" if own else commands([config])}
     return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -100,6 +98,12 @@ def measured(cell: Cell, cells: Sequence[Cell], runs: Runs) -> list[Any]:
     """What each finished run of a cell's settings has there, in the paper's unit; `cells`: of the whole table."""
     found = (readable(run.path, lambda run: _value(run, cell, cells)) for run in cell.of(runs))
     return [value for value in found if value is not None]
+
+
+def on_suite(own: Sequence[Run], suite: str, name: str = "spearman") -> list[float]:
+    """A metric x 100 of each of these runs that was scored on the suite."""
+    found = [(readable(run.path, Run.metrics) or {}).get(suite, {}).get(name) for run in own]
+    return [100 * value for value in found if value is not None]
 
 
 def _value(run: Run, cell: Cell, cells: Sequence[Cell]) -> Any:

@@ -40,7 +40,7 @@ def table_html(table: pd.DataFrame) -> str:
         table = table.set_axis(table.columns.astype(object), axis=1).reset_index(allow_duplicates=True)
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
     headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
-    shown = table.set_axis(headings, axis=1).rename(index=_escaped)
+    shown = table.set_axis(headings, axis=1).rename(index=_row_name)
     formats: Any = [_at_the_left if text else None for text in texts]
     short: Any = {"max_rows": _ROWS, "show_dimensions": "truncate"}
     return shown.to_html(
@@ -71,9 +71,14 @@ def _escaped(name: Any) -> Any:
     return escape(name) if isinstance(name, str) else name
 
 
+def _row_name(name: Any) -> Any:
+    return f'<div style="min-width:9em">{escape(name)}</div>' if len(str(name)) > 16 else _escaped(name)
+
+
 def _at_the_left(value: Any) -> str:
     text = "" if value is None else str(value)
     room = 12 if len(text) > 40 else 6 if len(text) > 12 else 0  # a number as text needs no more than it has
     wide = f";min-width:{room}em" if room else ""
+    wide += ";overflow-wrap:anywhere" if room == 12 else ""  # a list of suites in a command has no space
     unbroken = _NUMBERS.sub(r"&nbsp;\1&nbsp;", escape(text))
     return f'<div style="text-align:left{wide}">{unbroken}</div>'
