@@ -271,4 +271,4 @@ def test_before_is_one_encoder_and_runs_without_vectors_are_left_out(tmp_path):
         path = runs.loc[runs["label"] == first, "path"].iloc[0]
         pd.testing.assert_frame_equal(before, Run(path).rankings("before"))
         start = encoders_of_runs(runs, labels=labels).get("before")
-        assert (str(start.run.path) == path) if first == of_seed[2] else start is None
+        assert (str(start.path) == path) if first == of_seed[2] else start is None

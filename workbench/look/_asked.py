@@ -77,15 +77,15 @@ def encode_of(label: str, given: Any) -> Callable[[list[str]], Any]:
 
 @dataclass(frozen=True)
 class Untrained:
-    """The encoder that a run began with."""
+    """The encoder that the run in a folder began with."""
 
-    run: Run
+    path: Path
 
     def load(self) -> Any:
         """The `Encoder`, read as the run read it."""
         from workbench.encoder import Encoder
 
-        config: Any = self.run.config
+        config: Any = Run(self.path).config
         template = getattr(config, "template", None)
         return Encoder.from_pretrained(
             config.encoder, config.pooling, template=template, revision=config.revisions.get(config.encoder)

@@ -174,7 +174,7 @@ class Composition(Mechanism):
         from workbench.encoder import Encoder
 
         if isinstance(self._given, Run):
-            self._given = Untrained(self._given).load()
+            self._given = Untrained(self._given.path).load()
         elif not isinstance(self._given, Encoder):
             self._given = Encoder.from_pretrained(self._given)
         lacking = [text for text in dict.fromkeys(texts) if text not in self._known]

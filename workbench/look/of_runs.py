@@ -47,9 +47,9 @@ def encoders_of_runs(
     sentences together, is left out; so is "before" where it is of such a run.
     """
     paths = paths_of_runs(runs, labels, seeds)
-    found: dict[str, Any] = {name: run for name, group in paths.items() if (run := _asked(group[0]))}
+    found: dict[str, Any] = {name: folder for name, group in paths.items() if (folder := _asked(group[0]))}
     start = _asked(started(paths)) if before else None
-    return {BEFORE: Untrained(start), **found} if start else found
+    return {BEFORE: Untrained(start.parent), **found} if start else found
 
 
 def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
@@ -96,18 +96,11 @@ def started(paths: dict[str, list[str]]) -> str:
     return next((path for path in firsts if (Path(path) / BEFORE / "metrics.json").is_file()), "")
 
 
-@lru_cache(maxsize=256)
-def _run(path: str) -> Run:
-    """One object a run, so that who has loaded its encoder knows it again."""
-    return Run(path)
-
-
-def _asked(path: str) -> Run | None:
-    """The run, where it keeps an encoder that has a vector of a sentence."""
-    if not (Path(path) / "encoder").is_dir():
-        return None
-    config = readable(path, lambda run: run.config)
-    return None if config is None or getattr(config, "model", "") == "interaction" else _run(path)
+def _asked(path: str) -> Path | None:
+    """The encoder that a run keeps, where it has a vector of a sentence."""
+    folder = Path(path) / "encoder"
+    config = readable(path, lambda run: run.config) if folder.is_dir() else None
+    return None if config is None or getattr(config, "model", "") == "interaction" else folder
 
 
 def _table(path: str, suite: str, kind: str, stage: str = "") -> pd.DataFrame | None:

@@ -137,8 +137,9 @@ class PairExplorer(Listing):
             return shown
         of_views = {RANKS: slope_svg, SIMILAR: lambda view: self.explained(lambda: self.family_chart(view))}
         alone = self.chart in (GOLD, MAP) or (self.chart == SIMILAR and not self._views(chosen))
-        drawn = self.explained(lambda: self._chart(chosen)) if alone else of_views[self.chart]
-        return shown | {"view": self._pair(chosen, drawn, asks=bool(self._readers)), "why": self._why(chosen)}
+        drawn = self.explained(lambda: self._chart(chosen)) if alone else ""
+        view = self._pair(chosen, None if alone else of_views[self.chart], drawn, asks=bool(self._readers))
+        return shown | {"view": view, "why": self._why(chosen)}
 
     def _chart(self, chosen: int) -> str:
         rows = np.asarray(self.listed())
@@ -239,24 +240,27 @@ class PairExplorer(Listing):
         cells = [texts, numbers, *(_rank(pair, label, scored=few) for label in self.shown_labels)]
         return tr(cells, **({"chosen": ""} if number == chosen else {}))
 
-    def _pair(self, number: int, chart: str | Callable[[QueryView], str], *, asks: bool = False) -> str:
+    def _pair(
+        self, number: int, chart: Callable[[QueryView], str] | None, alone: str = "", *, asks: bool = False
+    ) -> str:
         """One pair whole, what each label decides of it, and each of its sentences with its other partners.
 
-        chart: beside the decisions; of each of these sentences, of which the first one's stands there, or one of all.
+        chart: of each of these sentences; the first one's stands beside the decisions, or what is drawn `alone`.
         """
         pair = {name: values[number] for name, values in self._rows.items()}
         both = f"{escape(pair['sentence1'])}<br>{escape(pair['sentence2'])}"
         named = ", ".join(escape(str(pair[name])) for name in ("subset", "pair_id") if pair[name])
         views = self._views(number)
-        alone = "" if views else " Neither sentence stands in another pair."
+        none = "" if views else " Neither sentence stands in another pair."
         why = ' <button name="why" value="this score">why this score?</button>' if asks else ""
-        title = head(f"<b data-words>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{alone})</small>{why}")
-        drawn = f'<div style="flex:1 1 300px;min-width:0">{chart}</div>'
-        if callable(chart):
+        title = head(f"<b data-words>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{none})</small>{why}")
+        drawn = f'<div style="flex:1 1 300px;min-width:0">{alone}</div>'
+        if chart:
             drawn = f'<div class="drawn">{"".join(map(chart, views[:1]))}</div>'
         first = beside(title + self._decided(pair), drawn, 1)
-        charts = [None, *([chart] if callable(chart) else [None])]  # of two sentences at most
-        tables = [view_parts(view, chart=one, targets=_TARGETS) for view, one in zip(views, charts, strict=False)]
+        tables = [
+            view_parts(view, chart=chart if place else None, targets=_TARGETS) for place, view in enumerate(views)
+        ]
         return framed(first, *tables[:1]) + "".join(map(framed, tables[1:]))
 
     def _decided(self, pair: dict[str, Any]) -> str:

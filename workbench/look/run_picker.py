@@ -1,6 +1,6 @@
 """Choosing runs: which of them, with the encoder before training or without, their seeds averaged or one by one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from html import escape
 from typing import Any
@@ -53,9 +53,9 @@ class RunPicker(Live):
             finished=[_finished(path) for path in self._all["path"]],
         )
         self._facts = self._facts.loc[:, (self._facts != "").any()]  # nothing that no run has
-        self._search = ""
         self._fed: dict[str, Any] = {}
-        self._problem = ""
+        self.search = self._problem = ""
+        self._shown: Any = None
         super().__init__("runs")
 
     @property
@@ -90,38 +90,39 @@ class RunPicker(Live):
         """
         self._fed |= {explorer.kind: explorer for explorer in explorers}
 
-    def select(
-        self, *, labels: Sequence[str] | None = None, before: bool | None = None, seeds: str | None = None
-    ) -> None:
-        """Sets from code what is chosen: all runs of these labels, "before", and how seeds are shown."""
-        paths_of_runs(self._all, labels or (), seeds or self.seeds)
-        if labels is not None:
-            self._chosen = self._of(labels)
-        self.before, self.seeds = self.before if before is None else before, seeds or self.seeds
-        self.renew()
-        self._tell()
-        self.redraw()
+    def select(self, **chosen: Any) -> None:
+        """Sets from code what is chosen: `labels`, all of whose runs are ticked, `before`, and how `seeds` are shown.
+
+        Raises TypeError for anything else, ValueError for a label that no run has and for no such way of seeds.
+        """
+        self.put(("labels", "before", "seeds"), chosen)
+
+    def known(self) -> dict[str, Collection[str]]:
+        return {"seeds": SEEDS}
+
+    def given(self, name: str, value: Any) -> None:
+        if name == "labels":
+            self._chosen = self._of(paths_of_runs(self._all, value, "first"))
+        else:
+            self.told(name, value)
 
     def controls(self) -> str:
         before = field("before", None, type="checkbox", checked=self.before)
         return (
             f'{choice("seeds", SEEDS, self.seeds)}<label title="the encoder before training">{before}before</label>'
             '<button name="tick" value="all">tick all listed</button><button name="tick" value="">none</button>'
-            f"{search_field(self._search, 'words of label and settings')}"
+            f"{search_field(self.search, 'words of label and settings')}"
         )
 
     def told(self, name: str, value: Any) -> None:
-        if name == "search":
-            self._search = value
-            return
-        if name == "tick":
+        if name in ("search", "before", "seeds"):
+            setattr(self, name, value)
+        elif name == "tick":
             listed = set(self._listed())
             self._chosen = self._chosen | listed if value else self._chosen - listed
-        elif name in ("before", "seeds"):
-            setattr(self, name, value)
         elif name.startswith("run "):
-            (self._chosen.add if value else self._chosen.discard)(int(name.removeprefix("run ")))
-        self._tell()
+            number = {int(name.removeprefix("run "))}
+            self._chosen = self._chosen | number if value else self._chosen - number
 
     def drawn(self) -> dict[str, str]:
         said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._shared + self._whose_start())}"
@@ -129,7 +130,7 @@ class RunPicker(Live):
             "status": f'<span role="status" aria-live="polite">{said}</span>',
             "list": self._table(self._listed(), boxes=True),
             "means": self._means(),
-            "problem": self._problem,
+            "problem": self._feed(),
         }
 
     def static(self) -> str:
@@ -145,9 +146,12 @@ class RunPicker(Live):
         first = runs.loc[runs["path"] == path].iloc[0]
         return f"; before: the start of {first['label']}, seed {first['seed']}"
 
-    def _tell(self) -> None:
-        """Feeds; what cannot be shown together, such as seeds that ranked other targets, is said here."""
-        problems = []
+    def _feed(self) -> str:
+        """What cannot be shown together, such as seeds that ranked other targets; feeds, where the choice is new."""
+        chosen, problems = (self._chosen, self.before, self.seeds), []
+        if chosen == self._shown:
+            return self._problem
+        self._shown = chosen
         for explorer in self._fed.values():
             try:
                 if shown := getattr(self, explorer.shows):
@@ -155,13 +159,14 @@ class RunPicker(Live):
             except (ValueError, WorkbenchError) as problem:  # the others follow all the same
                 problems.append(refused(problem))
         self._problem = "".join(dict.fromkeys(problems))
+        return self._problem
 
     def _of(self, labels: Iterable[str]) -> set[int]:
         wanted = set(labels)
         return {number for number, label in enumerate(self._all["label"]) if label in wanted}
 
     def _listed(self) -> list[int]:
-        words = self._search.casefold().split()
+        words = self.search.casefold().split()
         return [number for number, text in enumerate(self._text) if with_words(text, words)]
 
     def _table(self, numbers: Sequence[int], *, boxes: bool) -> str:
