@@ -29,7 +29,7 @@ from workbench.look._sharing import Entry, shared_page
 from workbench.look._style import shortened
 from workbench.look.page import DRAWN
 from workbench.look.queries import QueryView, places_off
-from workbench.look.why import reasons_of
+from workbench.look.why import reasons_html
 
 _ROOM = 50  # rows at first; "more" shows as many again
 _ALL, _TWO = "all", "a and b"
@@ -234,9 +234,15 @@ class Listing(Live):
 
         targets: name, as clicked -> text.
         """
+        if self.why not in targets or not self._readers:
+            return ""
         asked = [reader for label, reader in self._readers.items() if label in self.shown_labels]
-        asked = asked or list(self._readers.values())
-        return reasons_of(asked, query, targets, self.why, self.against) if self.why in targets and asked else ""
+        others = {name: f"{name}: {text:.50}" for name, text in targets.items() if name != self.why}
+        against = choice("against", {"": "no other", **others}, self.against) if others else ""
+        sentences = [query, targets[self.why], *([targets[self.against]] if self.against in others else [])]
+        title = f'<p class="head" role="status"><b>Why {escape(self.why)}?</b> {escape(sentences[1])}</p>'
+        drawn = self.explained(lambda: reasons_html(asked or list(self._readers.values()), sentences))
+        return f"{title}{against}{drawn}"
 
     def read(self, vectors: Vectors, texts: Sequence[str]) -> np.ndarray:
         """[n, d] rows of `texts`; the status says how far it is."""

@@ -9,10 +9,11 @@ import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._asked import ENCODER, Vectors
-from workbench.look._html import aside, choice, framed, grid, head, lines, note, refused
+from workbench.look._html import aside, framed, grid, head, lines, note
 from workbench.look._live import Live
 from workbench.look._reasons import Split, left_out, pieces, readers, split_of
 
+_FIELDS = {"query": "query", "target": "target", "other": "against (need not be)"}
 _TOKENS = 12  # a side of a map
 _WORDS_SAY = "Beside a word: by how much {what} falls when it is left out. {signs} Words work together: no sum."
 _ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
@@ -55,14 +56,13 @@ class Why(Live):
 
     def select(self, **texts: str) -> None:
         """Sets query, target or other from code."""
-        self.put(("query", "target", "other"), texts)
+        self.put(tuple(_FIELDS), texts)
 
     def controls(self) -> str:
-        fields = (("query", "query"), ("target", "target"), ("other", "against (need not be)"))
-        return "".join(lines(name, getattr(self, name), words) for name, words in fields)
+        return "".join(lines(name, getattr(self, name), words) for name, words in _FIELDS.items())
 
     def told(self, name: str, value: Any) -> None:
-        if name in ("query", "target", "other"):
+        if name in _FIELDS:
             setattr(self, name, value)
 
     def drawn(self) -> dict[str, str]:
@@ -81,7 +81,7 @@ def word_table(asked: Sequence[Vectors], sentences: Sequence[str]) -> tuple[pd.D
     """
     if not all(sentence.strip() for sentence in sentences):
         raise DataError("no query or no target yet; type one")
-    sides = zip(("query", "target", "other"), sentences, strict=False)
+    sides = zip(_FIELDS, sentences, strict=False)
     words = [(side, word.strip()) for side, sentence in sides for word in pieces(sentence)]
     table = pd.DataFrame([("all", ""), *words], columns=["side", "word"])
     without = []
@@ -148,18 +148,3 @@ def _hundredth(value: float) -> str:
 
 def _signed(value: float) -> str:
     return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}" if abs(value) >= 0.0005 else "0"
-
-
-def reasons_of(asked: Sequence[Vectors], query: str, targets: Mapping[str, str], of: str, against: str) -> str:
-    """HTML of why the target `of` stands where it does, held against another where `against` names one.
-
-    targets: name, as clicked -> text.
-    """
-    others = {name: f"{name}: {text:.50}" for name, text in targets.items() if name != of}
-    listed = choice("against", {"": "no other", **others}, against) if others else ""
-    sentences = [query, targets[of], *([targets[against]] if against in others else [])]
-    title = f'<p class="head" role="status"><b>Why {escape(of)}?</b> {escape(sentences[1])}</p>'
-    try:
-        return f"{title}{listed}{reasons_html(asked, sentences)}"
-    except (ValueError, WorkbenchError) as problem:
-        return f"{title}{refused(problem)}"
