@@ -121,6 +121,7 @@ def test_runs_of_one_setting_are_tested_against_their_encoders_before_training(r
     assert "compared with simcse" in comparison.what_there_is(runs, root)
     every = comparison.every_run(root, runs)
     assert set(runs["seed"]) <= set(every["seed"])
+    assert every["started"].dropna().str.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d").all()
     whole = select_runs(root)["changed"].dropna()
     assert (every["changed"].dropna().str.len() <= whole.str.len()).all()
     assert not set.intersection(*(set(text.split(", ")) for text in every["changed"].dropna())) - {""}

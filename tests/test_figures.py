@@ -62,6 +62,11 @@ def test_a_common_start_is_named_once_and_an_unmeasured_history_is_an_empty_path
     other = history.assign(dev_alignment=[0.102, 0.2, 0.3, 0.0])  # measured in another run: nearly the same point
     figure = alignment_uniformity_path({"m": history, "n": other})
     assert [note.text for note in figure.layout.annotations] == ["step 0", "step 30", "step 30"]
+    near = history.assign(
+        dev_uniformity=history["dev_uniformity"] - 0.05, dev_alignment=history["dev_alignment"] + 0.01
+    )
+    figure = alignment_uniformity_path({"m": history, "n": near})
+    assert [note.text for note in figure.layout.annotations] == ["step 0", "step 30"], "nor on each other at the end"
     (empty,) = alignment_uniformity_path({"m": history.drop(columns="dev_alignment")}).data
     assert len(empty.x) == 0
 

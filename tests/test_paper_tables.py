@@ -139,6 +139,8 @@ def test_every_figure_is_drawn_or_says_its_commands(paper: str, figure: str, tmp
     empty = paper_figure(paper, figure, {})
     if of["kind"] == "bars":
         assert isinstance(empty, go.Figure)
+        known = set(" ".join(published_numbers()[["method", "task"]].to_numpy().ravel()).split())
+        assert set(" ".join(empty.data[0].x).replace("<br>", " ").split()) <= known, "every name stands there whole"
         return
     assert isinstance(empty, pd.DataFrame)
     assert empty["command"].str.match("workbench (?:run|evaluate) ").all()

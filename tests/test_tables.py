@@ -22,6 +22,10 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
     assert "None" not in html
     for tag in ("<b>", "<i>", "<u>"):
         assert tag not in html
+    command = "workbench run simcse --set suites=mr,cr,subj,mpqa,sst2,trec,mrpc"
+    wide = table_html(pd.DataFrame({"command": [command]}, index=["BERT-base, RankCSE & <u>"]))
+    assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, "it breaks where it has no space"
+    assert '<th><div style="min-width:7em">BERT-base, RankCSE &amp; &lt;u&gt;</div></th>' in wide
 
 
 def test_an_index_with_a_name_is_a_column_whatever_the_columns_are():

@@ -129,9 +129,9 @@ def test_words_and_maps_of_every_encoder_stand_side_by_side(english: Encoder):
     assert view.parts["answer"].count("counts has no map") == 1, "of two targets too"
 
 
-def test_an_encoder_that_takes_no_mean_has_no_map_and_says_so():
-    view = Why({"start": "world-encoder"}, QUERY, TARGET)
-    assert "start has no map: pooling &#x27;cls&#x27; takes no mean" in view.parts["answer"]
+def test_encoders_that_take_no_mean_have_no_map_and_say_so_once():
+    view = Why({"start": "world-encoder", "again": "world-encoder"}, QUERY, TARGET)
+    assert view.parts["answer"].count("start, again have no map: pooling &#x27;cls&#x27; takes no mean") == 1
 
 
 def test_an_encoder_that_cannot_be_read_hides_no_other(tmp_path):

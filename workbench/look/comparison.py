@@ -116,6 +116,7 @@ def every_run(runs_root: str | Path, runs: pd.DataFrame) -> pd.DataFrame:
     run fills are left out.
     """
     table = select_runs(runs_root).drop(columns=["host", "path"]).astype({"seed": "Int64"})
+    table["started"] = table["started"].astype(object).str.slice(0, 16).str.replace("T", " ")
     read = table["changed"].notna()  # of an unreadable run nothing is known
     if len(runs):
         table.loc[read, "changed"] = told_apart(table.loc[read, "changed"].tolist())[1]

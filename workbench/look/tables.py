@@ -72,7 +72,7 @@ def _escaped(name: Any) -> Any:
 
 
 def _row_name(name: Any) -> Any:
-    return f'<div style="min-width:9em">{escape(name)}</div>' if len(str(name)) > 16 else _escaped(name)
+    return f'<div style="min-width:7em">{escape(name)}</div>' if len(str(name)) > 20 else _escaped(name)
 
 
 def _at_the_left(value: Any) -> str:

@@ -1,5 +1,6 @@
 """Why a target stands where it stands: what its cosine with the query hangs on, under each encoder side by side."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
@@ -120,16 +121,19 @@ def _words(part: pd.DataFrame, title: str, largest: float) -> str:
 
 def _maps(asked: Sequence[Vectors], query: str, targets: Sequence[str]) -> tuple[str, list[str]]:
     """The maps of each target; and, once, who has none."""
-    drawn, without = "", []
+    drawn, without = "", defaultdict(dict)  # why -> the labels, each once
     for target in targets:
         found: dict[str, Split] = {}
         for reader in asked:
             try:
                 found[reader.label] = split_of(reader, query, target).folded(_TOKENS)
             except EncoderError as reason:
-                without.append(f"{reader.label} has no map: {reason}.")
+                without[str(reason)][reader.label] = None
         drawn += _maps_of(target, found)
-    return drawn, list(dict.fromkeys(without))
+    return drawn, [
+        f"{', '.join(labels)} {'has' if len(labels) == 1 else 'have'} no map: {reason}."
+        for reason, labels in without.items()
+    ]
 
 
 def _maps_of(target: str, found: Mapping[str, Split]) -> str:
