@@ -74,7 +74,8 @@ def ranking_table(
     )
 
 
-def _require_table(table: pd.DataFrame, name: str) -> None:
+def require_table(table: pd.DataFrame, name: str) -> None:
+    """Raises ValueError where a column of a ranking table is missing."""
     missing = [column for column in COLUMNS if column not in table.columns]
     if missing:
         raise ValueError(f"{name} has no column {', '.join(missing)}; give a table of ranking_table or Run.rankings()")
@@ -95,7 +96,7 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: A column is missing.
     """
-    _require_table(table, "table")
+    require_table(table, "table")
     rows = [
         {
             "suite": suite,
@@ -116,7 +117,7 @@ def one_query(table: pd.DataFrame, query_id: str, suite: str | None = None) -> p
     Raises:
         ValueError: No such query, or several suites have one of this id and `suite` does not say which.
     """
-    _require_table(table, "table")
+    require_table(table, "table")
     rows = table.loc[table["query_id"] == query_id]
     if suite is not None:
         rows = rows.loc[rows["suite"] == suite]
@@ -162,8 +163,8 @@ def side_by_side(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: st
 
 def _joined(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """Both tables' rows, target by target, in the order of `a`."""
-    _require_table(a, "a")
-    _require_table(b, "b")
+    require_table(a, "a")
+    require_table(b, "b")
     if len(a) == len(b) and all((a[name].to_numpy() == b[name].to_numpy()).all() for name in _KEY):
         moved = {f"{name}_b": b[name].to_numpy() for name in ("score", "rank")}  # row by row: nothing to look up
         return a.rename(columns={"score": "score_a", "rank": "rank_a"}).assign(**moved)

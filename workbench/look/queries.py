@@ -16,7 +16,7 @@ from workbench.errors import DataError, RunError
 from workbench.files import set_name
 from workbench.look._style import letters
 from workbench.metrics import FEWEST_TARGETS, average_ranks
-from workbench.rankings import COLUMNS, disagreements, per_query_metrics, side_by_side
+from workbench.rankings import disagreements, per_query_metrics, require_table, side_by_side
 
 _LOG = logging.getLogger("workbench")
 _KEY = ["query_id", "target_id"]
@@ -268,11 +268,7 @@ def as_table(label: str, given: Any) -> pd.DataFrame:
     table = table() if callable(table) else table
     if not isinstance(table, pd.DataFrame):
         raise TypeError(f"{label!r} is a {type(given).__name__}; give a ranking table, a Run or a Report")
-    missing = [column for column in COLUMNS if column not in table.columns]
-    if missing:
-        raise ValueError(
-            f"{label!r} has no column {', '.join(missing)}; give a table of ranking_table or Run.rankings()"
-        )
+    require_table(table, repr(label))
     return table
 
 
