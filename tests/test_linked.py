@@ -11,9 +11,9 @@ from test_ranking_html import table
 
 from workbench.data import Pairs
 from workbench.look import PairExplorer, RankingExplorer
-from workbench.look._charts import sentences_map, similarities
-from workbench.look._linked import fitted
+from workbench.look._charts import fitted, sentences_map, similarities
 from workbench.look.pairs import best_threshold
+from workbench.look.queries import QueryView
 
 HOSTILE = '<script>alert(1)</script> & "quotes" $1 to $2'
 
@@ -156,14 +156,14 @@ def test_other_rankings_without_encoders_take_charts_back_that_need_them():
         view.look_at({"a": tables["a"]})
         assert all(getattr(view, name) in offered for name, offered in view.known().items())
         assert "<svg" in view.parts["view"]
-    assert "<figure" not in similarities({}, [], [])
+    assert "<figure" not in similarities(QueryView.made("one", ["two"], None, {"m": np.array([0.5])}), {})
 
 
 def test_similarities_are_the_cosines_of_the_query_and_its_targets_written_in_their_cells():
     rows = fitted("PCA", np.eye(3))(np.eye(3))
     assert rows.shape == (3, 2)
-    found = np.array([[1.0, 0.5], [0.5, 1.0]])
-    html = similarities({HOSTILE: found}, ["one", HOSTILE], ["?", "A"])
+    view = QueryView.made("one", [HOSTILE], None, {"m": np.array([0.5])})
+    html = similarities(view, {HOSTILE: lambda texts: np.array([[1, 0], [0.5, 0.75**0.5]])[: len(texts)]})
     assert drawn_numbers(html) == ["1.00", "0.50", "0.50", "1.00"]
     assert "<script" not in html
 
@@ -191,7 +191,7 @@ def test_charts_that_need_an_encoder_are_offered_where_there_is_one():
 
 
 def test_without_umap_the_map_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("workbench.look._linked.find_spec", lambda _: None)
+    monkeypatch.setattr("workbench.look._charts.find_spec", lambda _: None)
     view = explorer(after=Encoder())
     with pytest.raises(ValueError, match=r"UMAP needs umap-learn.*pip install 'ranking-workbench\[maps\]'"):
         view.select(chart="map", plane="UMAP")

@@ -1,18 +1,22 @@
-"""Charts beside a list, as SVG that the kernel draws: scores by band of gold, a map of sentences, similarities.
+"""What stands beside a list and shows its selection another way, as SVG that the kernel draws: ranks, scores by band of
+gold, a map of sentences, similarities.
 
 What a colour says, a shape, a size or a number says too; what hovering says stands in a <title>.
 """
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
+from workbench.look._asked import Vectors
 from workbench.look._html import cut, grid, note, quoted
 from workbench.look._style import COLOURS, GREY, shortened
 from workbench.look.pairs import gold_bands
-from workbench.look.queries import line_colours
+from workbench.look.queries import QueryView, line_colours
 
 _HIGH = 180  # pixels of a plot
 _STEP = 15  # from box to box
@@ -21,6 +25,15 @@ _BOX_SAYS = (
     "from its lowest tenth to its highest. ◆ what is chosen."
 )
 _RAMP = line_colours(9)  # blue, grey, vermilion
+RANKS, GOLD, MAP, SIMILAR = "ranks", "gold", "map", "similarities"
+CHARTS = {RANKS: "ranks", GOLD: "scores by gold", MAP: "map", SIMILAR: "similarities"}
+MEANINGS = {"gold": "gold", "error": "error of a", "movement": "from a to b"}
+# What the two signs of a map say.
+SIGNS = {
+    "gold": ("gold above the middle of its range", "gold below it"),
+    "error": ("nearer under a than gold has it", "further"),
+    "movement": ("b is nearer to gold than a", "b is further from it"),
+}
 
 
 def svg(width: float, height: float, said: str, inside: Sequence[str], *, role: str = "img") -> str:
@@ -105,13 +118,14 @@ def _diamonds(heights: Iterable[float]) -> str:
     return "".join(f'<path d="M0 {at - 6:.1f}l6 6 -6 6 -6 -6z" fill="currentColor"/>' for at in heights)
 
 
-def similarities(found: Mapping[str, np.ndarray], texts: Sequence[str], names: Sequence[str]) -> str:
-    """Cosines of n texts with each other, a map a label, on one scale: darker is closer, and the number says it.
-
-    found: label -> [n, n]; names: what stands before rows and above columns, such as letters, the query's first.
+def similarities(view: QueryView, encoders: Mapping[str, Vectors]) -> str:
+    """Cosines of the query and its targets with each other, a map an encoder, on one scale, which the number says too:
+    darker is closer.
     """
-    low = min([0.0, *(float(values.min()) for values in found.values())])
-    whole = dict(zip(names, texts, strict=True))
+    texts, names = [view.query, *view.targets], ["?", *view.letters]
+    rows = {label: vectors(texts) for label, vectors in encoders.items()}
+    found = {label: each @ each.T for label, each in rows.items()}
+    low, whole = min([0.0, *(float(values.min()) for values in found.values())]), dict(zip(names, texts, strict=True))
 
     def said(value: float) -> str:
         return f"{value:.2f}" if len(texts) <= 12 else f"{100 * value:.0f}"
@@ -159,6 +173,46 @@ def sentences_map(
     meaning = [f"{_key(key, 9, 9)} {escape(words)}" for key, words in zip(keys, signs, strict=False)]
     strength = ["the stronger the colour, the more"] if signs else []
     return _beside(maps, "; ".join([escape(said), *meaning, *strength]))
+
+
+def family_map(
+    view: QueryView, encoders: Mapping[str, Vectors], plane: str, values: np.ndarray, signs: Sequence[str]
+) -> str:
+    """The query and its targets in a plane under each encoder, lines from the query; values [targets] in [-1, 1]."""
+    texts = [view.query, *view.targets]
+    points = {label: fitted(plane, rows)(rows) for label, rows in ((one, of(texts)) for one, of in encoders.items())}
+    lines = [(0, place) for place in range(1, len(texts))]
+    named = dict(enumerate(["?", *view.letters]))
+    worth = np.concatenate([[0.0], values if len(values) else np.zeros(len(view.targets))])
+    said = (
+        f"{plane} of the vectors: near each other stands what the encoder has near; ? the query, lines: to its targets"
+    )
+    return sentences_map(points, texts, worth, named=named, lines=lines, said=said, signs=signs)
+
+
+def planes_known() -> list[str]:
+    """PCA, and UMAP where the package umap-learn is; a folder that is called so is none."""
+    found = find_spec("umap")
+    return ["PCA", *(["UMAP"] if found and found.origin else [])]
+
+
+def fitted(plane: str, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Rows -> [n, 2] in the plane of that name, fitted to `rows` [n, d], the same each time."""
+    from sklearn.decomposition import PCA
+
+    made: Any = PCA(2, random_state=0)
+    if plane == "UMAP" and len(rows) > 3:
+        from umap import UMAP  # pyright: ignore[reportMissingImports]
+
+        made = UMAP(n_neighbors=min(15, len(rows) - 1), metric="cosine", init="pca", random_state=0, n_jobs=1)
+    return made.fit(rows).transform
+
+
+def centred(values: np.ndarray | None) -> np.ndarray:
+    """-1 to 1 from the smallest to the largest; 0 where there is nothing to tell apart."""
+    if values is None or np.ptp(values) == 0:
+        return np.zeros(0 if values is None else len(values))
+    return 2 * (values - values.min()) / np.ptp(values) - 1
 
 
 def _key(drawn: str, x: float, y: float) -> str:

@@ -9,12 +9,11 @@ import numpy as np
 
 from workbench.files import explained, replacing
 from workbench.look._asked import Vectors
-from workbench.look._html import choice, field
-from workbench.look._linked import (
+from workbench.look._charts import (
     CHARTS,
-    COLOURS,
     GOLD,
     MAP,
+    MEANINGS,
     RANKS,
     SIGNS,
     SIMILAR,
@@ -23,6 +22,7 @@ from workbench.look._linked import (
     planes_known,
     similarities,
 )
+from workbench.look._html import choice, field
 from workbench.look._live import Live
 from workbench.look._reasons import readers
 from workbench.look._sharing import Entry, shared_page
@@ -135,7 +135,7 @@ class Listing(Live):
 
     def known(self) -> dict[str, Sequence[str]]:
         charts = [name for name in CHARTS if self._readers or name in (RANKS, GOLD)]
-        colours = [name for name in COLOURS if len(self.labels) > 1 or name != "movement"]
+        colours = [name for name in MEANINGS if len(self.labels) > 1 or name != "movement"]
         listed = {"order": list(self.orders), "a": self.labels, "b": self.labels, "show": [_ALL, _TWO]}
         return {**listed, "chart": charts, "colour": colours, "plane": planes_known()}
 
@@ -207,7 +207,7 @@ class Listing(Live):
         known = self.known()
         yield choice("chart", {name: CHARTS[name] for name in known["chart"]}, self.chart)
         if self.chart == MAP:
-            yield choice("colour", {name: COLOURS[name] for name in known["colour"]}, self.colour, title="signs")
+            yield choice("colour", {name: MEANINGS[name] for name in known["colour"]}, self.colour, title="signs")
         if self.chart == MAP and len(known["plane"]) > 1:
             yield choice("plane", {name: name for name in known["plane"]}, self.plane)
 

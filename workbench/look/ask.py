@@ -13,8 +13,8 @@ import pandas as pd
 from workbench.data import kind_of, load_pairs, load_sentences
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.look._asked import ENCODER, Vectors
+from workbench.look._charts import CHARTS, MAP, RANKS, SIGNS, SIMILAR, centred, family_map, similarities
 from workbench.look._html import choice, field, framed, head, lines, note, table, td, th, tr
-from workbench.look._linked import CHARTS, MAP, RANKS, SIGNS, SIMILAR, centred, family_map, similarities
 from workbench.look._live import Live
 from workbench.look.page import DRAWN, slope_image, slope_svg, view_html
 from workbench.look.queries import QueryView

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.files import set_name
-from workbench.look._charts import scores_by_gold
+from workbench.look._charts import GOLD, RANKS, scores_by_gold
 from workbench.look._html import choice, marked
-from workbench.look._linked import GOLD, RANKS
 from workbench.look._listing import Listing, button
 from workbench.look._sharing import Entry, plain_table
 from workbench.look.page import slope_image, slope_svg, view_html

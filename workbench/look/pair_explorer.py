@@ -9,8 +9,8 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
-from workbench.look import _charts
 from workbench.look._asked import Vectors
+from workbench.look._charts import GOLD, MAP, RANKS, SIGNS, SIMILAR, fitted, scores_by_gold, sentences_map
 from workbench.look._html import (
     arrow,
     beside,
@@ -29,7 +29,6 @@ from workbench.look._html import (
     th,
     tr,
 )
-from workbench.look._linked import GOLD, MAP, RANKS, SIGNS, SIMILAR, fitted
 from workbench.look._listing import Listing, button
 from workbench.look._sharing import Entry, plain_table
 from workbench.look._style import shortened
@@ -148,7 +147,7 @@ class PairExplorer(Listing):
         if self.chart == GOLD:
             gold, every = self.table["gold"].to_numpy()[rows], self.table["gold"].to_numpy()
             scores = {label: self.table[f"score: {label}"].to_numpy()[rows] for label in self.shown_labels}
-            return _charts.scores_by_gold(gold, scores, rows == chosen, every)
+            return scores_by_gold(gold, scores, rows == chosen, every)
         pair = self.table.iloc[chosen]
         scores = {label: pair[[f"score: {label}"]].to_numpy() for label in self.shown_labels}
         alone = QueryView.made(pair["sentence1"], [pair["sentence2"]], pair[["gold"]].to_numpy(), scores)
@@ -170,7 +169,7 @@ class PairExplorer(Listing):
         points = {label: self._plane(vectors)(self.read(vectors, texts)) for label, vectors in self.encoders().items()}
         drawn = list(of.values())
         gold, *errors = (self.table[name].to_numpy() for name in ("gold", f"error: {self.a}", f"error: {self.b}"))
-        return _charts.sentences_map(
+        return sentences_map(
             points,
             texts,
             self.signs(gold, *errors)[drawn],
