@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from workbench.look._charts import picture, svg
-from workbench.look._sliders import Mechanism, Slider
 from workbench.look._style import COLOURS
+from workbench.look.mechanisms import Mechanism, Slider
 
 _SIDE, _ROOM = 420, 40  # pixels of the plane, and of an area either way that has room for its number
 _NOTHING = 1e-9  # of the plane's side
