@@ -22,7 +22,7 @@ from workbench.look import (
     runs_by_settings,
     score_intervals,
 )
-from workbench.look.paper_cells import commands
+from workbench.look.papers import commands
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
 from workbench.runs import Run, list_runs, select_runs

@@ -16,8 +16,8 @@ from workbench.data._sets import some_pairs
 from workbench.encoder import Encoder
 from workbench.errors import SettingError
 from workbench.look import paper_cells, paper_figure, paper_table, published_numbers, runs_by_settings
-from workbench.look.paper_cells import commands, layout, on_the_world, settings_key, settings_of
 from workbench.look.paper_tables import TRANSFER
+from workbench.look.papers import commands, layout, on_the_world, settings_key, settings_of
 from workbench.methods.rankencoder import RankMixture, neighbour_table
 from workbench.methods.rankencoder._corpus import write_corpus
 from workbench.rankings import COLUMNS

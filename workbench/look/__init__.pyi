@@ -34,14 +34,14 @@ from .page import most_changed as most_changed
 from .page import ranking_html as ranking_html
 from .pair_explorer import PairExplorer as PairExplorer
 from .pairs import pair_table as pair_table
-from .paper_cells import Cell as Cell
-from .paper_cells import paper_cells as paper_cells
-from .paper_cells import runs_by_settings as runs_by_settings
 from .paper_figures import paper_figure as paper_figure
 from .paper_tables import paper_table as paper_table
+from .papers import Cell as Cell
 from .papers import TASKS as TASKS
+from .papers import paper_cells as paper_cells
 from .papers import published_beside as published_beside
 from .papers import published_numbers as published_numbers
+from .papers import runs_by_settings as runs_by_settings
 from .queries import of_suite as of_suite
 from .queries import ordered_queries as ordered_queries
 from .queries import query_view as query_view

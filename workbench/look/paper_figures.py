@@ -18,7 +18,8 @@ from workbench.files import set_name
 from workbench.look._asked import encode_of
 from workbench.look._style import GREY, WIDEST, coloured, laid_out, log_axis, plain, wrapped
 from workbench.look.figures import alignment_uniformity_path, cosine_by_gold, cosine_maps, setting_sweep, training_curve
-from workbench.look.paper_cells import (
+from workbench.look.paper_tables import best_dev, kept, measured, on_suite
+from workbench.look.papers import (
     Config,
     Runs,
     commands,
@@ -30,7 +31,6 @@ from workbench.look.paper_cells import (
     shape_of,
     titled,
 )
-from workbench.look.paper_tables import best_dev, kept, measured, on_suite
 from workbench.look.rank_figures import neighbour_bins, neighbours_and_gain, vector_spaces
 from workbench.metrics import seed_spread
 from workbench.runs import Run

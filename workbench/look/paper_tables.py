@@ -10,8 +10,18 @@ import pandas as pd
 from workbench.config import SEVEN_STS
 from workbench.files import set_name
 from workbench.look.comparison import readable
-from workbench.look.paper_cells import Cell, Config, Runs, commands, on_the_world, paper_cells, settings_key, titled
-from workbench.look.papers import AVERAGE, TASKS
+from workbench.look.papers import (
+    AVERAGE,
+    TASKS,
+    Cell,
+    Config,
+    Runs,
+    commands,
+    on_the_world,
+    paper_cells,
+    settings_key,
+    titled,
+)
 from workbench.metrics import seed_spread, spearman
 from workbench.runs import Run
 
