@@ -59,14 +59,22 @@ def address(folder: Path) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture
-def watched(browser: Any, tmp_path: Path) -> Iterator[Watched]:
+@pytest.fixture(scope="module")
+def shared(browser: Any) -> Iterator[Watched]:
+    """A page in which JupyterLab, which takes seconds, is loaded once."""
     watched = Watched(browser)
     yield watched
-    watched.page.screenshot(path=tmp_path / "end.png")  # to see where it stopped
     watched.page.close()
-    assert watched.problems == []
-    assert watched.elsewhere == []
+
+
+@pytest.fixture
+def watched(shared: Watched, tmp_path: Path) -> Iterator[Watched]:
+    shared.problems.clear()
+    shared.elsewhere.clear()
+    yield shared
+    shared.page.screenshot(path=tmp_path / "end.png")  # to see where it stopped
+    assert shared.problems == []
+    assert shared.elsewhere == []
 
 
 def best(page: Any) -> str:
@@ -150,7 +158,7 @@ def test_the_keyboard_alone_goes_through_queries_and_pairs(watched: Watched, add
 
 
 def test_reopened_without_trust_the_rankings_are_still_there(
-    watched: Watched, address: str, folder: Path, tmp_path: Path
+    watched: Watched, address: str, folder: Path, tmp_path: Path, browser: Any
 ):
     execute(NOTEBOOK, folder / "untrusted.ipynb", {"runs_root": str(tmp_path), "ask_with": []})
     page = watched.page
@@ -164,10 +172,13 @@ def test_reopened_without_trust_the_rankings_are_still_there(
     assert cell.nth(1).evaluate("cell => getComputedStyle(cell).textAlign") == "left"
     output.scroll_into_view_if_needed()
 
-    page.goto(export_html(folder / "untrusted.ipynb").as_uri())
-    assert page.locator("table").filter(has_text="gold rank").count() >= 3
-    assert page.locator("img").evaluate_all("all => all.every(image => image.naturalWidth > 0)")
-    page.locator("table").filter(has_text="gold rank").first.scroll_into_view_if_needed()
+    exported = Watched(browser)
+    exported.page.goto(export_html(folder / "untrusted.ipynb").as_uri())
+    assert exported.page.locator("table").filter(has_text="gold rank").count() >= 3
+    assert exported.page.locator("img").evaluate_all("all => all.every(image => image.naturalWidth > 0)")
+    exported.page.locator("table").filter(has_text="gold rank").first.scroll_into_view_if_needed()
+    exported.page.close()
+    assert (exported.problems, exported.elsewhere) == ([], [])
 
 
 ASK = f"""

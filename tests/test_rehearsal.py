@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,9 +70,9 @@ def test_a_file_system_that_takes_no_more_ends_the_rehearsal_in_words(tmp_path: 
 
 @pytest.mark.slow
 def test_every_branch_of_the_documented_commands_ends_well(tmp_path: Path):
-    """A process and kernels of their own: the libraries read where the hub's cache lies once, when they are loaded."""
-    command = [sys.executable, HERE / "rehearsal.py", "--chosen", "--out", tmp_path / "rows.json"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "JUPYTER_PATH": ""}
+    """Where the hub's cache lies libraries read once, when they are loaded: not yet in what this is a fork of."""
+    command = [python("rest"), HERE / "rehearsal.py", "--chosen", "--out", tmp_path / "rows.json"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "JUPYTER_PATH": str(Path(python("rest")).parent)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr[-3000:]
     rows = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))

@@ -41,6 +41,8 @@ def table_html(table: pd.DataFrame) -> str:
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
     headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
     shown = table.set_axis(headings, axis=1).rename(index=_row_name)
+    for place in [place for place, text in enumerate(texts) if text]:  # pandas 2 writes None, whatever na_rep is
+        shown.isetitem(place, shown.iloc[:, place].astype(object).fillna(""))
     formats: Any = [_at_the_left if text else None for text in texts]
     short: Any = {"max_rows": _ROWS, "show_dimensions": "truncate"}
     return shown.to_html(
