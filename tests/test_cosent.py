@@ -268,7 +268,7 @@ def test_an_interaction_model_can_learn_its_training_pairs_by_heart(objective: s
     texts = {"sentence1": world.sentence1[:32], "sentence2": world.sentence2[:32], "pair_id": world.pair_id[:32]}
     some = replace(world, gold=world.gold[:32], subset=None, **texts)
     settings = {"model": "interaction", "interaction_scale": "code", "learning_rate": 1e-3, "batch_size": 32}
-    method = method_of("world-encoder", objective=objective, max_steps=60, **settings)
+    method = method_of("world-encoder", objective=objective, max_steps=40, **settings)
     before, _ = (dev_values(method, some)["dev_spearman"], fit(method, some, quiet=True))
     assert before < 0.6
     assert dev_values(method, some)["dev_spearman"] > 0.95
