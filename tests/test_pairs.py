@@ -1,6 +1,7 @@
 """Every pair of a suite: where each label has it, how the list is ordered and filtered, what one pair shows."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from workbench.data import Pairs
 from workbench.evaluation import Report
-from workbench.look import PairExplorer, pair_table
+from workbench.look import PairExplorer, pair_explorer, pair_table
 
 HOSTILE = '<b>bold</b> & "quotes" it\'s $1 to $2 <script>alert(1)</script>'
 SENTENCES = [
@@ -108,6 +109,15 @@ def test_a_pair_shows_each_of_its_sentences_with_all_partners():
     assert view.parts["view"].count("<svg") == 1
     does(view, chosen="3")
     assert "Neither sentence stands in another pair." in view.parts["view"]
+
+
+def test_a_page_of_all_pairs_finds_the_threshold_of_each_label_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    view, found = explorer(), []
+    finds = pair_explorer.best_threshold
+    monkeypatch.setattr(pair_explorer, "best_threshold", lambda *both: found.append(both) or finds(*both))
+    does(view, same=4)
+    assert view.to_html(tmp_path / "page.html").read_text(encoding="utf-8").count("<section") == 5
+    assert len(found) == 2
 
 
 def test_text_is_shown_as_text_with_and_without_a_search():

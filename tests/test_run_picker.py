@@ -179,6 +179,10 @@ def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker):
     assert explorer.order == "data"
     does(picker, "tick", "")
     assert explorer.labels == ["cosent"], "of nothing it shows what it showed"
+    picker.select(labels=["simcse"])
+    picker.select(labels=[])
+    assert picker.runs.empty
+    assert explorer.labels == ["simcse"]
 
 
 def test_labels_of_parameters_are_ticked_and_a_wrong_one_is_refused(runs: pd.DataFrame):

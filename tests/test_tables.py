@@ -26,6 +26,7 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
     wide = table_html(pd.DataFrame({"command": [command]}, index=["BERT-base, RankCSE & <u>"]))
     assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, "it breaks where it has no space"
     assert '<th><div style="min-width:7em">BERT-base, RankCSE &amp; &lt;u&gt;</div></th>' in wide
+    assert "<th>-0.0000" in table_html(pd.DataFrame({"gold": [1]}, index=[-1.2345678901234567e-05])), "no text"
 
 
 def test_an_index_with_a_name_is_a_column_whatever_the_columns_are():

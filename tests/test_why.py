@@ -227,7 +227,9 @@ def test_in_the_explorers_a_click_opens_it_and_a_second_one_closes_it(runs):
     assert explorer.parts["why"] == ""
 
     simcse, elsewhere = explorer._readers.values()
+    explorer._told(None, {"why": "B"}, None)
     explorer.look_at(tables, {"simcse": encode, "elsewhere": counts})
+    assert explorer.parts["why"] == "", "what is shown instead may have another B"
     assert explorer._readers["simcse"] is simcse, "what it has loaded stays"
     assert explorer._readers["elsewhere"] is not elsewhere
 

@@ -217,8 +217,9 @@ def test_of_a_long_list_the_first_are_shown_and_the_others_on_demand():
 
 
 def test_an_unknown_suite_is_refused():
-    with pytest.raises(ValueError, match="no suite 'fwe' in these rankings; they have few"):
-        RankingExplorer({"one": table(1)}, "fwe")
+    for suite in ("fwe", ""):
+        with pytest.raises(ValueError, match=f"no suite '{suite}' in these rankings; they have few"):
+            RankingExplorer({"one": table(1)}, suite)
 
 
 def test_without_a_kernel_the_first_three_queries_stand_as_html(explorer: RankingExplorer):
@@ -246,6 +247,9 @@ def test_the_page_has_the_listed_queries_an_index_and_its_own_script_alone(explo
     assert set(re.findall(r"https?://[^\s\"]+", page)) <= {"http://www.w3.org/2000/svg"}, "a name, asked of nobody"
     does(explorer, search="cat")
     assert explorer.to_html(tmp_path / "few.html", limit=1).read_text(encoding="utf-8").count("<table") == 1
+    named = RankingExplorer({name: table(1) for name in ("target", "gold rank")})
+    plain = named.to_html(tmp_path / "named.html").read_text(encoding="utf-8").partition("<noscript>")[2]
+    assert "<th>target<th>gold<th>gold rank<th>target<th>gold rank<tr><td>target " in plain
 
 
 @pytest.mark.slow

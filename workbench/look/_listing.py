@@ -91,7 +91,7 @@ class Listing(Live):
         self.take(found)
         self._readers = asked
         self._offer()
-        self.chosen = self._numbers.get(name)
+        self.chosen, self.why, self.against = self._numbers.get(name), "", ""
         self.renew()
         self.redraw()
 

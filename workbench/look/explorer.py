@@ -66,8 +66,9 @@ class RankingExplorer(Listing):
     def _take(self, suite: str | None) -> None:
         """Takes the queries of a suite; None: of the first."""
         self.suites = suites_of(self._all)
-        self._tables = of_suite(self._all, suite or self.suites[0])
-        self.suite, self.labels = set_name(suite or self.suites[0]), list(self._tables)
+        suite = self.suites[0] if suite is None else suite
+        self._tables = of_suite(self._all, suite)
+        self.suite, self.labels = set_name(suite), list(self._tables)
         first = next(iter(self._tables.values()))
         self._gold, self._scores = aligned(self._tables)
         self._queries_of, self._targets = first["query"].to_numpy(dtype=object), first["target"].to_numpy(dtype=object)
@@ -167,6 +168,7 @@ class RankingExplorer(Listing):
     def entry(self, number: int) -> Entry:
         view = self._of_query(self.ids[number])
         near = view.nearest(_TARGETS)
-        columns = {"target": near.targets, "gold": near.gold, "gold rank": near.gold_rank, **near.ranks}
-        plain = plain_table(view.query, columns, zip(*columns.values(), strict=True))
+        columns = [("target", near.targets), ("gold", near.gold), ("gold rank", near.gold_rank), *near.ranks.items()]
+        heads, values = zip(*columns, strict=True)  # a label may be called "target" too
+        plain = plain_table(view.query, heads, zip(*values, strict=True))
         return Entry(view.query_id, view.query, view_html(view, chart=slope_svg, targets=_TARGETS), plain)

@@ -1,6 +1,7 @@
 """Looking through every pair of a suite: a table to order, filter and search, and the chosen pair with its partners."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from html import escape
 from typing import Any, ClassVar
 
@@ -264,12 +265,13 @@ class PairExplorer(Listing):
 
     def _decided(self, pair: dict[str, Any]) -> str:
         """Whether each label takes the pair to mean the same, at its threshold (as CoSENT table X)."""
-        same, least = self.table["gold"].to_numpy(), _number(self.same)
-        if least is None or (same >= least).all() or not (same >= least).any():
+        gold, least = self.table["gold"].to_numpy(), _number(self.same)
+        if least is None or (gold >= least).all() or not (gold >= least).any():
             return note('No decision: gold has no pairs on both sides of "the same from".')
         rows = []
         for label, short in shortened(self.shown_labels, 20).items():
-            threshold, share = best_threshold(same >= least, self.table[f"score: {label}"].to_numpy())
+            both = gold >= least, self.table[f"score: {label}"].to_numpy()
+            threshold, share = self.once(("threshold", label, least), partial(best_threshold, *both))
             score = pair[f"score: {label}"]
             right = (score >= threshold) == (pair["gold"] >= least)
             words = f"{'✓' if right else '✗'} {'the same' if score >= threshold else 'not the same'}"

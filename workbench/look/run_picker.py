@@ -102,7 +102,8 @@ class RunPicker(Live):
 
     def given(self, name: str, value: Any) -> None:
         if name == "labels":
-            self._chosen = self._of(paths_of_runs(self._all, value, "first"))
+            paths_of_runs(self._all, value, "first")  # refuses what no run has
+            self._chosen = self._of(value)
         else:
             self.told(name, value)
 

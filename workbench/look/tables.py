@@ -74,7 +74,8 @@ def _escaped(name: Any) -> Any:
 
 
 def _row_name(name: Any) -> Any:
-    return f'<div style="min-width:7em">{escape(name)}</div>' if len(str(name)) > 20 else _escaped(name)
+    long = isinstance(name, str) and len(name) > 20
+    return f'<div style="min-width:7em">{escape(name)}</div>' if long else _escaped(name)
 
 
 def _at_the_left(value: Any) -> str:
