@@ -63,7 +63,7 @@ def test_an_unknown_profile_is_refused_with_a_suggestion():
         ("suites", [], "suites"),
         ("suites", ["stsb-test", "stsb-test"], "more than once"),
         ("batch_size", 1, ">= 2"),
-        ("seed", 3, "parameter of its own"),
+        ("seed", 3, "give --seed 3 to a command"),
     ],
 )
 def test_a_value_that_is_not_allowed_is_refused_with_what_is(name: str, value: object, words: str):

@@ -187,6 +187,12 @@ def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(given: Given, 
     assert str(path) in str(caught.value)
 
 
+def test_a_scale_that_is_upside_down_is_refused_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\na,b,4\n")
+    with pytest.raises(DataError, match="--scale 5 1: give the lowest gold first"):
+        load_own(tmp_path / "a.csv", scale=(5.0, 1.0))
+
+
 def test_one_content_in_every_format_is_one_set(tmp_path: Path) -> None:
     frame = pd.DataFrame(TWO, columns=["sentence1", "sentence2", "score"])
     frame.to_csv(tmp_path / "a.csv", index=False)

@@ -118,7 +118,9 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
     )
     done = subprocess.run([python("looks"), "-c", code], capture_output=True, text=True, check=False)
     refusal, torch_loaded = done.stdout.splitlines()
-    assert refusal.startswith("'no-such-encoder' is no local folder")
+    setting, _, problem = refusal.partition(": ")
+    assert setting in overrides
+    assert problem.startswith("'no-such-encoder' is no local folder")
     assert torch_loaded == "False"
     assert done.stderr == ""
     assert not (tmp_path / "runs").exists()

@@ -272,6 +272,12 @@ def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filte
     name = simcse(7).digest() + "-s7"
     assert call(monkeypatch, "show", name, "--runs", str(root)) == 0
     assert "no luck" in capsys.readouterr().out
+    history = "step,dev_spearman\n0,0.5\n1,\n2,0.47\n3,0.46\n"
+    (next(root.glob(f"*/{name}")) / "history.csv").write_text(history)
+    assert call(monkeypatch, "show", name, "--runs", str(root)) == 0
+    assert re.search(r"kept +step 2, dev 47.00 \(before training 50.00\)", capsys.readouterr().out)
+    assert call(monkeypatch, "evaluate", f"{name[:8]}-s6", "--runs", str(root)) == 1, "read as a run's name"
+    assert f"no run '{name[:8]}-s6'" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert call(monkeypatch, "rm", name, "--runs", str(root)) == 1
     assert len(list_runs(root)) == 5

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import file_checksum, replacing, replacing_file, replacing_folder, write_json
 from workbench.headless import runs_folder
-from workbench.runs import Run, list_runs, metrics_table, select_runs
+from workbench.runs import Run, _provenance, list_runs, metrics_table, select_runs
 
 
 def config(seed: int = 0, **overrides: object) -> SimCSEConfig:
@@ -55,6 +56,21 @@ def test_config_json_says_what_a_number_depends_on(tmp_path: Path):
     assert {"python", "torch", "transformers", "numpy"} <= set(facts["versions"])
     assert "git_commit" in facts
     assert run.config == config(3)
+
+
+def test_a_notebook_that_was_saved_is_no_changed_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_provenance, "PACKAGE", tmp_path / "workbench")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
+    (tmp_path / "a.ipynb").write_text("{}")
+    (tmp_path / "a.py").write_text("1")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    commit = _provenance._git_commit()
+    assert re.fullmatch("[0-9a-f]{40}", str(commit))
+    (tmp_path / "a.ipynb").write_text('{"metadata": {}}')
+    assert _provenance._git_commit() == commit
+    (tmp_path / "a.py").write_text("2")
+    assert _provenance._git_commit() == f"{commit}+changes"
 
 
 def test_recorded_facts_are_merged_not_replaced(tmp_path: Path):

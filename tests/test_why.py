@@ -9,7 +9,7 @@ import torch
 from tiny_checkpoints import WORDS
 from written_runs import SUITE, write_run
 
-from workbench.config import CoSENTConfig, SimCSEConfig
+from workbench.config import BaseConfig, CoSENTConfig, SimCSEConfig
 from workbench.encoder import Encoder
 from workbench.errors import EncoderError
 from workbench.look import (
@@ -256,6 +256,16 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_the_start(runs):
     assert found["before"].load().source == "bundled:world-encoder"
     assert list(encoders_of_runs(runs, before=False)) == ["simcse"]
     assert encoders_of_runs(runs) == found, "who has loaded them knows them again"
+
+
+def test_what_was_evaluated_as_it_is_can_be_asked_too(tmp_path):
+    for profile in ("demo", "demo-whitening"):
+        write_run(tmp_path, BaseConfig.from_parameters(profile, 0, {"encoder": "english-encoder"}), 2.0)
+    runs = finished_runs(tmp_path, SUITE)
+    found = encoders_of_runs(runs, before=False)
+    of = {Run(row["path"]).config.profile: row["label"] for row in runs.to_dict("records")}
+    assert list(found) == [of["demo"]], "a whitened vector is no encoder's"
+    assert found[of["demo"]].load().pooling == "cls", "as it was evaluated"
 
 
 def test_before_is_one_encoder_and_runs_without_vectors_are_left_out(tmp_path):

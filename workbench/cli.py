@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -35,6 +36,7 @@ Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
 ]
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...: what the columns mean; else guessed by their names.")]
+_RUN = re.compile(r"(\w+/)?[0-9a-f]{8}(-s\d+)?")  # as `workbench runs` has their names
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of gold; else guessed from it.")]
 
 
@@ -97,8 +99,10 @@ def evaluate(
     """Evaluate a model as it is, and keep what is found beside the runs. Without --suites: the seven STS sets."""
     from workbench.config import BaseConfig
     from workbench.evaluation import evaluate_model, to_mteb
-    from workbench.runs import metrics_table
+    from workbench.runs import find_run, metrics_table
 
+    if _RUN.fullmatch(model) and not Path(model).exists():  # as the other commands name it
+        model = str(find_run(model, runs).path)
     require_modules(*(["mteb"] if mteb else []))  # before hours are spent on what comes first
     given = {"encoder": model} | ({"suites": suites} if suites else {})
     config = BaseConfig.from_parameters(profile, 0, given | overrides_of(setting))

@@ -26,8 +26,9 @@ class RunError(WorkbenchError, RuntimeError):
 
 def did_you_mean(given: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """'; did you mean 'x'?' when one of `known` is close to `given` (of 1: the same), else nothing."""
-    near = difflib.get_close_matches(str(given), list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    names = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(str(given).casefold(), names, n=1, cutoff=cutoff)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 def unknown_name(

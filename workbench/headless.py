@@ -52,7 +52,7 @@ def run_method(
     _check_data(config)
     _check_places(config)
     if is_shown(path):
-        _LOG.info("%s is finished and used as it is; remove the folder to run it again", path)
+        _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
         return Run(path)
     # Finished in a live notebook, or a cell after the evaluation failed: it is shown again, nothing is trained.
     _check_models(config)
@@ -156,10 +156,13 @@ def _check_models(config: TrainingConfig) -> None:
     """
     from workbench.encoder import find_checkpoint
 
-    try:
-        found = {name: find_checkpoint(name, config.revisions.get(name)) for name in config.checkpoints}
-    except EncoderError as problem:
-        raise SettingError(str(problem)) from None
+    found = {}
+    for name in config.checkpoints:
+        try:
+            found[name] = find_checkpoint(name, config.revisions.get(name))
+        except EncoderError as problem:
+            setting = next((setting for setting, value in config if value == name or _within(name, value)), "encoder")
+            raise SettingError(f"{setting}: {problem}") from None
     start = found.get(config.encoder)
     if start is None:
         return
@@ -173,6 +176,10 @@ def _check_models(config: TrainingConfig) -> None:
             f"pooling 'mask' reads the [MASK] of a template, and {config.encoder} has none; give another pooling, or "
             "a template where the method has that setting"
         )
+
+
+def _within(name: str, value: Any) -> bool:
+    return isinstance(value, (list, dict)) and name in value
 
 
 def _check_places(config: TrainingConfig) -> None:

@@ -102,12 +102,22 @@ def _told(run: "Run", facts: dict[str, Any]) -> dict[str, Any]:
         **{name: facts.get(name) for name in ("started", "ended")},
         "seconds": f"{facts['seconds']} with what its process loaded" if "seconds" in facts else None,
         **{name: facts.get(name) for name in ("host", "device", "threads")},
+        "kept": _kept(run),
         "starts": len(facts.get("earlier_starts", [])) + 1,
         "code": facts.get("git_commit"),
         "read": ", ".join(f"{role} {found['source']}" for role, found in facts.get("inputs", {}).items()),
         "notebook": run.path / "notebook.ipynb" if (run.path / "notebook.ipynb").exists() else None,
     }
     return {label: value for label, value in known.items() if value not in (None, "")}
+
+
+def _kept(run: "Run") -> str:
+    """Which step dev chose, beside what the start had on it; "" where nothing was chosen so."""
+    history = run.history() if (run.path / "history.csv").exists() else None
+    if history is None or "dev_spearman" not in history or history["dev_spearman"].iloc[1:].isna().all():
+        return ""
+    best, start = history.loc[history["dev_spearman"].iloc[1:].idxmax()], history["dev_spearman"].iloc[0]
+    return f"step {best['step']:.0f}, dev {100 * best['dev_spearman']:.2f} (before training {100 * start:.2f})"
 
 
 @runs_app.command("rm")

@@ -69,8 +69,10 @@ def start(  # noqa: PLR0917 - typer reads the parameters of a command from its s
     asked = sweeps.Slurm(**given) if slurm else None
     found = sweeps.sweep(**dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=asked)
     if plan:
-        print(*(f"  {state:<10} {title}" for title, state in found.table()[["cell", "state"]].to_numpy()), sep="\n")
-        print(f"without --plan this starts them; their states: workbench sweep status {found.name} --runs {runs}")
+        states = found.table()[["cell", "state"]].to_numpy().tolist()
+        print(*(f"  {state:<10} {title}" for title, state in states), sep="\n")
+        if any(state != "finished" for _, state in states):
+            print(f"without --plan this starts them; their states: workbench sweep status {found.name} --runs {runs}")
     elif slurm:
         print(f"what becomes of them: workbench sweep status {found.name} --runs {runs}")
     elif _tell(found):

@@ -118,7 +118,9 @@ class Settings(pydantic.BaseModel):
             raise SettingError(f'overrides: got {overrides!r}; give a dictionary such as {{"temperature": 0.07}}')
         for name in overrides:
             if name in ("profile", "seed"):
-                raise SettingError(f"{name!r} is a parameter of its own, not an override: give it beside the overrides")
+                raise SettingError(
+                    f"{name!r} is no setting: give --{name} {overrides[name]} to a command, {name}= in code"
+                )
             if name not in cls.model_fields:
                 where = f"in {cls.method or cls.__name__}"
                 raise SettingError(unknown_name("setting", name, cls.model_fields, where, ELSEWHERE))

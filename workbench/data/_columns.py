@@ -184,6 +184,8 @@ def _with_gold(
     entry: DataSet, table: Table, column: str, scale: tuple[float, float] | None, *, sure: bool
 ) -> tuple[DataSet, Table, list[str]]:
     """Entry and table with a gold that can be read, and what was made of it; `sure`: the user named the column."""
+    if scale is not None and scale[0] >= scale[1]:
+        raise DataError(f"--scale {scale[0]:g} {scale[1]:g}: give the lowest gold first, then the highest")
     labels = table.column(column)
     words = [label.strip().casefold() for label in labels]
     classes = next((ordered for ordered in _CLASSES if {*words} - {"-"} <= {*ordered}), ())

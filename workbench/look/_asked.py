@@ -77,7 +77,7 @@ def encode_of(label: str, given: Any) -> Callable[[list[str]], Any]:
 
 @dataclass(frozen=True)
 class Untrained:
-    """The encoder that the run in a folder began with."""
+    """The encoder that the run in a folder began with, or was evaluated for."""
 
     path: Path
 
@@ -86,7 +86,6 @@ class Untrained:
         from workbench.encoder import Encoder
 
         config: Any = Run(self.path).config
-        template = getattr(config, "template", None)
-        return Encoder.from_pretrained(
-            config.encoder, config.pooling, template=template, revision=config.revisions.get(config.encoder)
-        )
+        template, revisions = getattr(config, "template", None), getattr(config, "revisions", {})
+        revision = revisions.get(config.encoder) or getattr(config, "revision", None)
+        return Encoder.from_pretrained(config.encoder, config.pooling, template=template, revision=revision)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.config import BaseConfig
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.look._asked import Untrained
@@ -43,13 +44,13 @@ def encoders_of_runs(
 ) -> dict[str, Any]:
     """label -> what `Why` and `Ask` can ask, by the names of `rankings_of_runs`; of a mean, the first seed's.
 
-    Nothing is loaded yet. A run that keeps no encoder, because nothing is trained for it or because it reads two
-    sentences together, is left out; so is "before" where it is of such a run.
+    Nothing is loaded yet. A run that has no encoder of single sentences, because its vectors are whitened, static or
+    tf-idf, or because it reads two together, is left out; so is "before" where it is of such a run.
     """
     paths = paths_of_runs(runs, labels, seeds)
-    found: dict[str, Any] = {name: folder for name, group in paths.items() if (folder := _asked(group[0]))}
-    start = _asked(started(paths)) if before else None
-    return {BEFORE: Untrained(start.parent), **found} if start else found
+    found = {name: asked for name, group in paths.items() if (asked := _asked(group[0]))}
+    start = started(paths) if before else ""
+    return {BEFORE: Untrained(Path(start)), **found} if start and _asked(start) else found
 
 
 def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
@@ -96,11 +97,12 @@ def started(paths: dict[str, list[str]]) -> str:
     return next((path for path in firsts if (Path(path) / BEFORE / "metrics.json").is_file()), "")
 
 
-def _asked(path: str) -> Path | None:
-    """The encoder that a run keeps, where it has a vector of a sentence."""
-    folder = Path(path) / "encoder"
-    config = readable(path, lambda run: run.config) if folder.is_dir() else None
-    return None if config is None or getattr(config, "model", "") == "interaction" else folder
+def _asked(path: str) -> Path | Untrained | None:
+    """The encoder that a run keeps or, where nothing was trained, read; None where it has no vector of a sentence."""
+    folder, config = Path(path) / "encoder", readable(path, lambda run: run.config)
+    if isinstance(config, BaseConfig):
+        return Untrained(Path(path)) if config.kind == "pooling" else None
+    return folder if config is not None and folder.is_dir() and getattr(config, "model", "") != "interaction" else None
 
 
 def _table(path: str, suite: str, kind: str, stage: str = "") -> pd.DataFrame | None:

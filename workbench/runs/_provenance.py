@@ -31,12 +31,17 @@ def _versions() -> dict[str, str]:
 
 
 def _git_commit() -> str | None:
-    """The commit of this checkout, with "+changes" when tracked files differ from it."""
+    """The commit of this checkout, with "+changes" when tracked files differ from it.
+
+    Notebooks do not count: JupyterLab writes into one whenever it is saved, and the settings are on record.
+    """
     root = PACKAGE.parent
     if not (root / ".git").exists():
         return None
-    ask = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
+    git = ["git", "-C", str(root)]
     try:
-        return subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        differs = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"], check=False).returncode
     except (OSError, subprocess.CalledProcessError):
         return None
+    return f"{commit}+changes" if differs else commit

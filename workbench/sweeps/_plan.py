@@ -101,7 +101,10 @@ def read_spec(**given: Any) -> Spec:
     try:
         return Spec(**given)
     except pydantic.ValidationError as error:
-        told = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}, got {item['input']!r}" for item in error.errors()]
+        told = [
+            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}, got {item['input']!r}"
+            for item in error.errors()
+        ]
         known = ", ".join(Spec.model_fields)
         raise SettingError(f"this is no sweep: {'; '.join(told)} (known: {known})") from None
 
@@ -128,7 +131,7 @@ def seeds_of(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not (last.isdecimal() and int(last) >= int(first))):
-            raise SettingError(f"seeds {text!r}: give whole numbers such as 3, 0-4 or 0-2,7")
+            raise SettingError(f"seeds {text!r}: give whole numbers such as 3, 0-4 or 0-2,7, the lower one first")
         found += range(int(first), int(last or first) + 1)
     return list(dict.fromkeys(found))
 
