@@ -88,6 +88,7 @@ def test_text_from_a_command_line_is_read_as_its_setting_type():
 def test_the_pooling_of_a_profile_is_said_of_its_own_encoder_alone():
     config = CONFIGS["cosent"]
     config.from_parameters("paper").require_pooling("mean")
+    config.from_parameters("paper", 0, {"encoder": "bert-base-uncased"}).require_pooling("mean")
     for said in ("first_last", "mean"):
         config.from_parameters("paper", 0, {"encoder": "roberta-base", "pooling": said}).require_pooling("mean")
     with pytest.raises(SettingError, match="roberta-base was saved with 'mean', and cosent takes 'first_last'"):

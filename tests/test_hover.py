@@ -140,10 +140,24 @@ def test_the_page_of_pairs_finds_and_links_and_shows_hostile_text_as_text(page: 
     assert page.locator(":is(img, u, i, button)").count() == 0
     assert violations(page) == []
 
+    view = PairExplorer({"a": [0.2, 0.9, 0.4]}, few_pairs([(TARGET, "one"), (TARGET, "two"), ("three", "one")]))
+    view.select(order="data")
+    page.goto(view.to_html(tmp_path / "page.html").as_uri())
+    of_both = page.locator("section").first.locator(".view")
+    of_both.first.locator("tbody [data-row=A]").hover()
+    assert of_both.first.locator(".hit").count() == 2, "row and line"
+    assert of_both.last.locator(".hit").count() == 0, "another sentence has another A"
+
 
 def hostile_pairs() -> Pairs:
-    texts = [TARGET, TARGET], ["one", "<u>other b</u>"]
-    return Pairs("few", *texts, np.array([5.0, 1.0]), None, ["a", "b &"], (0, 5), source="here", checksum="0")
+    return few_pairs([(TARGET, "one"), (TARGET, "<u>other b</u>")])
+
+
+def few_pairs(sentences: list[tuple[str, str]]) -> Pairs:
+    names, gold = ["a", "b &", "c"][: len(sentences)], np.array([5.0, 1.0, 3.0])[: len(sentences)]
+    return Pairs(
+        "few", *map(list, zip(*sentences, strict=True)), gold, None, names, (0, 5), source="here", checksum="0"
+    )
 
 
 def test_a_list_of_thousands_opens_and_stays_on_a_few_screens(page: Any, tmp_path: Path):

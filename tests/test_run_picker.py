@@ -166,7 +166,7 @@ def test_a_table_is_read_once_and_the_last_explorer_alone_is_fed(
     assert run.path in read, "what is written anew is read anew"
 
 
-def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker):
+def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker, runs: pd.DataFrame):
     explorer = RankingExplorer(picker.rankings, SUITE)
     picker.feeds(explorer)
     explorer.select(order="data", chosen="q3")
@@ -183,6 +183,13 @@ def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker):
     picker.select(labels=[])
     assert picker.runs.empty
     assert explorer.labels == ["simcse"]
+    picker.select(labels=["simcse"])
+    later = RankingExplorer(rankings_of_runs(runs, SUITE, labels=["cosent"]), SUITE)
+    picker.feeds(later)
+    does(picker, "search", "cosent")
+    assert later.labels == ["before", "cosent"]
+    picker.select(labels=["simcse"])
+    assert later.labels == ["simcse"], "what is chosen again is shown by who does not show it yet"
 
 
 def test_labels_of_parameters_are_ticked_and_a_wrong_one_is_refused(runs: pd.DataFrame):

@@ -127,7 +127,7 @@ class Settings(pydantic.BaseModel):
         given = {name: _read_text(name, value, cls.model_fields[name].annotation) for name, value in overrides.items()}
         start = cls.profiles[profile]
         config = cls.model_validate_settings({**start, **given, "profile": profile, "seed": seed})
-        if "encoder" in given:  # what the profile says of its own encoder is not said of this one
+        if "encoder" in given and "encoder" in config.changed():  # what the profile says of its own is not said of it
             config.model_fields_set.difference_update(start.keys() - given.keys())
         return config
 

@@ -55,7 +55,7 @@ class RunPicker(Live):
         self._facts = self._facts.loc[:, (self._facts != "").any()]  # nothing that no run has
         self._fed: dict[str, Any] = {}
         self.search = self._problem = ""
-        self._shown: Any = None
+        self._due = False  # whether those that are fed are to follow
         super().__init__("runs")
 
     @property
@@ -103,7 +103,7 @@ class RunPicker(Live):
     def given(self, name: str, value: Any) -> None:
         if name == "labels":
             paths_of_runs(self._all, value, "first")  # refuses what no run has
-            self._chosen = self._of(value)
+            self._chosen, self._due = self._of(value), True
         else:
             self.told(name, value)
 
@@ -124,6 +124,7 @@ class RunPicker(Live):
         elif name.startswith("run "):
             number = {int(name.removeprefix("run "))}
             self._chosen = self._chosen | number if value else self._chosen - number
+        self._due |= name != "search"
 
     def drawn(self) -> dict[str, str]:
         said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._shared + self._whose_start())}"
@@ -148,11 +149,10 @@ class RunPicker(Live):
         return f"; before: the start of {first['label']}, seed {first['seed']}"
 
     def _feed(self) -> str:
-        """What cannot be shown together, such as seeds that ranked other targets; feeds, where the choice is new."""
-        chosen, problems = (self._chosen, self.before, self.seeds), []
-        if chosen == self._shown:
+        """What cannot be shown together, such as seeds that ranked other targets; feeds, where it is due."""
+        if not self._due:
             return self._problem
-        self._shown = chosen
+        problems, self._due = [], False
         for explorer in self._fed.values():
             try:
                 if shown := getattr(self, explorer.shows):
