@@ -11,7 +11,10 @@ from workbench.data._format import Table
 from workbench.errors import DataError, SettingError
 
 Said = Mapping[str, str] | None
-_WHERE_SAID = "(`workbench data check`, and `data split`, whose files have our names; in Python columns={...})"
+_WHERE_SAID = (
+    "(of `workbench data check`, and of `workbench data split`, whose files every command reads: one file of all rows "
+    "with --dev 0 --test 0; in Python columns={...})"
+)
 
 _SENTENCE = "sentence text sent content utterance review comment"
 # Kind -> role -> what its column is called, without case and signs. Of two columns that fit the earlier name is taken
