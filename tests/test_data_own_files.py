@@ -228,7 +228,7 @@ def test_what_is_no_table_in_memory_is_refused_with_its_row() -> None:
     with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(and in 1 more rows\)"):
         Pairs.from_lists(["", "b", " "], ["c", "d", "e"], [1, 2, 3])
     with pytest.raises(
-        DataError, match="`workbench data split`, whose files every command reads.*; in Python columns="
+        DataError, match=r"`workbench data split`, whose files every command reads.*; in Python columns="
     ):
         Pairs.from_frame({"Frage": ["a"], "Kandidat": ["b"], "Bewertung": [1]})
     with pytest.raises(DataError, match="row 1: sentence2 is empty"):
