@@ -10,7 +10,7 @@ with those of the model that it was washed from: what is left of the tuning is a
 
 Hidden words never read [CLS], so that it keeps its tuning. With --halves it learns, beside them, what BERT's learned of
 two sentences: whether two halves belong together, here the halves of a sentence; in half of the rows the second one is
-another's.
+another's. Each half is cut at half of those tokens.
 """
 
 from __future__ import annotations
