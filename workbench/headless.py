@@ -161,8 +161,7 @@ def _check_models(config: TrainingConfig) -> None:
         try:
             found[name] = find_checkpoint(name, config.revisions.get(name))
         except EncoderError as problem:
-            setting = next((setting for setting, value in config if value == name or _within(name, value)), "encoder")
-            raise SettingError(f"{setting}: {problem}") from None
+            raise SettingError(f"{config.naming(name) or 'encoder'}: {problem}") from None
     start = found.get(config.encoder)
     if start is None:
         return
@@ -176,10 +175,6 @@ def _check_models(config: TrainingConfig) -> None:
             f"pooling 'mask' reads the [MASK] of a template, and {config.encoder} has none; give another pooling, or "
             "a template where the method has that setting"
         )
-
-
-def _within(name: str, value: Any) -> bool:
-    return isinstance(value, (list, dict)) and name in value
 
 
 def _check_places(config: TrainingConfig) -> None:

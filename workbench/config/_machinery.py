@@ -169,6 +169,10 @@ class Settings(pydantic.BaseModel):
         """Setting -> the paths of the user's own, folders of runs too, that it names, whether they are there or not."""
         return {name: list(filter(_is_path, _texts(value))) for name, value in self._computed().items()}
 
+    def naming(self, text: str) -> str | None:
+        """The first setting in whose value `text` stands."""
+        return next((name for name, value in self if text in _texts(value)), None)
+
     def _computed(self) -> dict[str, Any]:
         fields = type(self).model_fields
         unchanged = {name for name in self.added if getattr(self, name) == fields[name].default}
