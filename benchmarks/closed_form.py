@@ -19,7 +19,7 @@ from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError
 from workbench.methods.rankencoder import RankMixture
-from workbench.metrics import spearman
+from workbench.metrics import similar_third, spearman
 
 
 def setting(size: int, suites: list[str]) -> tuple[Encoder, list[str], list[str]]:
@@ -60,8 +60,7 @@ def main() -> None:
         cosine, exact = ways["exact"].parts(pairs.sentence1, pairs.sentence2)
         closed = ways["gaussian"].score(pairs.sentence1, pairs.sentence2)
         gap = np.abs(closed - exact)
-        low, high = pairs.scale
-        similar = pairs.gold > low + 0.67 * (high - low)
+        similar = similar_third(pairs.gold, pairs.scale)
         print(f"{suite}: difference mean {gap.mean():.4f}, 99% {np.quantile(gap, 0.99):.4f}, largest {gap.max():.4f}")
         for name, scores in {"cosine": cosine, "exact ranks": exact, "closed form": closed}.items():
             everywhere, close = spearman(pairs.gold, scores), spearman(pairs.gold[similar], scores[similar])

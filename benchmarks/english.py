@@ -27,7 +27,7 @@ from minilm import minilm
 from workbench import METHODS, Encoder, evaluate, load_pairs
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
 from workbench.methods import Method
-from workbench.metrics import spearman
+from workbench.metrics import similar_third, spearman
 from workbench.runs import Run, is_finished, run_path
 
 _OWN = {"teachers": ["<SimCSE>"]}
@@ -123,7 +123,7 @@ def table(options: argparse.Namespace) -> None:
     if simcse[0] is not None:
         found = (
             on_test(report.metrics)
-            | similar_third(report.scores)
+            | of_similar(report.scores)
             | on_dev(simcse[0].history().iloc[0], start.encode, taught)
         )
         print(f"| the start | |{cells([found])} |", flush=True)
@@ -175,7 +175,7 @@ def of_run(run: Run, taught: np.ndarray) -> dict[str, float]:
     """Its columns; the seconds are those of training, with its measurements of dev."""
     history = run.history()
     kept = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
-    found = on_test(run.metrics()) | similar_third(run.scores()) | on_dev(kept, restored(run).encode_plain, taught)
+    found = on_test(run.metrics()) | of_similar(run.scores()) | on_dev(kept, restored(run).encode_plain, taught)
     return found | {"seconds": float(history["seconds"].max())}
 
 
@@ -187,18 +187,17 @@ def on_test(metrics: dict[str, Any]) -> dict[str, float]:
 
 
 @cache
-def similar_from(name: str) -> float:
-    """The gold above which pairs of a set are its similar third; a set is read once for all runs."""
-    low, high = load_pairs(name).scale
-    return low + 0.67 * (high - low)
+def scale_of(name: str) -> tuple[float, float]:
+    """A set is read once for all runs."""
+    return load_pairs(name).scale
 
 
-def similar_third(scores: pd.DataFrame) -> dict[str, float]:
+def of_similar(scores: pd.DataFrame) -> dict[str, float]:
     """Of the scores of the seven sets, x 100."""
     found = []
     for name in SEVEN_STS:
         pairs = scores[scores["suite"] == name]
-        close = pairs[pairs["gold"] > similar_from(name)]
+        close = pairs[similar_third(pairs["gold"], scale_of(name))]
         found.append(100 * spearman(np.asarray(close["gold"]), np.asarray(close["predicted"])))
     return {"similar third": float(np.mean(found))}
 

@@ -19,7 +19,7 @@ from minilm import minilm
 from workbench import Encoder, RankMixture, load_pairs, load_sentences
 from workbench.config import SEVEN_STS
 from workbench.data import Pairs
-from workbench.metrics import spearman
+from workbench.metrics import similar_third, spearman
 
 SHARES = (0.1, 0.3, 0.5, 1.0)
 CHOSEN_ON, TESTED_ON = SEVEN_STS[:3], SEVEN_STS[3:]
@@ -87,8 +87,7 @@ def cosine(embed: Known, suites: dict[str, Pairs]) -> dict[str, float]:
 
 def measured(name: str, pairs: Pairs, scores: np.ndarray) -> dict[str, float]:
     """Spearman x 100 over all pairs, and over those in the upper third of the scale."""
-    low, high = pairs.scale
-    close = pairs.gold > low + 0.67 * (high - low)
+    close = similar_third(pairs.gold, pairs.scale)
     both = spearman(pairs.gold, scores), spearman(pairs.gold[close], scores[close])
     return {name: 100 * both[0], f"{name} similar": 100 * both[1]}
 

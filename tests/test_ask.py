@@ -117,6 +117,7 @@ def test_the_query_and_its_targets_have_a_map_and_similarities_under_each_encode
     assert re.findall(r">(-?\d\.\d\d)</td>", view.parts["answer"])[:4] == ["1.00", "0.99", "0.71", "0.00"]
     view.select(chart="map", gold=[5, 0, 3])
     assert re.findall(r'<g data-row="([?A-Z])"', view.parts["answer"]) == [*"?ABC"] * 2
+    assert view.parts["answer"].count("100% of the variance") == 2, "a plane shows all of what has two coordinates"
 
 
 def test_of_a_corpus_the_nearest_stand_side_by_side_and_shared_ones_are_marked():

@@ -62,6 +62,19 @@ def test_a_label_says_what_differs_and_no_more():
     assert comparison.labels_of([rows[1], rows[1]]) == ["rankcse d"] * 2
 
 
+def test_what_was_evaluated_is_called_as_the_encoder_and_what_was_made_of_it():
+    model = {"encoder": "/models/mine", "kind": "pooling"}
+    trained = {"encoder": "/runs/simcse/01234567-s0", "kind": "pooling"}
+    ways = [model, model | {"kind": "whitening"}, model | {"kind": "tfidf"}, trained, model]
+    changes = ["encoder=mine", "kind=whitening", "kind=tfidf", "encoder=simcse 01234567", "encoder=mine, pooling=cls"]
+    rows = [
+        {"method": "base", "profile": "", "changed": text, "seed": 0, "digest": text, "settings": settings}
+        for text, settings in zip(changes, ways, strict=True)
+    ]
+    named = ["mine", "mine, whitening", "tfidf", "simcse 01234567-s0", "mine (pooling=cls)"]
+    assert comparison.labels_of(rows) == named
+
+
 def test_where_profiles_differ_too_the_label_says_which(tmp_path: Path):
     write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     paper = SimCSEConfig.from_parameters("paper", 0, {"encoder": "world-encoder", "suites": [SUITE]})
@@ -133,6 +146,7 @@ def test_an_evaluation_is_not_asked_for_an_encoder_before_training(tmp_path: Pat
     shutil.rmtree(write_run(tmp_path, config, 1.0).path / "before")
     alone = comparison.finished_runs(tmp_path, SUITE)
     assert alone["method"].tolist() == ["base"]
+    assert alone["label"].tolist() == ["world-encoder"]
     assert comparison.in_words(comparison.paired_tests(alone, SUITE, samples=5)).empty
     write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     both = comparison.finished_runs(tmp_path, SUITE)

@@ -18,7 +18,7 @@ from workbench.look import (
     training_curve,
     vector_spaces,
 )
-from workbench.look._style import laid_out
+from workbench.look._style import laid_out, shortened
 
 
 @pytest.fixture
@@ -47,6 +47,8 @@ def test_loss_terms_are_drawn_on_request(history: pd.DataFrame):
     names = {trace.name for trace in training_curve({"m": history}, terms=True).data}
     assert "m: info_nce" in names
     assert "m: loss" not in names
+    named_alike = training_curve({"info_nce": history}, terms=True).data
+    assert "info_nce: info_nce" not in {trace.name for trace in named_alike}
 
 
 def test_the_path_visits_every_measured_step(history: pd.DataFrame):
@@ -178,3 +180,18 @@ def test_a_figure_has_the_page_for_paper_and_names_its_panels_below_its_title():
     assert figure.layout.margin.t >= 20 * figure.layout.title.text.count("<br>") + 80
     narrow = laid_out(cosine_maps({"a": np.eye(2)}, ["one", "two"]), "word " * 14, width=100)
     assert narrow.layout.title.text.count("<br>") == 1, "a title stands in lines, not in a column"
+
+
+@pytest.mark.parametrize("width", [18, 24, 40])
+def test_a_label_that_is_cut_keeps_the_setting_that_tells_it_apart(width: int):
+    cosent = [f"cosent (max_steps=100, train=stsb-train, scale={scale})" for scale in ("5.0", "20.0")]
+    taught = [f"rankcse (pooling=mean, teachers=[simcse f5da80d3, simcse f5da80d3-s{seed}]), seed 3" for seed in (0, 1)]
+    path = "/models/of/somebody/whose/folders/lie/deep/model"
+    found = shortened(["simcse", *cosent, *taught, path], width)
+    assert list(found) == ["simcse", *cosent, *taught, path]
+    assert len(set(found.values())) == len(found)
+    assert found["simcse"] == "simcse"
+    assert [found[label].partition("scale=")[2] for label in cosent] == ["5.0)", "20.0)"]
+    assert all(found[label].startswith("cosent (… ") for label in cosent), "it says that more is set"
+    assert [found[label][-13:] for label in taught] == ["-s0]), seed 3", "-s1]), seed 3"]
+    assert found[path] == f"{path[: width // 2]}…{path[width // 2 + 1 - width :]}"

@@ -160,7 +160,8 @@ def test_other_rankings_without_encoders_take_charts_back_that_need_them():
 
 
 def test_similarities_are_the_cosines_of_the_query_and_its_targets_written_in_their_cells():
-    rows = fitted("PCA", np.eye(3))(np.eye(3))
+    rows, shown = fitted("PCA", np.eye(3))(np.eye(3))
+    assert shown == "100% of the variance", "three points lie in a plane"
     assert rows.shape == (3, 2)
     view = QueryView.made("one", [HOSTILE], None, {"m": np.array([0.5])})
     html = similarities(view, {HOSTILE: lambda texts: np.array([[1, 0], [0.5, 0.75**0.5]])[: len(texts)]})
@@ -208,7 +209,9 @@ def test_an_encoder_that_cannot_be_read_takes_the_chart_alone():
 
 
 def test_text_is_shown_as_text_in_the_map():
-    html = sentences_map({HOSTILE: np.eye(2)}, [HOSTILE, "b"], np.array([1.0, -1.0]), named={0: "?"}, said=HOSTILE)
+    html = sentences_map(
+        {HOSTILE: (np.eye(2), "")}, [HOSTILE, "b"], np.array([1.0, -1.0]), named={0: "?"}, said=HOSTILE
+    )
     assert "<script" not in html
     assert "alert(1)" in html
 

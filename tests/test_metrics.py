@@ -314,3 +314,8 @@ MISTAKES = {
 def test_a_mistake_is_named_with_its_cure(text: str, call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=text):
         call()
+
+
+def test_the_similar_third_is_above_67_of_a_hundred_of_any_scale() -> None:
+    assert metrics.similar_third([0, 3.35, 3.36, 5], (0.0, 5.0)).tolist() == [False, False, True, True]
+    assert metrics.similar_third([1, 4.3, 4.4], (1.0, 6.0)).tolist() == [False, False, True]

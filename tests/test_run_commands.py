@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from workbench.commands import with_folders
 from workbench.commands._runs import aligned
 from workbench.config import BaseConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
@@ -28,9 +29,8 @@ from workbench.runs import (
     remove_runs,
     select_runs,
     told_apart,
-    why_none,
 )
-from workbench.runs._listing import _shown
+from workbench.runs._listing import short_value
 
 
 def written(root: Path, config: SimCSEConfig | RankEncoderConfig | BaseConfig, score: float | None) -> Run:
@@ -120,14 +120,24 @@ def test_an_unreadable_run_is_a_row_and_hides_nothing(
     assert sum("-s1  unreadable" in line for line in capsys.readouterr().out.splitlines()) == 1
 
 
-def test_why_no_run_answers_names_what_there_is(root: Path, tmp_path: Path):
-    assert "start one with" in why_none(tmp_path / "none", ["seed=1"])
+def test_why_no_run_answers_names_what_there_is_and_reads_them_once(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def why_none(*where: str) -> str:
+        return select_runs(root, where).attrs["why none"]
+
+    assert "start one with" in select_runs(tmp_path / "none", ["seed=1"]).attrs["why none"]
     started, second = select_runs(root)["started"].iloc[0], "2000-01-01T00:00:00"
-    assert started in why_none(root, [f"started={second}"]), "a time is no status of which the first word counts"
-    assert why_none(root, ["status=done"]).endswith("(there are failed, finished, unfinished)")
+    assert started in why_none(f"started={second}"), "a time is no status of which the first word counts"
+    assert why_none("status=done").endswith("(there are failed, finished, unfinished)")
     with pytest.raises(SettingError, match="did you mean 'temperature'"):
-        why_none(root, ["seed=9", "temprature=1"])
-    assert why_none(root, ["seed=1", "seed=0"]) == "each filter holds for some run, but not all for one"
+        why_none("seed=9", "temprature=1")
+    assert why_none("seed=1", "seed=0") == "each filter holds for some run, but not all for one"
+    read, reads = [], Run.facts
+    monkeypatch.setattr(Run, "facts", lambda run: read.append(run.path) or reads(run))
+    with pytest.raises(RunError, match="not all for one"):
+        choose_runs(["seed=1", "seed=0"], root)
+    assert len(read) == len(set(read)) == 5
 
 
 def test_a_run_is_found_by_the_beginning_of_its_name(root: Path):
@@ -248,8 +258,8 @@ def test_what_all_settings_have_in_common_stands_once_and_a_comma_in_a_value_is_
     "value", ["a, b=c", "it's, n=2", '"[MASK]", n=2 {sentence}', ["p', n=2", "q]"], {"a": "b, n=2"}]
 )
 def test_what_stands_in_a_value_is_no_setting(value: Any):
-    texts = [f"demo, template={_shown(each, 0)}, n=1" for each in (value, "plain")]
-    assert told_apart(texts) == ("demo, n=1", [f"template={_shown(value, 0)}", "template=plain"])
+    texts = [f"demo, template={short_value(each, 0)}, n=1" for each in (value, "plain")]
+    assert told_apart(texts) == ("demo, n=1", [f"template={short_value(value, 0)}", "template=plain"])
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -259,6 +269,18 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     with pytest.raises(SystemExit) as end:
         main()
     return int(end.value.code or 0)
+
+
+def test_a_run_is_named_shortly_in_every_setting_and_other_words_stay(root: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(root)
+    path = next(root.glob("*/*-s2"))
+    name = f"simcse/{path.name}"
+    others = ["max_steps=10000000,20000000", f"base=./{name}", "encoder=owner/model-s0", "corpus=12345678.txt"]
+    assert with_folders(others, str(root)) == others
+    assert with_folders([f"encoder={name}"], str(root)) == [f"encoder={name}"], "a path that is there"
+    named = [f"teachers={path.name},world-encoder", f'teachers=["{path.name}"]', path.name.partition("-")[0] + "-s2"]
+    found = [f"teachers={path},world-encoder", f'teachers=["{path}"]', str(path)]
+    assert with_folders(named, str(root)) == found
 
 
 def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filters_mean(
@@ -278,6 +300,10 @@ def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filte
     assert re.search(r"kept +step 2, dev 47.00 \(before training 50.00\)", capsys.readouterr().out)
     assert call(monkeypatch, "evaluate", f"{name[:8]}-s6", "--runs", str(root)) == 1, "read as a run's name"
     assert f"no run '{name[:8]}-s6'" in capsys.readouterr().err
+    for command in (["run", "rankcse"], ["sweep", "rankcse"]):
+        assert call(monkeypatch, *command, f"teachers={name[:8]}-s6", "--runs", str(root)) == 1
+    assert call(monkeypatch, "push", name, "me/mine", "--runs", str(root)) == 1
+    assert str(root / "simcse" / name) in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert call(monkeypatch, "rm", name, "--runs", str(root)) == 1
     assert len(list_runs(root)) == 5

@@ -175,6 +175,12 @@ def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker, 
     assert explorer.query_id == "q3"
     assert ">simcse, seed 1</th>" in explorer.parts["view"]
     picker.select(labels=["cosent"], before=False, seeds="mean")
+    picker.select(labels=None, before=None, seeds=None)
+    assert (picker.before, picker.seeds) == (False, "mean"), "of what None is said, nothing is changed"
+    picker.select(before=True)
+    picker.select(before=None)
+    assert picker.before, "likewise"
+    picker.select(before=False)
     assert explorer.labels == ["cosent"]
     assert explorer.order == "data"
     does(picker, "tick", "")

@@ -359,6 +359,13 @@ def test_what_is_no_folder_of_runs_is_refused(tmp_path: Path):
         list_runs(tmp_path / ("x" * 300))
 
 
+def test_a_folder_that_is_not_there_has_no_runs_and_a_line_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    assert list_runs(tmp_path).empty
+    assert not caplog.records, "an empty folder is one"
+    assert list_runs(tmp_path / "rnus").empty
+    assert caplog.messages == [f"there is no folder {tmp_path / 'rnus'}, and so no run"]
+
+
 def test_the_runs_of_a_notebook_do_not_depend_on_where_its_kernel_was_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workbench.commands import Runs, runs_app, sweep_app
+from workbench.commands import Runs, runs_app, sweep_app, with_folders
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import PACKAGE, deaf
@@ -36,7 +35,6 @@ Changes = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Changes one setting; may be repeated.")
 ]
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...: what the columns mean; else guessed by their names.")]
-_RUN = re.compile(r"(\w+/)?[0-9a-f]{8}(-s\d+)?")  # as `workbench runs` has their names
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of gold; else guessed from it.")]
 
 
@@ -70,7 +68,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     from workbench.notebook_page import export_html
     from workbench.runs import metrics_table
 
-    given = overrides_of([*(changes or []), *(setting or [])])
+    given = overrides_of(with_folders([*(changes or []), *(setting or [])], runs))
     finished = run_method(method, profile=profile, seed=seed, overrides=given, runs_root=runs)
     for stage, title in {"before": "before training", "": "after"}.items():
         if finished.has(stage):
@@ -99,13 +97,12 @@ def evaluate(
     """Evaluate a model as it is, and keep what is found beside the runs. Without --suites: the seven STS sets."""
     from workbench.config import BaseConfig
     from workbench.evaluation import evaluate_model, to_mteb
-    from workbench.runs import find_run, metrics_table
+    from workbench.runs import metrics_table
 
-    if _RUN.fullmatch(model) and not Path(model).exists():  # as the other commands name it
-        model = str(find_run(model, runs).path)
     require_modules(*(["mteb"] if mteb else []))  # before hours are spent on what comes first
+    model, *changes = with_folders([model, *(setting or [])], runs)
     given = {"encoder": model} | ({"suites": suites} if suites else {})
-    config = BaseConfig.from_parameters(profile, 0, given | overrides_of(setting))
+    config = BaseConfig.from_parameters(profile, 0, given | overrides_of(changes))
     run = evaluate_model(config, runs)
     print(metrics_table(run.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
     print(f"run:      {run.path}")
@@ -165,16 +162,18 @@ def before_after(runs: "list[Run]") -> str:
 
 @app.command()
 def push(
-    path: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder, or how its name begins.")],
     repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="On the hub; made where it is not there.")],
     private: Annotated[bool, typer.Option("--private")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")] = False,
     license_: Annotated[str, typer.Option("--license", help="As the hub names it, such as mit.")] = "",
+    *,
+    runs: Runs = "runs",
 ) -> None:
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
-    from workbench.runs import Run
+    from workbench.runs import find_run
 
-    files = Run(path).push_to_hub(repo_id, private=private, dry_run=dry_run, license=license_)
+    files = find_run(name, runs).push_to_hub(repo_id, private=private, dry_run=dry_run, license=license_)
     print(f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files, sep="\n  ")
 
 

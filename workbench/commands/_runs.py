@@ -1,9 +1,11 @@
 """`workbench runs`, `show`, `rm`, `export`, `import`."""
 
 import json
+import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +23,21 @@ Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Names = Annotated[
     list[str], typer.Argument(help="Runs: a folder, or how its name begins; or filters, as of `workbench runs`.")
 ]
+# As the table has them, in whatever is given to a setting; a number is none.
+_NAME = re.compile(r"(?<![\w./-])(?!\d+\b(?!-s))(\w+/)?[0-9a-f]{8}(-s\d+)?(?![\w./-])")
+
+
+def with_folders(words: Sequence[str], root: str) -> list[str]:
+    """The words of a command with the folder of each run under `root` in the place of its name.
+
+    Raises RunError for a name of none; what is there as a path stays.
+    """
+    from workbench.runs import find_run
+
+    def folder(found: re.Match[str]) -> str:
+        return found[0] if Path(found[0]).exists() else str(find_run(found[0], root).path)
+
+    return [_NAME.sub(folder, word) for word in words]
 
 
 @runs_app.command("runs")
@@ -37,7 +54,7 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
 ) -> None:  # fmt: skip
     """List the runs: settings changed, status, scores x 100, when and how long."""
-    from workbench.runs import is_filter, select_runs, why_none
+    from workbench.runs import is_filter, select_runs
 
     where = [word for word in words or [] if is_filter(word)]
     named = [word for word in words or [] if not is_filter(word)]
@@ -49,7 +66,7 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     elif as_csv:
         table.to_csv(sys.stdout, index=False, lineterminator="\n")
     elif table.empty:
-        print(f"no runs under {root}: {why_none(root, where)}")
+        print(f"no runs under {root}: {table.attrs['why none']}")
     else:
         if "started" in table:
             table["started"] = table["started"].str.slice(0, 16).str.replace("T", " ")

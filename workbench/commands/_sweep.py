@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from workbench.commands._runs import Runs
+from workbench.commands._runs import Runs, with_folders
 from workbench.errors import SettingError
 
 _FILES = (".toml", ".yaml", ".yml")
@@ -62,7 +62,7 @@ def start(  # noqa: PLR0917 - typer reads the parameters of a command from its s
     """Run what is missing (`start` may be left out). Exit code 0 only when every cell is finished, or in the queue."""
     from workbench import sweeps
 
-    spec = sweeps.read_spec(**_said(what) | _given(seeds=seeds, profile=profile))
+    spec = sweeps.read_spec(**_said(with_folders(what, runs)) | _given(seeds=seeds, profile=profile))
     given = _given(partition=partition, gpus=gpus, cpus=cpus, memory=memory, minutes=minutes, options=_options(sbatch))
     if given and not slurm:
         raise SettingError(f"{', '.join(given)}: of a cell on Slurm; give --slurm too")

@@ -138,7 +138,7 @@ def similarities(view: QueryView, encoders: Mapping[str, Vectors]) -> str:
 
 
 def sentences_map(
-    planes: Mapping[str, np.ndarray],
+    planes: Mapping[str, tuple[np.ndarray, str]],
     texts: Sequence[str],
     values: np.ndarray,
     *,
@@ -148,14 +148,15 @@ def sentences_map(
     said: str,
     signs: Sequence[str] = (),
 ) -> str:
-    """A sign a sentence where `planes` (label -> [n, 2]) has it, the larger the further its value is from 0.
+    """A sign a sentence where `planes` (label -> [n, 2], and what its axes show) has it, the larger the further its
+    value is from 0.
 
     values [n] in [-1, 1]: ▲ blue above 0, ▼ vermilion below, ● where it is 0 or nearly so. named: place -> the letter
     that stands there in place of a sign. lines: between places. rows: what a press on a sign chooses, None for nothing.
     signs: what ▲ and ▼ say, in words; none: they say nothing. said: what else is to be known.
     """
     maps, side = [], 240 if len(named) == len(texts) else 300  # a query and its targets need little room
-    for label, points in planes.items():
+    for label, (points, shown) in planes.items():
         middle, reach = (points.max(axis=0) + points.min(axis=0)) / 2, float(np.ptp(points, axis=0).max()) or 1.0
         at = side / 2 + (points - middle) / reach * (side - 48)  # one scale for both axes: distances stay true
         drawn = [
@@ -167,7 +168,7 @@ def sentences_map(
             row = None if rows is None else rows[place]
             press = "" if row is None else f' data-tell="chosen" data-value="{row}"'
             drawn.append(_sign(at[place], values[place], texts[place], named.get(place), press))
-        maps.append(_under(label, svg(side, side, f"Map of {len(texts)} sentences under {label}", drawn)))
+        maps.append(_under(label, svg(side, side, f"Map of {len(texts)} sentences under {label}", drawn), shown))
     letter = "A" if len(named) == len(texts) else None
     keys = [_shape(np.array([9.0, 9.0]), value, letter) for value in (1.0, -1.0)]
     meaning = [f"{_key(key, 9, 9)} {escape(words)}" for key, words in zip(keys, signs, strict=False)]
@@ -196,8 +197,10 @@ def planes_known() -> list[str]:
     return ["PCA", *(["UMAP"] if found and found.origin else [])]
 
 
-def fitted(plane: str, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Rows -> [n, 2] in the plane of that name, fitted to `rows` [n, d], the same each time."""
+def fitted(plane: str, rows: np.ndarray) -> Callable[[np.ndarray], tuple[np.ndarray, str]]:
+    """Rows -> [n, 2] in the plane of that name, fitted to `rows` [n, d], the same each time; and how much it shows of
+    these, which UMAP does not say.
+    """
     from sklearn.decomposition import PCA
 
     made: Any = PCA(2, random_state=0)
@@ -205,7 +208,10 @@ def fitted(plane: str, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         from umap import UMAP  # pyright: ignore[reportMissingImports]
 
         made = UMAP(n_neighbors=min(15, len(rows) - 1), metric="cosine", init="pca", random_state=0, n_jobs=1)
-    return made.fit(rows).transform
+    made.fit(rows)
+    share = float(np.sum(getattr(made, "explained_variance_ratio_", np.nan)))
+    shown = "" if np.isnan(share) else f"{share:.0%} of the variance"
+    return lambda placed: (made.transform(placed), shown)
 
 
 def centred(values: np.ndarray | None) -> np.ndarray:
@@ -244,9 +250,9 @@ def _shape(at: np.ndarray, value: float, name: str | None) -> str:
     return f'<path d="{corners}" fill="{colour}" fill-opacity="0.8"/>'
 
 
-def _under(label: str, drawing: str) -> str:
+def _under(label: str, drawing: str, shown: str = "") -> str:
     name = f'<figcaption title="{escape(label)}">{escape(shortened([label], 40)[label])}</figcaption>'
-    return f"<figure>{name}{drawing}</figure>"
+    return f"<figure>{name}{note(escape(shown))}{drawing}</figure>"
 
 
 def _beside(figures: Sequence[str], said: str) -> str:

@@ -199,7 +199,8 @@ def refused(problem: object) -> str:
 def choice(name: str, options: Mapping[str, str], chosen: str, *, title: str = "") -> str:
     """A drop-down list with its name before it. options: value -> what is shown."""
     shown = "".join(
-        f"<option value={quoted(value)}{' selected' if value == chosen else ''}>{escape(text)}</option>"
+        f"<option value={quoted(value)}{f' title={quoted(value)}' if '…' in text else ''}"
+        f"{' selected' if value == chosen else ''}>{escape(text)}</option>"
         for value, text in options.items()
     )
     return f'<label title={quoted(title)}>{escape(title or name)} <select name="{name}">{shown}</select></label>'

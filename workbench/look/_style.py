@@ -1,15 +1,19 @@
 """What every figure and table here has in common: colours, layout, names that stay names."""
 
 import json
+import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
-from itertools import cycle
+from itertools import chain, cycle
 from typing import Any
 
 import plotly.graph_objects as go
 import plotly.io as pio
+
+from workbench.runs import setting_words
 
 # Okabe and Ito's colours, told apart by readers of every colour vision; behind them two for who compares many.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888", "#9467BD", "#A6761D"]
@@ -20,6 +24,8 @@ _INK = f"var(--jp-ui-font-color1, var(--vscode-editor-foreground, {GREY}))"
 _WRITTEN = f"rgb{tuple(bytes.fromhex(GREY[1:]))}"  # as a browser has it
 FIGURE_RULES = f'.js-plotly-plot text[style*="{_WRITTEN}"] {{ fill: {_INK} !important; }}'
 NARROWEST, WIDEST = 600, 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
+_LABEL = re.compile(r"(.+?) \((.+)\)(.{0,16})")  # as of runs: a method, its settings, and a digest or a seed
+_VALUE, _WHOLE = 6, 24  # characters of a setting's end that say something, and of a setting that is never cut
 _BUTTONS = 300  # pixels of plotly's own, right of the title
 
 
@@ -34,11 +40,30 @@ def wrapped(text: object, width: int) -> str:
 
 
 def shortened(names: Iterable[str], width: int) -> dict[str, str]:
-    """name -> its two ends in `width` characters, or all of it where that is no longer, or would be another's too."""
+    """name -> what of it has room in about `width` characters, or all of it where that would be another's too.
+
+    Of a label with settings, "method (a=1, b=2)", those are kept that fewest of the names have, one at least; of any
+    other name its two ends.
+    """
     known = list(dict.fromkeys(names))
-    head = width // 2
-    short = [name if len(name) <= width else f"{name[:head]}…{name[len(name) - width + head + 1 :]}" for name in known]
+    inside = {name: setting_words(found[2]) for name in known if (found := _LABEL.fullmatch(name))}
+    times = Counter(chain.from_iterable(inside.values()))
+    rarest = {name: sorted(words, key=times.__getitem__) for name, words in inside.items()}
+    short = [name if len(name) <= width else _cut(name, rarest.get(name, []), width) for name in known]
     return {name: cut if short.count(cut) == 1 else name for name, cut in zip(known, short, strict=True)}
+
+
+def _cut(name: str, rarest: Sequence[str], width: int) -> str:
+    """A name that is longer; rarest: its settings, first the one that says most."""
+    found = _LABEL.fullmatch(name)
+    if found is None:
+        return f"{name[: width // 2]}…{name[width // 2 + 1 - width :]}"
+    head, _, tail = found.groups()
+    room = max(width - len(f"{head} (… )"), _VALUE)
+    kept = [rarest[0] if len(rarest[0]) <= max(width, _WHOLE) else rarest[0][-room:]]  # of its two ends the value
+    for word in rarest[1:]:
+        kept += [word] if len(", ".join([*kept, word])) <= room else []
+    return min(f"{head} (… {', '.join(sorted(kept, key=name.index))}){tail}", name, key=len)
 
 
 def tick_names(names: Sequence[str], width: int = 16) -> list[str]:

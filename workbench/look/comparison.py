@@ -28,7 +28,7 @@ from workbench.metrics import (
     permutation_test,
     seed_spread,
 )
-from workbench.runs import Run, list_runs, select_runs, told_apart
+from workbench.runs import Run, read_rows, select_runs, short_value, told_apart
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
@@ -58,7 +58,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
             has the suites that they have.
     """
     file, rows, others, first, suite = file_of(suite), [], set(), {}, set_name(suite)
-    for row in list_runs(runs_root).to_dict("records"):
+    for row in read_rows(runs_root):
         if str(row["status"]).startswith("unreadable"):
             _LOG.warning("left out: %s: %s", row["path"], row["status"])
         found = readable(row["path"], lambda run: _evaluated(run, suite)) if row["status"] == "finished" else None
@@ -70,10 +70,11 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         if same != row["path"]:
             _LOG.warning("left out: %s: of the settings and the seed of %s, so no further seed", row["path"], same)
         elif suite in known:
-            rows.append({**row, "settings": settings_text(row), "seed": int(row["seed"]), **values})
+            rows.append(row | values)
     if others and not rows and file is None:
         raise ValueError(f"no finished run was scored on {suite!r}; they were scored on {', '.join(sorted(others))}")
     table = pd.DataFrame(rows, columns=[*_FACTS[1:], *_VALUES]).astype(dict.fromkeys(_VALUES, float))
+    table["settings"] = list(map(settings_text, rows))
     table.insert(0, "label", labels_of(rows))
     return table.sort_values(["label", "seed"], ignore_index=True)
 
@@ -294,22 +295,34 @@ def parts(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def labels_of(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> list[str]:
-    """Of each run (a row of `read_rows`) the method, and where it was run with several settings what tells them apart.
+    """Of each run (a row of `read_rows`) the method, or the encoder that was evaluated, and, where there are several
+    settings of it, what tells them apart.
 
     Runs of different seeds whose settings read the same are one: each learned from the run of its own seed. without:
     settings of which a label says nothing.
     """
-    texts: dict[str, list[str]] = defaultdict(list)
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        texts[row["method"]].append(settings_text(row))
-    apart = {method: iter(told_apart(found, without)[1]) for method, found in texts.items()}
-    named = [(row["method"], next(apart[row["method"]])) for row in rows]
-    names = [f"{method} ({text})" if text else str(method) for method, text in named]
+        groups[_called(row)].append(row)
+    apart = {}
+    for name, group in groups.items():
+        evaluated = ["encoder"] if {row["method"] for row in group} == {BaseConfig.method} else []  # which it is called
+        apart[name] = iter(told_apart(list(map(settings_text, group)), [*without, *evaluated])[1])
+    named = [(name, next(apart[name])) for name in map(_called, rows)]
+    names = [f"{name} ({text})" if text else name for name, text in named]
     # Two runs of one name and one seed differ in what the settings' words do not say.
     values = [str([row["settings"][name] for name in without]) for row in rows]
     counts = Counter(zip(names, (row["seed"] for row in rows), values, strict=True))
     clash = {name for (name, *_), count in counts.items() if count > 1}
     return [f"{name} {row['digest']}" if name in clash else name for name, row in zip(names, rows, strict=True)]
+
+
+def _called(row: Mapping[str, Any]) -> str:
+    """The method of a run; of `workbench evaluate` the encoder, with what was made of it if that is not its vectors."""
+    if row["method"] != BaseConfig.method:
+        return row["method"]
+    kind, encoder = row["settings"]["kind"], short_value(row["settings"]["encoder"])
+    return {"pooling": encoder, "tfidf": kind}.get(kind, f"{encoder}, {kind}")
 
 
 def settings_text(row: Mapping[str, Any]) -> str:

@@ -38,7 +38,8 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
         named = [c for c in history.columns if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
         losses = history.dropna(subset=["loss"])
         for dash, column in zip(["dot", "dash", "dashdot", "longdash"], (terms and named) or ["loss"], strict=False):
-            loss = {"x": losses["step"], "y": losses[column], "name": f"{name}: {column}", "yaxis": "y2"}
+            term = "loss" if column == label else column  # a method's one term may be called as the method is
+            loss = {"x": losses["step"], "y": losses[column], "name": f"{name}: {term}", "yaxis": "y2"}
             figure.add_scatter(**loss, mode="lines", line={**line, "dash": dash, "width": 1.5})
     return laid_out(
         figure,

@@ -187,10 +187,10 @@ class PairExplorer(Listing):
         gold = self._rows["gold"]
         return sorted(self._partners[sentence], key=lambda row: -gold[row])[:_TARGETS]
 
-    def _plane(self, vectors: Vectors) -> Callable[[np.ndarray], np.ndarray]:
+    def _plane(self, vectors: Vectors) -> Callable[[np.ndarray], tuple[np.ndarray, str]]:
         """Fitted to sentences of the whole suite, so that it stays while the list changes."""
 
-        def fit() -> Callable[[np.ndarray], np.ndarray]:
+        def fit() -> Callable[[np.ndarray], tuple[np.ndarray, str]]:
             every = list(self._partners)
             rows = self.read(vectors, every[:: -(-len(every) // _FITTED)])
             self.fitting()

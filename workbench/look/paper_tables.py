@@ -22,7 +22,7 @@ from workbench.look.papers import (
     settings_key,
     titled,
 )
-from workbench.metrics import seed_spread, spearman
+from workbench.metrics import seed_spread, similar_third, spearman
 from workbench.runs import Run
 
 TRANSFER = {"MR": "mr", "CR": "cr", "SUBJ": "subj", "MPQA": "mpqa", "SST": "sst2", "TREC": "trec", "MRPC": "mrpc"}
@@ -124,7 +124,7 @@ def _value(run: Run, cell: Cell, cells: Sequence[Cell]) -> Any:
         return _OF_TRAINING[cell.task](run, run.history()) if trained else None
     if cell.task == "STS-B similar":
         scores = run.scores()
-        similar = scores.loc[(scores["suite"] == "stsb-test") & (scores["gold"] > 0.67 * 5)]
+        similar = scores.loc[(scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))]
         return 100 * spearman(similar["gold"].to_numpy(), similar["predicted"].to_numpy()) if len(similar) else None
     suite, name = _metric(cell, cells)
     value = run.metrics().get(suite, {}).get(name)

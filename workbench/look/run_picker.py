@@ -93,9 +93,10 @@ class RunPicker(Live):
     def select(self, **chosen: Any) -> None:
         """Sets from code what is chosen: `labels`, all of whose runs are ticked, `before`, and how `seeds` are shown.
 
-        Raises TypeError for anything else, ValueError for a label that no run has and for no such way of seeds.
+        None leaves what it names as it is. Raises TypeError for anything else, ValueError for a label that no run has
+        and for no such way of seeds.
         """
-        self.put(("labels", "before", "seeds"), chosen)
+        self.put(("labels", "before", "seeds"), {name: value for name, value in chosen.items() if value is not None})
 
     def known(self) -> dict[str, Collection[str]]:
         return {"seeds": SEEDS}

@@ -42,7 +42,8 @@ def table_html(table: pd.DataFrame) -> str:
     headings = [_at_the_left(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
     shown = table.set_axis(headings, axis=1).rename(index=_row_name)
     for place in [place for place, text in enumerate(texts) if text]:  # pandas 2 writes None, whatever na_rep is
-        shown.isetitem(place, shown.iloc[:, place].astype(object).fillna(""))
+        column = shown.iloc[:, place].astype(object)
+        shown.isetitem(place, column.where(column.notna(), ""))
     formats: Any = [_at_the_left if text else None for text in texts]
     short: Any = {"max_rows": _ROWS, "show_dimensions": "truncate"}
     return shown.to_html(

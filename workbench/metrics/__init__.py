@@ -12,6 +12,7 @@ from workbench.metrics.groups import (
     FEWEST_TARGETS as FEWEST_TARGETS,
     RankingGroup as RankingGroup,
     ranking_groups as ranking_groups,
+    similar_third as similar_third,
 )
 from workbench.metrics.significance import (
     Interval as Interval,

@@ -9,6 +9,12 @@ from numpy.typing import ArrayLike
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 
 
+def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
+    """Which pairs are of the similar third: gold [n] above 0.67 of the way up its scale (RankEncoder figure 5)."""
+    low, high = scale
+    return np.asarray(gold) > low + 0.67 * (high - low)
+
+
 @dataclass(frozen=True, eq=False)
 class RankingGroup:
     """One query with its targets, in the order of the pairs; its length is their number, iteration gives the targets.

@@ -15,6 +15,8 @@ from workbench.runs._listing import (
     metrics_table as metrics_table,
     read_rows as read_rows,
     scored as scored,
+    setting_words as setting_words,
+    short_value as short_value,
     told_apart as told_apart,
 )
 from workbench.runs._run import Run as Run, folder_of_runs as folder_of_runs, run_path as run_path
@@ -23,7 +25,6 @@ from workbench.runs._select import (
     find_run as find_run,
     is_filter as is_filter,
     select_runs as select_runs,
-    why_none as why_none,
 )
 from workbench.runs._state import (
     clock as clock,

@@ -1,5 +1,6 @@
 """All runs of a folder, and the numbers of one, as tables."""
 
+import logging
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -12,6 +13,7 @@ from workbench.errors import RunError
 from workbench.runs._run import NAME, Run, config_of, folder_of_runs
 from workbench.runs._state import failure_of
 
+_LOG = logging.getLogger("workbench")
 # In front of a suite's name in the columns of `list_runs`, which so never meets another column.
 SCORE, ACCURACY = "spearman ", "accuracy "
 # A setting in `changed`: up to a comma that stands neither in quotes nor in brackets or braces.
@@ -39,7 +41,7 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
     why; a broken run never hides the others.
     A column "spearman <suite>" holds that in [-1, 1], "accuracy <suite>" that of a transfer task in [0, 1]; nan where
     a run has not (yet) been scored on the suite.
-    Raises RunError when `root` is no folder.
+    A folder that is not there has none, and a line says so. Raises RunError when `root` is no folder.
     """
     table = pd.DataFrame(read_rows(root))
     first = ["method", "profile", "seed", "digest", "status", "changed"]
@@ -49,7 +51,10 @@ def list_runs(root: str | Path = "runs") -> pd.DataFrame:
 
 def read_rows(root: str | Path) -> list[dict[str, Any]]:
     """What `list_runs` has of each run, and: facts, settings, started, seconds, host, failure; read once."""
-    return [_row(path) for path in list_folders(root)]
+    found = [_row(path) for path in list_folders(root)]
+    if not (folder := folder_of_runs(root)).exists():
+        _LOG.warning("there is no folder %s, and so no run", folder.absolute())
+    return found
 
 
 def _row(path: Path) -> dict[str, Any]:
@@ -62,7 +67,7 @@ def _row(path: Path) -> dict[str, Any]:
         row["digest"] = facts.get("digest", "")
         # What is outside the digest says where or how, not what was computed.
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
-        row["changed"] = ", ".join(f"{name}={_shown(value, config.seed)}" for name, value in changed.items())
+        row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
         row |= {name: facts.get(name) for name in ("settings", "started", "seconds", "host")}
         stages = run.check_files(facts)
         row["failure"] = failure_of(path)
@@ -84,10 +89,15 @@ def told_apart(changed: Sequence[str], without: Collection[str] = ()) -> tuple[s
 
     A profile may stand in front. Two lists that differ still do, but for the settings `without`, which are left out.
     """
-    listed = [[word.strip() for word in _WORD.findall(text)] for text in changed]
+    listed = map(setting_words, changed)
     words = [[word for word in each if word.partition("=")[0] not in without] for each in listed]
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
     return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
+
+
+def setting_words(text: str) -> list[str]:
+    """The settings of a list, as `changed` has them, each name=value."""
+    return [word.strip() for word in _WORD.findall(text)]
 
 
 def scored(row: Mapping[str, Any]) -> dict[str, tuple[float, str]]:
@@ -100,13 +110,13 @@ def scored(row: Mapping[str, Any]) -> dict[str, tuple[float, str]]:
     }
 
 
-def _shown(value: Any, seed: int) -> str:
-    """A changed setting in short: of a path what names it; of a run its method and digest, and its seed if another's.
+def short_value(value: Any, seed: int | None = None) -> str:
+    """A setting's value in short: of a path what names it; of a run its method and digest, and its seed if another's.
 
     So a run that learns from the run of its own seed reads as its siblings of other seeds do.
     """
     if isinstance(value, list):
-        items = ", ".join(_shown(item, seed) for item in value)
+        items = ", ".join(short_value(item, seed) for item in value)
         return items if len(value) == 1 else f"[{items}]"
     text, path = str(value), Path(str(value))
     if path.is_absolute():

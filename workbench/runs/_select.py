@@ -35,18 +35,20 @@ def select_runs(
         columns: Which, of the same names; none: method, profile, seed, digest, status, changed, the scores of all
             suites, started, seconds (of the headless run, in a sweep of its whole process), host, path.
 
+    Where no run is left, `attrs["why none"]` says which of the filters none holds, and what values there are.
+
     Raises:
         SettingError: No run has a column, a suite or a setting of this name.
     """
-    read = read_rows(root)
-    rows = [_named(row) for row in read]
+    read, where = read_rows(root), list(where)
+    rows = every = [_named(row) for row in read]
     for text in where:
         found = _FILTER.fullmatch(text)
         if found is None:
             raise SettingError(f"{text!r} is no filter: give NAME=VALUE, with =, !=, <, <=, > or >=")
         if not found["value"] and found["sign"] != "=":  # a variable of the shell that was empty; it would mean all
             raise SettingError(f"{text!r} compares with nothing; put a value behind {found['sign']}")
-        _require_known(rows, found["name"])
+        _require_known(every, found["name"])
         rows = [row for row in rows if found["name"] in row]  # != too says something of what is there
         _require_order(rows, found)
         rows = [row for row in rows if _holds(row[found["name"]], found["sign"], found["value"])]
@@ -59,7 +61,10 @@ def select_runs(
     suites = {suite: not suite.endswith("-average") for row in read for suite in scored(row)}
     shown = [suite for suite in sorted(suites, key=lambda suite: suites[suite]) if any(suite in row for row in rows)]
     names = list(columns) or [*_ALWAYS, *shown, *_AFTER]
-    return pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
+    table = pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
+    if not rows:
+        table.attrs["why none"] = _why_none(every, where)
+    return table
 
 
 def _require_order(rows: list[dict[str, Any]], found: re.Match[str]) -> None:
@@ -77,13 +82,12 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
     return {**(row.get("settings") or {}), **scores, **facts}
 
 
-def why_none(root: str | Path, where: Iterable[str]) -> str:
-    """Why no run under `root` answers to all of these filters: which of them none does alone, and what values are."""
-    rows, said = [_named(row) for row in read_rows(root)], []
+def _why_none(rows: list[dict[str, Any]], where: Iterable[str]) -> str:
+    """Why none of these runs answers to all filters: which of them none does alone, and what values there are."""
+    said = []
     if not rows:
         return "there are none; start one with: workbench run simcse"
     for found in filter(None, map(_FILTER.fullmatch, where)):
-        _require_known(rows, found["name"])
         values = [row[found["name"]] for row in rows if found["name"] in row]
         if any(_holds(value, found["sign"], found["value"]) for value in values):
             continue
@@ -171,7 +175,7 @@ def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
         return list({run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values())
     if len(where) < len(words):
         raise SettingError(f"{' '.join(words)}: give the names of runs, or filters all of which hold, not both")
-    found = [Run(path) for path in select_runs(root, where)["path"]]
-    if not found:
-        raise RunError(f"no runs under {folder_of_runs(root)} with {' '.join(where)}: {why_none(root, where)}")
-    return found
+    found = select_runs(root, where)
+    if found.empty:
+        raise RunError(f"no runs under {folder_of_runs(root)} with {' '.join(where)}: {found.attrs['why none']}")
+    return [Run(path) for path in found["path"]]
