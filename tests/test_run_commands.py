@@ -276,6 +276,7 @@ def test_a_run_is_named_shortly_in_every_setting_and_other_words_stay(root: Path
     path = next(root.glob("*/*-s2"))
     name = f"simcse/{path.name}"
     others = ["max_steps=10000000,20000000", f"base=./{name}", "encoder=owner/model-s0", "corpus=12345678.txt"]
+    others += ['revisions={"owner/model": "86b5e093"}', "simcse.revisions=[{}]"]
     assert with_folders(others, str(root)) == others
     assert with_folders([f"encoder={name}"], str(root)) == [f"encoder={name}"], "a path that is there"
     named = [f"teachers={path.name},world-encoder", f'teachers=["{path.name}"]', path.name.partition("-")[0] + "-s2"]

@@ -30,14 +30,14 @@ _NAME = re.compile(r"(?<![\w./-])(?!\d+\b(?!-s))(\w+/)?[0-9a-f]{8}(-s\d+)?(?![\w
 def with_folders(words: Sequence[str], root: str) -> list[str]:
     """The words of a command with the folder of each run under `root` in the place of its name.
 
-    Raises RunError for a name of none; what is there as a path stays.
+    Raises RunError for a name of none; what is there as a path stays, and so do revisions, which look alike.
     """
     from workbench.runs import find_run
 
     def folder(found: re.Match[str]) -> str:
         return found[0] if Path(found[0]).exists() else str(find_run(found[0], root).path)
 
-    return [_NAME.sub(folder, word) for word in words]
+    return [word if "revisions" in word.partition("=")[0] else _NAME.sub(folder, word) for word in words]
 
 
 @runs_app.command("runs")
