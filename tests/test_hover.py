@@ -23,8 +23,10 @@ from workbench.look import (
     Why,
     closed_against_exact,
     ranking_tables,
+    table_html,
 )
 from workbench.look._style import FIGURE_RULES
+from workbench.look.tables import _RULES
 from workbench.rankings import COLUMNS, ranking_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
@@ -336,3 +338,13 @@ def test_hovering_marks_what_stands_for_the_same_target_of_the_same_query(page: 
     page.locator("[data-name=similarities] [name=search]").fill("b")
     page.locator("[data-name=similarities] [role=status]", has_text="of 3 pairs").wait_for()
     assert page.locator("[data-name=similarities] .silent").inner_text() == ""
+
+
+def test_a_table_that_is_wider_than_the_page_fades_where_more_of_it_is(page: Any):
+    shown = (table_html(pd.DataFrame({f"column {number}": [number] for number in range(count)})) for count in (99, 2))
+    parts = "".join(f'<div class="output" style="overflow-x:auto">{one}</div>' for one in shown)
+    page.set_content(f"<style>{_RULES}</style>{parts}")
+    ends = "[...document.querySelectorAll('.output')].map(one => getComputedStyle(one).getPropertyValue('--end'))"
+    assert page.evaluate(ends) == ["0", "1"]
+    page.evaluate("document.querySelector('.output').scrollLeft = 1e6")
+    page.wait_for_function(f"{ends}[0] === '1'")

@@ -111,13 +111,17 @@ def test_a_pair_shows_each_of_its_sentences_with_all_partners():
     assert "Neither sentence stands in another pair." in view.parts["view"]
 
 
-def test_a_page_of_all_pairs_finds_the_threshold_of_each_label_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    view, found = explorer(), []
-    finds = pair_explorer.best_threshold
+def test_a_page_of_all_pairs_finds_each_threshold_and_draws_each_sentence_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found, drawn, finds, draws = [], [], pair_explorer.best_threshold, pair_explorer.view_parts
+    monkeypatch.setattr(pair_explorer, "view_parts", lambda one, **how: drawn.append(one.query) or draws(one, **how))
+    view = explorer()
     monkeypatch.setattr(pair_explorer, "best_threshold", lambda *both: found.append(both) or finds(*both))
     does(view, same=4)
     assert view.to_html(tmp_path / "page.html").read_text(encoding="utf-8").count("<section") == 5
     assert len(found) == 2
+    assert len(drawn) == len(set(drawn)) > 0
 
 
 def test_text_is_shown_as_text_with_and_without_a_search():

@@ -258,21 +258,22 @@ class PairExplorer(Listing):
         if chart:
             drawn = f'<div class="drawn">{"".join(map(chart, views[:1]))}</div>'
         first = beside(title + self._decided(pair), drawn, 1)
-        tables = [
-            view_parts(view, chart=chart if place else None, targets=_TARGETS) for place, view in enumerate(views)
-        ]
+        tables = [self._table(view, chart if place else None) for place, view in enumerate(views)]
         return framed(first, *tables[:1]) + "".join(map(framed, tables[1:]))
+
+    def _table(self, view: QueryView, chart: Callable[[QueryView], str] | None) -> str:
+        """A sentence with its partners; on a page it stands in each of its pairs, and is drawn once."""
+        draw = partial(view_parts, view, chart=chart, targets=_TARGETS)
+        return self.once((view, chart), draw) if chart in (None, slope_svg) else draw()
 
     def _decided(self, pair: dict[str, Any]) -> str:
         """Whether each label takes the pair to mean the same, at its threshold (as CoSENT table X)."""
-        gold, least = self.table["gold"].to_numpy(), _number(self.same)
-        if least is None or (gold >= least).all() or not (gold >= least).any():
+        least, rows = _number(self.same), []
+        found = self.once(("thresholds", least, *self.shown_labels), partial(self._thresholds, least))
+        if least is None or not found:
             return note('No decision: gold has no pairs on both sides of "the same from".')
-        rows = []
-        for label, short in shortened(self.shown_labels, 20).items():
-            both = gold >= least, self.table[f"score: {label}"].to_numpy()
-            threshold, share = self.once(("threshold", label, least), partial(best_threshold, *both))
-            score = pair[f"score: {label}"]
+        for label, short in shortened(found, 20).items():
+            (threshold, share), score = found[label], pair[f"score: {label}"]
             right = (score >= threshold) == (pair["gold"] >= least)
             words = f"{'✓' if right else '✗'} {'the same' if score >= threshold else 'not the same'}"
             decided = td(words, f"number shade{0 if right else 4}")
@@ -281,19 +282,29 @@ class PairExplorer(Listing):
         truth = f"gold {least:g} or more: {'the same' if pair['gold'] >= least else 'not the same'}"
         return table("".join(th(words, "narrow") for words in ("", truth, "score", "threshold", "right of all")), rows)
 
+    def _thresholds(self, least: float | None) -> dict[str, tuple[float, float]]:
+        """label -> its `best_threshold`; empty where gold has nothing to decide."""
+        same = self.table["gold"].to_numpy() >= (np.inf if least is None else least)
+        scores = {label: self.table[f"score: {label}"].to_numpy() for label in self.shown_labels}
+        decides = same.any() and not same.all()
+        return {label: best_threshold(same, values) for label, values in scores.items()} if decides else {}
+
     def _views(self, number: int) -> list[QueryView]:
         """Each sentence of a pair that has other partners, with all of them; one that is both stands once."""
         sentences = dict.fromkeys(self._rows[side][number] for side in _SIDES)
-        return [view for sentence in sentences if (view := self._view(sentence)) is not None]
+        known = [sentence for sentence in sentences if len(self._partners[sentence]) > 1]
+        return [self.once(("view", each, *self.shown_labels), partial(self._view, each)) for each in known]
 
-    def _view(self, sentence: str) -> QueryView | None:
-        rows = self._partners[sentence]
-        if len(rows) < 2:
-            return None
-        part = self.table.iloc[rows]
-        targets = part["sentence2"].where(part["sentence1"] == sentence, part["sentence1"]).tolist()
-        scores = {label: part[f"score: {label}"].to_numpy() for label in self.shown_labels}
-        return QueryView.made(sentence, targets, part["gold"].to_numpy(), scores, suite=self.name)
+    def _view(self, sentence: str) -> QueryView:
+        rows, columns = self._partners[sentence], self._rows
+        pairs = [(columns["sentence1"][row], columns["sentence2"][row]) for row in rows]
+        targets = [second if first == sentence else first for first, second in pairs]
+        gold, *scores = (
+            np.array([columns[name][row] for row in rows])
+            for name in ("gold", *(f"score: {label}" for label in self.shown_labels))
+        )
+        scored = dict(zip(self.shown_labels, scores, strict=True))
+        return QueryView.made(sentence, targets, gold, scored, suite=self.name)
 
 
 def _rank(pair: dict[str, Any], label: str, *, scored: bool) -> str:
