@@ -48,6 +48,22 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
         spec.python = python("tests")
 
 
+# Each starts what takes seconds and cannot be there twice for nothing: a browser and its JupyterLab, a Slurm.
+TOGETHER = {"test_browser.py": "browser", "test_hover.py": "browser", "test_slurm.py": "slurm"}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup` they go to one process; the marks that xdist has for it do nothing under pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return TOGETHER.get(Path(nodeid.partition("::")[0]).name, nodeid)
+
+    return Together(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
 def local_data_root() -> Path | None:
     """The local data root of WORKBENCH_DATA, else a folder shared/data beside the checkout, else None."""
     named = os.environ.get("WORKBENCH_DATA")

@@ -29,7 +29,7 @@ from workbench.data import load_pairs
 from workbench.headless import execute
 from workbench.notebook_page import export_html
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
+pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))

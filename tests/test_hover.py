@@ -29,7 +29,7 @@ from workbench.look._style import FIGURE_RULES
 from workbench.look.tables import _RULES
 from workbench.rankings import COLUMNS, ranking_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one server, one browser
+pytestmark = pytest.mark.slow
 
 TARGET = 'a "quoted" <b>target</b> from $1.20 to $20.35 & %{y}'
 LABEL = "<i>model</i> of $5 or $6"

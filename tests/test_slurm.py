@@ -24,7 +24,6 @@ from workbench.runs import run_path
 from workbench.sweeps import _local, _process, _slurm, _sweep
 
 DOCUMENTS = Path(__file__).resolve().parent.parent / "docs"
-pytestmark = pytest.mark.xdist_group("slurm")
 
 
 @pytest.fixture
@@ -48,11 +47,12 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweep, "check_settings", lambda config: None)
 
 
-def until(true: Callable[[], object], seconds: float = 240) -> None:
+def until(true: Callable[[], object], seconds: float = 240, every: float = 0.5) -> None:
+    """Most of what is asked starts a program of Slurm."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def states(sweep: sweeps.Sweep) -> list[str]:
@@ -64,7 +64,8 @@ def states(sweep: sweeps.Sweep) -> list[str]:
 def test_arrays_run_each_cell_once_though_a_sweep_here_wants_it_too_and_what_failed_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    """Four arrays, each a chunk of one cell: what others learn from, then the others."""
+    """Four arrays, each a chunk of one cell: what others learn from, then the others. Their jobs are forks."""
+    monkeypatch.setattr(sys, "executable", python("looks"))
     given = {"seeds": "2-3", "runs_root": tmp_path, "slurm": sweeps.Slurm(chunk=1)}
     (tmp_path / "hold").touch()
     found = sweeps.sweep(["rankencoder"], **given)
@@ -132,13 +133,14 @@ def test_a_cell_that_is_queued_again_in_mid_training_ends_with_the_weights_of_on
     found = sweeps.sweep("simcse", grid=settings, runs_root=tmp_path, slurm=sweeps.Slurm(notice=10))
     (cell,) = found.cells
     path = found.path(cell)
-    until((path / "checkpoint" / "state.safetensors").exists)
+    until((path / "checkpoint" / "state.safetensors").exists, every=0.05)
     (job,) = sweeps.queued(found)
     cluster.ask("scancel", "--signal=USR2", job)  # as Slurm does before the time is over
     until(lambda: found.state(cell) == "unfinished")
     until(lambda: found.state(cell) == "finished")
-    straight = Run.create(cell.config, tmp_path / "straight")
-    fit(SimCSE(cell.config), load_training(cell.config), load_dev(cell.config), run=straight, quiet=True)
+    config = cell.config.model_copy(update={"save_steps": 150})  # of one that was not, nothing is kept on the way
+    straight = Run.create(config, tmp_path / "straight")
+    fit(SimCSE(config), load_training(config), load_dev(config), run=straight, quiet=True)
     weights = [load_file(run / "encoder" / "model.safetensors") for run in (path, straight.path)]
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():
