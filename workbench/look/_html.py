@@ -86,7 +86,7 @@ def th(text: str, kind: str = "number") -> str:
 def label_heads(labels: Iterable[str]) -> str:
     """A heading a label; of several a short one, the whole shows when the pointer rests on it."""
     known = list(labels)
-    short = shortened(known, 48 if len(known) < 4 else 20)
+    short = shortened(known, 48 if len(known) < 4 else 22)
     return "".join(_named("col", "name", short[label], label) for label in known)
 
 
@@ -143,16 +143,16 @@ def grid(
 def _named(scope: str, kind: str, short: str, whole: str) -> str:
     """A heading of a row or column; the whole name shows when the pointer rests on it.
 
-    A label breaks at spaces, behind hyphens, and where it was shortened.
+    A label breaks at spaces, behind hyphens and =, and where it was shortened.
     """
-    text = re.sub(r"[^\s…-]+[…-]*", _unbroken, short) if kind == "name" else escape(short)
+    text = re.sub(r"[^\s…=-]+[…=-]*", _unbroken, short) if kind == "name" else escape(short)
     kind += " heading" if scope == "col" else ""
     return f'<th class="{kind}" scope="{scope}" title={quoted(whole)}>{text}</th>'
 
 
 def _unbroken(found: re.Match[str]) -> str:
     word = found[0]
-    inside = word.strip("(),;…-").replace("_", "")
+    inside = word.strip("(),;…=-").replace("_", "")
     breaks = not inside.isalnum() and len(word) <= _WORD  # a browser breaks behind signs
     return f'<span class="whole">{escape(word)}</span>' if breaks else escape(word)
 

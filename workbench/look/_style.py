@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
-from itertools import chain, cycle
+from itertools import chain, count as endless, cycle, islice, product
+from string import ascii_uppercase
 from typing import Any
 
 import plotly.graph_objects as go
@@ -25,7 +26,7 @@ _WRITTEN = f"rgb{tuple(bytes.fromhex(GREY[1:]))}"  # as a browser has it
 FIGURE_RULES = f'.js-plotly-plot text[style*="{_WRITTEN}"] {{ fill: {_INK} !important; }}'
 NARROWEST, WIDEST = 600, 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
 _LABEL = re.compile(r"(.+?) \((.+)\)(.{0,16})")  # as of runs: a method, its settings, and a digest or a seed
-_VALUE, _WHOLE = 6, 24  # characters of a setting's end that say something, and of a setting that is never cut
+_VALUE = 6  # characters of a setting's end that say something
 _BUTTONS = 300  # pixels of plotly's own, right of the title
 
 
@@ -60,7 +61,7 @@ def _cut(name: str, rarest: Sequence[str], width: int) -> str:
         return f"{name[: width // 2]}…{name[width // 2 + 1 - width :]}"
     head, _, tail = found.groups()
     room = max(width - len(f"{head} (… )"), _VALUE)
-    kept = [rarest[0] if len(rarest[0]) <= max(width, _WHOLE) else rarest[0][-room:]]  # of its two ends the value
+    kept = [rarest[0] if len(rarest[0]) <= room else rarest[0].rpartition("=")[2][-room:]]  # its value, or that's end
     for word in rarest[1:]:
         kept += [word] if len(", ".join([*kept, word])) <= room else []
     return min(f"{head} (… {', '.join(sorted(kept, key=name.index))}){tail}", name, key=len)
@@ -74,12 +75,8 @@ def tick_names(names: Sequence[str], width: int = 16) -> list[str]:
 
 def letters(count: int) -> list[str]:
     """A, B, ..., Z, AA, AB, ..."""
-
-    def name(number: int) -> str:
-        head, tail = divmod(number, 26)
-        return (name(head - 1) if head else "") + chr(ord("A") + tail)
-
-    return [name(number) for number in range(count)]
+    names = (product(ascii_uppercase, repeat=size) for size in endless(1))
+    return ["".join(name) for name in islice(chain.from_iterable(names), count)]
 
 
 def coloured(names: Iterable[Any]) -> Iterable[tuple[str, Any]]:
