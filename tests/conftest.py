@@ -52,6 +52,11 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
 TOGETHER = {"test_browser.py": "browser", "test_hover.py": "browser", "test_slurm.py": "slurm"}
 
 
+def goes_with(nodeid: str) -> str:
+    """What a test is given to a process with: its group, or itself."""
+    return TOGETHER.get(Path(nodeid.partition("::")[0]).name, nodeid)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With `--dist loadgroup` they go to one process; the marks that xdist has for it do nothing under pytest 9.2."""
@@ -59,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return TOGETHER.get(Path(nodeid.partition("::")[0]).name, nodeid)
+            return goes_with(nodeid)
 
     return Together(config, log) if config.getoption("dist") == "loadgroup" else None
 

@@ -1,6 +1,7 @@
 """Forks that stand for fresh processes: what they must not share, and that none outlives the tests."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -8,9 +9,19 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import TOGETHER, goes_with
 from forking import python, pythons
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes of the tests are fresh ones")
+
+
+def test_what_shares_a_browser_or_a_cluster_goes_to_one_process():
+    shares = re.compile(r"browser\b: Any|^from real_slurm", re.MULTILINE)
+    files = Path(__file__).parent.glob("test_*.py")
+    assert {path.name for path in files if shares.search(path.read_text(encoding="utf-8"))} == TOGETHER.keys()
+    live, hover = "tests/test_browser.py::test_a", "tests/test_hover.py::test_b[of::two]"
+    assert goes_with(live) == goes_with(hover) != goes_with("tests/test_slurm.py::test_c")
+    assert len({goes_with("tests/test_runs.py::test_a"), goes_with("tests/test_runs.py::test_b")}) == 2
 
 
 def test_forks_draw_other_random_numbers():
