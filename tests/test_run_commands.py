@@ -282,6 +282,10 @@ def test_a_run_is_named_shortly_in_every_setting_and_other_words_stay(root: Path
     named = [f"teachers={path.name},world-encoder", f'teachers=["{path.name}"]', path.name.partition("-")[0] + "-s2"]
     found = [f"teachers={path},world-encoder", f'teachers=["{path}"]', str(path)]
     assert with_folders(named, str(root)) == found
+    alone = next(each for each in root.glob("simcse/*") if not each.name.startswith(path.name[:4]))
+    assert with_folders([f"teachers=simcse/{alone.name[:4]}"], str(root)) == [f"teachers={alone}"]
+    with pytest.raises(RunError, match=r"(?s)4 runs.*simcse/"):
+        with_folders([f"encoder=simcse/{path.name[:4]}"], str(root))
 
 
 def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filters_mean(

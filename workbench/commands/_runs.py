@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from workbench.config import CONFIGS
 from workbench.errors import RunError
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ Names = Annotated[
     list[str], typer.Argument(help="Runs: a folder, or how its name begins; or filters, as of `workbench runs`.")
 ]
 # As the table has them, in whatever is given to a setting; a number is none.
-_NAME = re.compile(r"(?<![\w./-])(?!\d+\b(?!-s))(\w+/)?[0-9a-f]{8}(-s\d+)?(?![\w./-])")
+_BEGUN = rf"(?:{'|'.join(CONFIGS)}|base)/[0-9a-f]{{2,7}}"  # with its method the first digits are enough
+_NAME = re.compile(rf"(?<![\w./-])(?!\d+\b(?!-s))(?:{_BEGUN}|(\w+/)?[0-9a-f]{{8}}(-s\d+)?)(?![\w./-])")
 
 
 def with_folders(words: Sequence[str], root: str) -> list[str]:
