@@ -255,7 +255,7 @@ def test_a_model_that_is_there_is_evaluated_like_a_run_and_stands_among_the_runs
         wanted.metrics["world-dev"]["spearman"],
     )
     runs = look.finished_runs(tmp_path, "world-dev")
-    assert look.seed_table(runs).loc["base", "seeds"] == 1
+    assert look.seed_table(runs).loc[spread_encoder.name, "seeds"] == 1
     assert len(look.intervals(runs, "world-dev", samples=9)) == 1
     monkeypatch.setattr("workbench.evaluation._recorded.load_base", None)  # what is there is read, not computed
     assert evaluate_model(config, tmp_path).metrics() == wanted.metrics
