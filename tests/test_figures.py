@@ -183,6 +183,11 @@ def test_a_figure_has_the_page_for_paper_and_names_its_panels_below_its_title():
     assert narrow.layout.title.text.count("<br>") == 1, "a title stands in lines, not in a column"
 
 
+def test_brackets_that_hold_no_setting_are_cut_like_any_name():
+    name = "an encoder of my own, read twice (,,,)"
+    assert shortened([name], 20) == {name: f"{name[:10]}…{name[-9:]}"}
+
+
 @pytest.mark.parametrize("width", [18, 24, 40])
 def test_a_label_that_is_cut_keeps_the_setting_that_tells_it_apart(width: int):
     cosent = [f"cosent (max_steps=100, train=stsb-train, scale={scale})" for scale in ("5.0", "20.0")]

@@ -57,7 +57,7 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
 def _cut(name: str, rarest: Sequence[str], width: int) -> str:
     """A name that is longer; rarest: its settings, first the one that says most."""
     found = _LABEL.fullmatch(name)
-    if found is None:
+    if found is None or not rarest:
         return f"{name[: width // 2]}…{name[width // 2 + 1 - width :]}"
     head, _, tail = found.groups()
     room = max(width - len(f"{head} (… )"), _VALUE)
