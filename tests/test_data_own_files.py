@@ -105,6 +105,19 @@ READ = [
         said="sentence1 = text, sentence2 = text_pair, score = label",
     ),
     Given(
+        "searched.csv",
+        "query,sentence,score\na,b,1\nc,d,0\n",
+        [("a", "b", 1.0), ("c", "d", 0.0)],
+        scale=(0.0, 1.0),
+        said="sentence1 = query, sentence2 = sentence",
+    ),
+    Given(
+        "nli.csv",
+        "premise,hypothesis,sentence,score\na,b,x,0.5\nc,d,y,3\n",
+        [("a", "b", 0.5), ("c", "d", 3.0)],
+        said="sentence1 = premise, sentence2 = hypothesis",
+    ),
+    Given(
         "tickets.csv",
         "id;question;answer;grade\r\n7;a;b;4\r\n8;c;d;1\r\n",
         [("a", "b", 4.0), ("c", "d", 1.0)],
@@ -248,6 +261,11 @@ def test_every_kind_is_told_by_its_columns_and_a_run_takes_the_kind_that_it_trai
         path.write_text(content)
         assert kinds_of(path)[0] == kind
         assert load_own(path).kind == kind
+    (tmp_path / "whence.csv").write_text("source,sentence,label\na,x,b\nc,y,d\n")
+    assert kinds_of(tmp_path / "whence.csv")[0] == "labelled", "nor is a sentence beside where it is from"
+    body = tmp_path / "body.csv"
+    body.write_text("body,query,label\na,x,b\nc,y,d\n")
+    assert kinds_of(body, {"sentence": "body"})[0] == "labelled", "one column is not both of a pair"
     (tmp_path / "more.csv").write_text("text,target,label\na,x,b\nc,y,d\n")
     assert kinds_of(tmp_path / "more.csv")[0] == "labelled", "a text beside a target is no pair"
     assert "not read: category" in load_sentences(tmp_path / "labelled.csv").source  # no column is left out unsaid

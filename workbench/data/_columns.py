@@ -24,7 +24,7 @@ NAMES: Mapping[Kind, Mapping[str, str]] = {
         "sentence1": "sentence1 sent0 sentencea text1 texta sent1 premise query anchor question1 question s1 source "
         "text sentence",
         "sentence2": "sentence2 sent2 sentenceb text2 textb sent1 hypothesis target passage document candidate "
-        "answer positive question2 s2 textpair",
+        "answer positive question2 s2 textpair text sentence",
         "score": "score label gold similarity similarityscore relatedness relatednessscore sim rating grade "
         "relevance isduplicate goldlabel",
     },
@@ -36,8 +36,13 @@ NAMES: Mapping[Kind, Mapping[str, str]] = {
     "labelled": {"sentence": _SENTENCE, "label": "label class category topic intent sentiment"},
     "sentences": {"sentence": _SENTENCE},
 }
-# What is alone in other kinds is the first of a pair only beside a column that is called as its second.
-_TWINS = {"text": {"textpair", "text2", "textb"}, "sentence": {"sentence2", "sentenceb"}}
+# What is alone in other kinds is one of a pair only beside a column that is called as the other.
+_ASKED = {"query", "question", "premise", "anchor"}
+_BESIDE = {
+    ("sentence1", "text"): {"textpair", "text2", "textb"},
+    ("sentence1", "sentence"): {"sentence2", "sentenceb"},
+    **dict.fromkeys((("sentence2", "text"), ("sentence2", "sentence")), _ASKED),
+}
 _CLASSES = (("contradiction", "neutral", "entailment"), ("false", "true"), ("no", "yes"))
 _USUAL = ((0.0, 1.0), (-1.0, 1.0), (1.0, 5.0), (0.0, 5.0), (0.0, 10.0), (0.0, 100.0))
 _STATED = re.compile(r"\(\s*(-?[\d.]+)\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")  # as in "similarity (0-5)"
@@ -140,11 +145,13 @@ def _candidates(kind: Kind, columns: Sequence[str], said: Said) -> dict[str, lis
     """role -> the columns that may have it, in the order of NAMES; the one that the user named, where he did."""
     found, there = {}, {_plain(column) for column in columns}
     for role, text in NAMES[kind].items():
-        names = text.split()
-        if role == "sentence1" and not said:
-            names = [name for name in names if name not in _TWINS or there & _TWINS[name]]
+        alone = {name: others for (one, name), others in _BESIDE.items() if one == role}
+        free = [name for name, others in alone.items() if (role == "sentence1" if said else there & others)]
+        names = [name for name in text.split() if name not in alone or name in free]
         named = [column for key, column in (said or {}).items() if _plain(key) in names and key not in found]
         like = [column for name in names for column in columns if _plain(column) == name]
+        if role == "sentence2":  # what is called as one of a pair goes before what is only beside a query
+            like = [column for column in like if _plain(column) not in alone] or like
         found[role] = named[:1] or [column for column in like if column not in (said or {}).values()]
     return found
 
