@@ -20,7 +20,7 @@ from workbench.config import CONFIGS, RECORDED, BaseConfig, TrainingConfig
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path
 from workbench.look.comparison import measure_of, readable, spread
-from workbench.runs import Run, list_runs
+from workbench.runs import Run, list_runs, short_value
 
 Config = TrainingConfig | BaseConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` gives them
@@ -229,7 +229,12 @@ def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, mo
     rows = []
     for method in dict.fromkeys(runs["method"]):
         for label, group in runs.loc[runs["method"] == method].groupby("label", sort=False):
-            ours = {"name": label, "model": group["encoder"].iloc[0], "data": suite, "from": f"seeds: {len(group)}"}
+            ours = {
+                "name": label,
+                "model": short_value(group["encoder"].iloc[0]),
+                "data": suite,
+                "from": f"seeds: {len(group)}",
+            }
             rows.append({"method": method, **ours, "measured here": spread(group[measure_of(runs)].to_numpy())})
         theirs = known.loc[known["method"].map(_method_of) == method]
         for _, group in theirs.groupby(["method", "model", "value"], sort=False):
