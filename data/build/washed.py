@@ -131,7 +131,9 @@ def main() -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             states = model.bert(input_ids=hidden, attention_mask=attention, token_type_ids=types).last_hidden_state
             loss = cross_entropy(model.cls(states[chosen]).float(), labels[chosen])
-            return loss + cross_entropy(halves.head(states[:, 0]).float(), strange) if halves else loss
+            if halves is None or strange is None:
+                return loss
+            return loss + cross_entropy(halves.head(states[:, 0]).float(), strange)
 
     train(model, loss_of_step, steps=options.steps, learning_rate=options.learning_rate, name="masked words")
     keep(options.steps)

@@ -93,7 +93,7 @@ def status(
         print(f"no sweeps under {runs}; start one with: workbench sweep simcse --seeds 0-4")
     for found in chosen:
         table = found.table()
-        touched = name or found.begun or (table["state"] != "waiting").any()  # its runs may be those of another
+        touched = name or found.begun or any(table["state"] != "waiting")  # its runs may be those of another
         planned = "" if touched else f"; only planned: remove {found.folder} to forget it"
         print(f"{found.name}: {found.counts(table)}{planned}")
         if name:

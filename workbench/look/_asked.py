@@ -72,7 +72,7 @@ def encode_of(label: str, given: Any) -> Callable[[list[str]], Any]:
         return found
     exact = copy(owner)  # of the same weights; the given one stays as it is
     exact.precision = "fp32"
-    return getattr(exact, found.__name__)  # `encode`, or another of its methods that was given
+    return getattr(exact, str(found.__name__))  # `encode`, or another of its methods that was given
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
             text=seeds,
             hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
         )
-        ends = 100 * rows["high"].fillna(rows["value"])  # few pairs have no interval
+        ends = 100 * pd.Series(rows["high"]).fillna(pd.Series(rows["value"]))  # few pairs have no interval
         behind = {"x": ends, "y": heights, "text": [f" {seed}" for seed in seeds], "mode": "text"}
         at = {"textposition": "middle right", "textfont": {"size": 10, "color": GREY}, "cliponaxis": False}
         figure.add_scatter(**behind, **at, hoverinfo="skip")
