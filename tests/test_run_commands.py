@@ -271,6 +271,12 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return int(end.value.code or 0)
 
 
+def test_a_column_is_known_by_every_run_whichever_are_left(root: Path):
+    assert list(select_runs(root, ["seed=7"], columns=["s"])) == ["s"]
+    with pytest.raises(SettingError, match="nosuch"):
+        select_runs(root, ["profile=paper"], sort="nosuch")
+
+
 def test_a_run_is_named_shortly_in_every_setting_and_other_words_stay(root: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(root)
     path = next(root.glob("*/*-s2"))

@@ -176,6 +176,8 @@ def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker, 
     assert ">simcse, seed 1</th>" in explorer.parts["view"]
     picker.select(labels=["cosent"], before=False, seeds="mean")
     picker.select(labels=None, before=None, seeds=None)
+    with pytest.raises(TypeError, match="lables"):
+        picker.select(lables=None)
     assert (picker.before, picker.seeds) == (False, "mean"), "of what None is said, nothing is changed"
     picker.select(before=True)
     picker.select(before=None)

@@ -96,7 +96,8 @@ class RunPicker(Live):
         None leaves what it names as it is. Raises TypeError for anything else, ValueError for a label that no run has
         and for no such way of seeds.
         """
-        self.put(("labels", "before", "seeds"), {name: value for name, value in chosen.items() if value is not None})
+        names = ("labels", "before", "seeds")
+        self.put(names, {name: value for name, value in chosen.items() if value is not None or name not in names})
 
     def known(self) -> dict[str, Collection[str]]:
         return {"seeds": SEEDS}

@@ -54,10 +54,10 @@ def select_runs(
         rows = [row for row in rows if _holds(row[found["name"]], found["sign"], found["value"])]
     if sort:
         name = sort.removeprefix("-")
-        _require_known(rows, name)
+        _require_known(every, name)
         rows = sorted(rows, key=lambda row: _order(row.get(name)), reverse=sort.startswith("-"))
     for name in columns:
-        _require_known(rows, name)
+        _require_known(every, name)
     suites = {suite: not suite.endswith("-average") for row in read for suite in scored(row)}
     shown = [suite for suite in sorted(suites, key=lambda suite: suites[suite]) if any(suite in row for row in rows)]
     names = list(columns) or [*_ALWAYS, *shown, *_AFTER]
