@@ -1,0 +1,1 @@
+"""Acceptance tests: what a user sees, through public names and the command line only."""
