@@ -38,6 +38,7 @@ from workbench.runs import Run
 from workbench.train import Plan, State, fit
 from workbench.train.__main__ import main
 from workbench.train._listeners import Progress
+from workbench.train._loop import deterministic
 
 
 @pytest.fixture
@@ -449,6 +450,20 @@ def test_what_an_interrupted_training_observed_is_no_part_of_the_next(
     method, run = CoSENT(settings), Run.create(settings, tmp_path)
     method._unpaired = [torch.tensor(True)] * 7  # of steps after the last row
     assert fit(method, flat, run=run)["observed_unpaired_batches"].sum() == whole["observed_unpaired_batches"].sum()
+
+
+@pytest.mark.parametrize("mode", ["default", "warn", "error"])
+def test_training_on_a_gpu_restores_the_caller_s_choice_of_algorithms(mode: str):
+    chosen = torch.get_deterministic_debug_mode()
+    try:
+        torch.set_deterministic_debug_mode(mode)
+        before = torch.get_deterministic_debug_mode()
+        with contextlib.suppress(KeyboardInterrupt), deterministic(torch.device("cuda")):
+            assert torch.is_deterministic_algorithms_warn_only_enabled()
+            raise KeyboardInterrupt
+        assert torch.get_deterministic_debug_mode() == before
+    finally:
+        torch.set_deterministic_debug_mode(chosen)
 
 
 def test_callbacks_get_every_finished_row(tiny_encoder: Path, sentences: Sentences, dev: Pairs):

@@ -2,7 +2,8 @@
 
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +60,30 @@ def fit(
     _require_trainable(method, data, dev)
     require_tracker(method.config)
     train = _fit_in_processes if method.config.processes > 1 and process_count() == 1 else _fit_here
-    history = train(method, data, dev, run, callbacks=callbacks, quiet=quiet)
+    with deterministic(method.encoder.device):
+        history = train(method, data, dev, run, callbacks=callbacks, quiet=quiet)
     give_memory_back()  # a kernel that trains one method after the other grew by half a GB with each
     return history
+
+
+@contextmanager
+def deterministic(device: torch.device) -> Iterator[None]:
+    """Use torch's deterministic algorithms on a GPU; restore the caller's choice afterwards."""
+    before = torch.get_deterministic_debug_mode()
+    if device.type == "cuda":
+        # The order of sums is otherwise free there, and the same seed would give other numbers; where an operation has
+        # no fixed order, torch warns. TF32 is left to torch's default, which is off for matrix products.
+        torch.set_deterministic_debug_mode("warn")
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(before)
 
 
 def _fit_here(
     method: Method, data: Any, dev: Pairs | None, run: Run | None, *, callbacks: Sequence[Listener], quiet: bool
 ) -> pd.DataFrame:
     """Trains in this process, which may be one of several."""
-    if method.encoder.device.type == "cuda":
-        # The order of sums is otherwise free there, and the same seed would give other numbers; where an operation has
-        # no fixed order, torch warns. TF32 is left to torch's default, which is off for matrix products.
-        torch.use_deterministic_algorithms(True, warn_only=True)
     torch.manual_seed(method.config.seed)  # of weights that `prepare` draws
     method.prepare(data)
     method.to(method.encoder.device)  # with the layers that training adds
