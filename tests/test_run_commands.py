@@ -1,12 +1,12 @@
-"""Hundreds of runs: filters, order, columns, one run by its name; removed, exported, taken in; nothing is lost."""
+"""Hundreds of runs: filters, order, columns, one run by its name; removed; nothing is lost."""
 
 import io
 import json
 import os
 import platform
 import re
+import shutil
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,7 @@ from workbench.files import lock_run
 from workbench.runs import (
     Run,
     choose_runs,
-    export_runs,
     find_run,
-    import_runs,
     list_runs,
     note_failure,
     remove_runs,
@@ -170,65 +168,26 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     assert list_runs(tmp_path).empty
 
 
-def test_a_run_in_progress_is_not_removed_nor_exported_and_who_holds_it_is_said(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_in_progress_is_not_removed_and_who_holds_it_is_said(root: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/mine.ipynb")
     run = find_run(f"{simcse(2).digest()}-s2", root)
     lock = lock_run(run.path, ".headless.lock")
     who = rf"process {os.getpid()} on {re.escape(platform.node())} since 20\d\d-.*, the kernel of /home/me/mine.ipynb"
     with pytest.raises(RunError, match=f"a process is working on .*{who}.*end it first"):
         remove_runs([run], root)
-    with pytest.raises(RunError, match="a process is working on"):
-        export_runs([run], tmp_path / "a.tar.gz", root)
     lock.release()
-    assert not (tmp_path / "a.tar.gz").exists()
 
 
-def test_an_archive_holds_what_its_runs_learned_from_and_is_taken_in_elsewhere(tmp_path: Path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    base = written(here, simcse(0), 0.4)
-    student = written(here, RankEncoderConfig.from_parameters("demo", 0), 0.5)
-    written(here, simcse(1), 0.4)
-    assert export_runs([student], tmp_path / "a.tar.gz", here) == 2
-    found = import_runs(tmp_path / "a.tar.gz", there)
-    assert set(found.values()) == {"taken in"}
-    assert list_runs(there)["status"].tolist() == ["finished"] * 2
-    assert Run(there / "simcse" / base.path.name).metrics() == base.metrics()
-    assert sorted(path.name for path in there.iterdir()) == ["rankencoder", "simcse"]
-    assert set(import_runs(tmp_path / "a.tar.gz", there).values()) == {"there already"}
-    with pytest.raises(RunError, match="is there already"):
-        export_runs([student], tmp_path / "a.tar.gz", here)
-
-
-def test_what_is_there_is_kept_and_what_was_changed_is_left_out(root: Path, tmp_path: Path):
-    run = find_run(f"{simcse(1).digest()}-s1", root)
-    other = written(tmp_path / "other", simcse(1), 0.9)
-    export_runs([run], tmp_path / "a.tar.gz", root)
-    (left,) = import_runs(tmp_path / "a.tar.gz", tmp_path / "other").values()
-    assert left.startswith("left out: another run")
-    assert other.metrics()["s"]["spearman"] == 0.9
-    (run.path / "scores.csv").write_text("changed")
-    export_runs([run], tmp_path / "b.tar.gz", root)
-    (left,) = import_runs(tmp_path / "b.tar.gz", tmp_path / "new").values()
-    assert left == "left out: scores.csv is not what the run wrote"
-    assert list_runs(tmp_path / "new").empty
-
-
-def test_an_archive_that_is_none_or_leads_outside_is_refused(tmp_path: Path):
-    (tmp_path / "no.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(RunError, match="is no archive that"):
-        import_runs(tmp_path / "no.tar.gz", tmp_path / "runs")
-    with pytest.raises(RunError, match=r"there is no file .*nowhere\.tar\.gz; give an archive"):
-        import_runs(tmp_path / "nowhere.tar.gz", tmp_path / "runs")
-    with pytest.raises(RunError, match=r"there is no file .*give an archive"):
-        import_runs(tmp_path, tmp_path / "runs")
-    with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
-        archive.addfile(tarfile.TarInfo("../../outside.txt"), io.BytesIO())
-    with pytest.raises(RunError, match="is no archive that"):
-        import_runs(tmp_path / "evil.tar.gz", tmp_path / "runs")
-    assert not (tmp_path.parent / "outside.txt").exists()
-    assert list((tmp_path / "runs").iterdir()) == []
+def test_a_run_is_a_folder_that_tar_takes_to_another_machine(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.unpack_archive(shutil.make_archive(str(tmp_path / "runs"), "gztar", root), tmp_path / "there")
+    there = tmp_path / "there"
+    assert list_runs(there).drop(columns="path").equals(list_runs(root).drop(columns="path"))
+    run = Run.create(simcse(1), there)
+    assert run.finished
+    assert run.metrics() == Run.create(simcse(1), root).metrics()
+    assert call(monkeypatch, "import", str(tmp_path / "runs.tar.gz")) == 2, "tar does it"
 
 
 def test_a_table_fits_its_terminal():
@@ -295,7 +254,7 @@ def test_a_run_is_named_shortly_in_every_setting_and_other_words_stay(root: Path
 
 
 def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filters_mean(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
     assert call(monkeypatch, "runs", str(root), "seed=7", "--json") == 0
     (found,) = json.loads(capsys.readouterr().out)
@@ -332,14 +291,6 @@ def test_the_commands_list_show_and_ask_before_they_remove_one_or_all_that_filte
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     assert call(monkeypatch, "rm", "temperature=0.2", "seed<9", "--runs", str(root)) == 1
     assert re.fullmatch(r"\S+-s0\nremove 1 run\? .*", capsys.readouterr().out.strip())
-    one = str(tmp_path / "one.tar.gz")
-    assert call(monkeypatch, "export", "temperature=0.2", "--to", "one.zip", "--runs", str(root)) == 1
-    assert "give a name that ends so" in capsys.readouterr().err
-    (tmp_path / "text.txt").write_text("no archive")
-    assert call(monkeypatch, "import", str(tmp_path / "text.txt"), "--runs", str(root)) == 1
-    assert capsys.readouterr().err.strip().endswith("(file could not be opened successfully)")
-    assert call(monkeypatch, "export", "temperature=0.2", "--to", one, "--runs", str(root)) == 0
-    assert capsys.readouterr().out.endswith(": 1 run\n")
     assert call(monkeypatch, "rm", "status=finished", "--runs", str(root), "--yes") == 0
     assert list_runs(root)["status"].tolist() == ["unfinished"]
     (left,) = list_runs(root)["path"]

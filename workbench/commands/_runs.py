@@ -1,4 +1,4 @@
-"""`workbench runs`, `show`, `rm`, `export`, `import`."""
+"""`workbench runs`, `show`, `rm`."""
 
 import json
 import re
@@ -160,39 +160,6 @@ def remove(
             raise RunError("these are no longer the runs that you were asked about; nothing was removed: ask again")
     remove_runs(found, runs)
     print(f"removed {counted(len(found), 'run')}")
-
-
-@runs_app.command("export")
-def export(
-    names: Names,
-    to: Annotated[Path, typer.Option(help="The archive to write, a .tar.gz.")],
-    runs: Runs = "runs",
-    sweep: Annotated[bool, typer.Option("--sweep", help="The names are those of sweeps: all runs of each.")] = False,
-) -> None:
-    """Write runs, or all of a sweep, into one archive; what they learned from comes along."""
-    from workbench.runs import Run, choose_runs, counted, export_runs
-
-    if sweep:
-        from workbench.sweeps import find_sweep
-
-        swept = [find_sweep(name, runs) for name in names]
-        paths = dict.fromkeys(each.path(cell) for each in swept for cell in each.cells)
-        chosen = [Run(path) for path in paths if path.exists()]
-        beside = [each.folder for each in swept]
-    else:
-        chosen, beside = choose_runs(names, runs), []
-    print(f"{to}: {counted(export_runs(chosen, to, runs, beside), 'run')}")
-
-
-@runs_app.command("import")
-def take_in(file: Annotated[str, typer.Argument(help="What `workbench export` wrote.")], runs: Runs = "runs") -> None:
-    """Take in the runs of an archive; what is here stays as it is. Exit code 1 where a run was left out."""
-    from workbench.runs import import_runs
-
-    found = import_runs(file, runs)
-    print(*(f"{name}: {what}" for name, what in found.items()), sep="\n")
-    if any(what.startswith("left out") for what in found.values()):
-        raise typer.Exit(1)
 
 
 def aligned(table: "pd.DataFrame", width: int | None) -> str:

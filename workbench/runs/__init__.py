@@ -1,12 +1,5 @@
 """Runs on disk: the directory of one run (what was asked, what happened, what came out), and the list of all."""
 
-from workbench.runs._archive import (
-    export_runs as export_runs,
-    import_runs as import_runs,
-    needed_by as needed_by,
-    remove_runs as remove_runs,
-    require_removable as require_removable,
-)
 from workbench.runs._listing import (
     ACCURACY as ACCURACY,
     SCORE as SCORE,
@@ -18,6 +11,11 @@ from workbench.runs._listing import (
     setting_words as setting_words,
     short_value as short_value,
     told_apart as told_apart,
+)
+from workbench.runs._removal import (
+    needed_by as needed_by,
+    remove_runs as remove_runs,
+    require_removable as require_removable,
 )
 from workbench.runs._run import Run as Run, folder_of_runs as folder_of_runs, run_path as run_path
 from workbench.runs._select import (
