@@ -8,13 +8,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
+PYTHON = sys.executable  # tests replace it
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
 CONFIGURATION = """
 ClusterName=tests
@@ -100,7 +102,7 @@ class Slurm:
         The controller is told, which else finds out by itself, after minutes.
         """
         self.running[name].kill()
-        self._kill_jobs()
+        kill_processes(self.folder, spare=("slurmctld", "slurmd", "munged"))
         self.running.pop(name).wait()
         self.ask("scontrol", "update", f"nodename={name}", "state=down", "reason=killed")
 
@@ -109,27 +111,22 @@ class Slurm:
         environment = {**os.environ, **self.environment}
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
 
-    def stop(self) -> None:
-        """Ends daemons and jobs."""
-        for daemon in self.running.values():
-            daemon.kill()
-        for daemon in self.running.values():
-            daemon.wait()
-        self._kill_jobs()
-
-    def _kill_jobs(self) -> None:
-        """Ends all that ever ran under a node, and the daemons' own children."""
-        for path in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it ended meanwhile
-                inside = f"SLURM_CONF={self.folder}/slurm.conf".encode() in (path / "environ").read_bytes().split(b"\0")
-                daemon = (path / "comm").read_text().strip() in ("slurmctld", "slurmd", "munged")
-                if inside and not daemon and int(path.name) != os.getpid():
-                    os.kill(int(path.name), signal.SIGKILL)
-
     def _begin(self, name: str, *command: str) -> None:
         environment = {**os.environ, **self.environment}
         with (self.folder / f"{name}.out.log").open("a") as log:
             self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+
+def kill_processes(folder: Path, spare: Collection[str] = ()) -> bool:
+    """Kill all processes of this cluster except for programs of these names; return whether there were any."""
+    killed = False
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            inside = f"SLURM_CONF={folder}/slurm.conf".encode() in (path / "environ").read_bytes().split(b"\0")
+            if inside and int(path.name) != os.getpid() and (path / "comm").read_text().strip() not in spare:
+                os.kill(int(path.name), signal.SIGKILL)
+                killed = True
+    return killed
 
 
 def _free_ports(count: int) -> list[int]:
@@ -148,6 +145,8 @@ def slurm(nodes: int = 1, cpus: int = 2, gpus: int = 0) -> Iterator[Slurm]:
         pytest.skip(f"no Slurm here ({', '.join(lacking)}): apt-get install slurmctld slurmd slurm-client munge")
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # not tmp_path: a socket's name has at most 107 letters
     cluster = Slurm(folder, nodes, cpus, gpus)
+    outside = {name: value for name, value in os.environ.items() if name != "SLURM_CONF"}
+    watcher = subprocess.Popen([PYTHON, __file__, folder], stdin=subprocess.PIPE, start_new_session=True, env=outside)
     try:
         try:
             cluster.start()
@@ -158,5 +157,13 @@ def slurm(nodes: int = 1, cpus: int = 2, gpus: int = 0) -> Iterator[Slurm]:
                 patch.setenv(name, value)
             yield cluster
     finally:
-        cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        watcher.communicate()
+        for daemon in cluster.running.values():
+            daemon.wait()
+
+
+if __name__ == "__main__":  # end the cluster when the process that started it closes this pipe or is killed
+    sys.stdin.read()
+    while kill_processes(Path(sys.argv[1])):
+        time.sleep(0.05)
+    shutil.rmtree(sys.argv[1], ignore_errors=True)

@@ -30,6 +30,8 @@ from workbench.headless import execute
 from workbench.notebook_page import export_html
 
 pytestmark = pytest.mark.slow
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE)
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -167,7 +169,8 @@ def test_reopened_without_trust_the_rankings_are_still_there(
     output.wait_for()
     assert page.locator(".workbench-look").count() == 0
     assert output.locator("table").count() == 3
-    assert output.locator("img").evaluate_all("all => all.map(image => image.naturalWidth > 0)") == [True] * 3
+    loaded = "all => Promise.all(all.map(image => image.decode().then(() => image.naturalWidth > 0)))"
+    assert output.locator("img").evaluate_all(loaded) == [True] * 3
     cell = output.locator("tbody tr").first.locator("td")
     assert cell.nth(1).evaluate("cell => getComputedStyle(cell).textAlign") == "left"
     output.scroll_into_view_if_needed()
@@ -175,7 +178,7 @@ def test_reopened_without_trust_the_rankings_are_still_there(
     exported = Watched(browser)
     exported.page.goto(export_html(folder / "untrusted.ipynb").as_uri())
     assert exported.page.locator("table").filter(has_text="gold rank").count() >= 3
-    assert exported.page.locator("img").evaluate_all("all => all.every(image => image.naturalWidth > 0)")
+    assert set(exported.page.locator("img").evaluate_all(loaded)) == {True}
     exported.page.locator("table").filter(has_text="gold rank").first.scroll_into_view_if_needed()
     exported.page.close()
     assert (exported.problems, exported.elsewhere) == ([], [])
@@ -251,10 +254,11 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(watched: Watched, ad
     page.keyboard.press("Control+A")
     page.keyboard.type(HOSTILE)
     words = why.locator("table").filter(has=page.locator("caption", has_text=re.compile("^target$")))
-    words.get_by_role("rowheader", name="<b>a</b>", exact=True).wait_for()
+    words.get_by_role("rowheader", name="\u05d0\u05d1", exact=True).wait_for()  # of the whole text, not of a part
     assert re.fullmatch(r"[▲▼]0\.\d{3}", words.locator("td.number").first.inner_text())
-    total = why.locator("table").last.locator("td").last.inner_text()
-    assert float(total) / 100 == pytest.approx(float(why.locator("caption").last.inner_text().split()[-1]), abs=1e-3)
+    both = "table => [table.caption, [...table.querySelectorAll('td')].at(-1)].map(part => part.innerText)"
+    caption, total = why.locator("table").last.evaluate(both)  # in one step: between two the table may be drawn again
+    assert float(total) / 100 == pytest.approx(float(caption.split()[-1]), abs=1e-3)
     explorer = page.locator(QUERIES)
     explorer.locator("button[name=why]").first.focus()
     page.keyboard.press("Enter")
@@ -280,9 +284,6 @@ def test_a_question_is_asked_and_answered_by_keyboard_alone(watched: Watched, ad
     # The curve of a training grows in its one output while the kernel is busy.
     change_cell(page, 1, CURVE)
     page.keyboard.press("Shift+Enter")
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
     points = page.locator(".js-plotly-plot .scatterlayer path.point")
     expect(points).to_have_count(3)  # two measurements, and the ring of the checkpoint that is kept
     (folder / "go on").touch()
@@ -334,8 +335,8 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
             failed[path.stem] = found
         elif "overrides" in TYPED[path.stem]:
             bars = page.locator(".jp-OutputArea .jupyter-widgets .progress-bar-success")
-            assert bars.count() > 0, f"{path.stem}: no bar showed how far training was"
-            assert curve.count() == CURVES.get(path.stem, 1)
+            expect(bars, f"{path.stem}: no bar showed how far training was").not_to_have_count(0)
+            expect(curve).to_have_count(CURVES.get(path.stem, 1))
         if path.stem in MECHANISMS and not failed:
             try_mechanism(page)
         if path.stem == "21_rankings" and not failed:
@@ -346,10 +347,8 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
 
 def pick_runs(page: Any) -> None:
     """A run is taken away by keyboard and the seeds set apart by mouse: the explorer below follows at once."""
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
     runs, labels = page.locator("[data-kind=runs]"), page.locator(f"{VIEW} thead th.name")
+    labels.first.wait_for()  # a view is drawn after the kernel is idle
     before = labels.all_inner_texts()
     box = runs.get_by_role("checkbox", name="mixed, seed 0")
     box.focus()
@@ -364,9 +363,6 @@ def pick_runs(page: Any) -> None:
 
 def try_mechanism(page: Any) -> None:
     """Its first control by keyboard and its last by mouse: what is computed changes."""
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
     view = page.locator("[data-kind=mechanism]")
     said = view.locator("[data-part=answer] .head").first
     before = said.inner_text()

@@ -100,7 +100,7 @@ def test_the_shared_page_finds_and_links_and_shows_hostile_text_as_text(page: An
     page.locator("nav input").fill("OTHER")
     assert page.locator("section:visible").count() == page.locator("nav li:visible").count() == 1
     page.locator("nav li:visible a").click()
-    assert page.url.endswith("#q1")
+    page.wait_for_url("**#q1")
     assert page.locator("section:visible .head b").first.inner_text() == "<u>other</u> query"
     assert page.locator("[role=status]").inner_text() == "1 of 2"
     page.locator("section:visible tbody tr").nth(1).hover()
@@ -128,13 +128,14 @@ def test_the_page_of_pairs_finds_and_links_and_shows_hostile_text_as_text(page: 
     view = PairExplorer({LABEL: [0.2, 0.9], "two": [0.5, 0.4]}, hostile_pairs(), encoders={"two": encode})
     view.select(order="data")
     page.goto(view.to_html(tmp_path / "page.html").as_uri())
+    page.locator("section").first.wait_for()  # only then does the page hear what is typed
     assert page.locator("nav li").all_inner_texts() == [f"{TARGET} / one", f"{TARGET} / <u>other b</u>"]
     page.get_by_label("search").focus()
     page.keyboard.type("OTHER b")
     assert page.locator("section:visible").count() == page.locator("nav li:visible").count() == 1
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert page.url.endswith("#b%20%26")
+    page.wait_for_url("**#b%20%26")
     shown = page.locator("section:visible")
     assert shown.locator(".head b").first.inner_text() == f"{TARGET}\n<u>other b</u>"
     assert shown.locator("th[scope=row]").first.get_attribute("title") == LABEL

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from forking import python
-from real_slurm import Slurm, slurm
+from real_slurm import Slurm, kill_processes, slurm
 from safetensors.torch import load_file
 from stand_in_cells import STAND_IN, ran
 from torch.testing import assert_close
@@ -145,6 +146,30 @@ def test_a_cell_that_is_queued_again_in_mid_training_ends_with_the_weights_of_on
     assert weights[0].keys() == weights[1].keys()
     for name, value in weights[0].items():
         assert_close(value, weights[1][name], rtol=0, atol=0)
+
+
+HOLDS = """
+import time
+from real_slurm import slurm
+with slurm() as cluster:
+    cluster.ask("sbatch", "--wrap=srun sleep 600")
+    while not cluster.ask("squeue", "--noheader", "--states=running"):
+        time.sleep(0.1)
+    print(cluster.folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_a_test_run_that_is_killed_leaves_no_process_and_no_file_of_its_slurm(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    with subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True) as holding:
+        folder = Path(holding.stdout.readline().strip())
+        assert (folder / "slurm.conf").exists()
+        holding.kill()
+    until(lambda: not folder.exists(), seconds=60)
+    assert not kill_processes(folder)
 
 
 OVER_NODES = """
