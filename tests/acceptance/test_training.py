@@ -1,0 +1,134 @@
+"""Training can be repeated, killed and resumed, and shared among processes; the numbers are the same."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from workbench import CONFIGS, METHODS, Encoder, Run, evaluate, fit, load_dev, load_training
+
+from .conftest import METHOD_NAMES, PROJECT
+from .make_weights import encoder_checksum
+
+Settings = Callable[..., dict[str, Any]]
+Train = Callable[..., Run]
+
+
+def history(run: Run) -> pd.DataFrame:
+    return run.history().drop(columns="seconds")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(train: Train, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A finished run of each method."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    return {method: train(method, folder) for method in METHOD_NAMES}
+
+
+def test_training_again_gives_the_same_weights(uninterrupted: dict[str, Run], train: Train, tmp_path: Path):
+    for method, first in uninterrupted.items():
+        again = train(method, tmp_path)
+        assert encoder_checksum(first) == encoder_checksum(again), method
+        pd.testing.assert_frame_equal(history(first), history(again))
+        assert history(first)["step"].tolist() == list(range(13))
+    assert encoder_checksum(train("simcse", tmp_path, seed=1)) != encoder_checksum(uninterrupted["simcse"])
+
+
+# Each job is a process of its own, a fork, since loading torch takes longer than the training.
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from workbench import CONFIGS, METHODS, Run, evaluate, fit, load_dev, load_suites, load_training
+
+
+def train(method, settings, runs, die_at):
+    def kill(row):
+        if row["step"] == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    config = CONFIGS[method].from_parameters("demo", 0, settings)
+    run, model = Run.create(config, runs), METHODS[method](config)
+    fit(model, load_training(config), dev=load_dev(config), run=run, callbacks=[kill], quiet=True)
+    evaluate(model, load_suites(config), run=run)
+
+
+for job in json.loads(Path(sys.argv[1]).read_text()):
+    child = os.fork()
+    if not child:
+        train(*job)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_to_the_weights_scores_and_history_of_an_uninterrupted_one(
+    uninterrupted: dict[str, Run], settings: Settings, tmp_path: Path
+):
+    # A state is kept after steps 4, 8 and 12; dev is measured after steps 3, 6, 9 and 12.
+    jobs = [(method, settings(method), str(tmp_path / "killed"), at) for method in METHOD_NAMES for at in (2, 9, 0)]
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "jobs.json")]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert list(map(int, done.stdout.split())) == [-signal.SIGKILL, -signal.SIGKILL, 0] * 6, done.stderr
+    for method, whole in uninterrupted.items():
+        killed = Run(tmp_path / "killed" / method / whole.path.name)
+        assert encoder_checksum(killed) == encoder_checksum(whole), method
+        assert killed.metrics() == whole.metrics(), method
+        for table in (Run.scores, Run.rankings, history):
+            pd.testing.assert_frame_equal(table(killed), table(whole))
+
+
+def test_a_run_in_progress_cannot_be_joined_by_another_process(
+    settings: Settings, tmp_path: Path, workbench: Callable[..., Any], words: Callable[..., list[str]]
+):
+    run = Run.create(CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse")), tmp_path)
+    refused = workbench("run", "simcse", *words(settings("simcse")), "--runs", tmp_path)
+    assert refused.returncode == 1
+    assert run.path.name in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (run.path / "metrics.json").exists()
+
+
+def test_a_finished_run_is_used_as_it_is(uninterrupted: dict[str, Run], train: Train):
+    first = uninterrupted["simcse"]
+    written = {file: file.stat().st_mtime_ns for file in first.path.rglob("*") if file.is_file()}
+    again = train("simcse", first.path.parents[1])
+    assert again.path == first.path
+    assert again.finished
+    assert {file: file.stat().st_mtime_ns for file in again.path.rglob("*") if file.is_file()} == written
+
+
+def test_the_encoder_that_is_kept_is_the_best_on_dev(train: Train, tmp_path: Path):
+    run = train("simcse", tmp_path, learning_rate=3e-2)
+    dev = run.history().loc[lambda table: table["step"] > 0, "dev_spearman"].dropna()
+    assert dev.iloc[-1] < dev.max(), "the last step would be the best, and the choice not be seen"
+    encoder = Encoder.from_pretrained(run.path / "encoder", device="cpu")
+    report = evaluate(encoder, {"dev": load_dev(run.config)})
+    assert report.metrics["dev"]["spearman"] == pytest.approx(dev.max(), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path):
+    histories, vectors = [], []
+    for processes in (1, 2):
+        config = CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse", processes=processes, dropout=0.0))
+        model, data = METHODS["simcse"](config), load_training(config)
+        start = model.encode(data.sentences)
+        run = Run.create(config, tmp_path / str(processes))
+        histories.append(fit(model, data, dev=load_dev(config), run=run, quiet=True))
+        vectors.append(model.encode(data.sentences))
+    # Sums in another order move a loss near 1 by some 1e-6 in float32; a wrong share of negatives moves it by 0.1.
+    np.testing.assert_allclose(histories[1]["loss"], histories[0]["loss"], rtol=1e-4)
+    torch.testing.assert_close(vectors[1], vectors[0], rtol=0, atol=1e-3)
+    assert float((vectors[0] - start).abs().max()) > 0.05
