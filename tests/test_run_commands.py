@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from workbench import look
 from workbench.commands import with_folders
 from workbench.commands._runs import aligned
 from workbench.config import BaseConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
@@ -31,12 +32,14 @@ from workbench.runs import (
 from workbench.runs._listing import short_value
 
 
-def written(root: Path, config: SimCSEConfig | RankEncoderConfig | BaseConfig, score: float | None) -> Run:
+def written(
+    root: Path, config: SimCSEConfig | RankEncoderConfig | BaseConfig, score: float | None, suite: str = "s"
+) -> Run:
     """A run, finished where it has a score."""
     run = Run.create(config, root)
     if score is not None:
-        table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
-        run.write_evaluation({"s": {"spearman": score, "n": 2}}, table, table)
+        table = pd.DataFrame({"suite": [suite], "subset": [""], "pair_id": ["0"]})
+        run.write_evaluation({suite: {"spearman": score, "n": 2}}, table, table)
     run.release()
     return run
 
@@ -106,6 +109,19 @@ def test_order_and_columns(root: Path):
         select_runs(root, ["temprature=1"])
     with pytest.raises(SettingError, match="is no filter"):
         select_runs(root, ["temperature"])
+
+
+@pytest.mark.parametrize("suite", ["path", "status", "method", "started", "host", "changed", "run", "temperature"])
+def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(
+    root: Path, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    written(root, simcse(9, temperature=0.3), 0.61, suite)
+    assert select_runs(root, [f"spearman {suite}>60"])["seed"].tolist() == [9]
+    assert select_runs(root, ["temperature=0.3", "status=finished", "method=simcse"])["seed"].tolist() == [9]
+    assert look.every_run(root, look.finished_runs(root, suite)).columns.is_unique
+    for form in ([], ["--csv"], ["--json"]):
+        assert call(monkeypatch, "runs", str(root), *form) == 0
+        assert f"spearman {suite}" in capsys.readouterr().out
 
 
 def test_an_unreadable_run_is_a_row_and_hides_nothing(

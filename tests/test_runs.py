@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from forking import python
 
+from workbench import look
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import file_checksum, replacing, replacing_file, replacing_folder, write_json
@@ -303,7 +304,7 @@ ODD = [
     *(("metrics.json", text) for text in (b"[]", b'{"ktest": 0.5}', b'{"s": {"spearman": "a"}}', b'{"s": {', b"\xff")),
     *(("before/metrics.json", text) for text in (b'{"s"', b'{"s": {"spearman": "high"}}', None)),
     *(("config.json", b'{"method": "simcse", "settings": {}, "%s": %s}' % (name, odd))
-      for name in (b"inputs", b"files") for odd in (b"[]", b'{"train": 5}')),
+      for name in (b"inputs", b"files", b"digest") for odd in (b"[]", b'{"train": 5}')),
     *(("config.json", text) for text in (b"[]", b"{}", b"[" * 100_000, b'{"method": "x", "settings": {}}', None)),
     *((f"{stage}{name}", text) for stage in ("", "before/") for name in ("scores.csv", "rankings.csv")
       for text in (None, b"", b"suite,subset", b"\x00\xff")),
@@ -316,6 +317,7 @@ def test_an_odd_run_is_named_with_its_reason_and_hides_no_other(tmp_path: Path, 
     file = damaged(tmp_path, name, content)
     table = list_runs(tmp_path).set_index("path")
     sound = table.index != str(file.parent.parent if file.parent.name == "before" else file.parent)
+    assert set(table.index[sound]) <= set(look.finished_runs(tmp_path, "s")["path"])
     assert table.loc[sound, ["status", "spearman s"]].to_numpy().tolist() == [["finished", 0.25]]
     if name != "before/metrics.json" or content is not None:  # without it, that stage was never stored
         (status,) = table.loc[~sound, "status"]

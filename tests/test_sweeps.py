@@ -238,6 +238,30 @@ def test_a_sweep_is_a_file_that_tells_states_from_the_runs(tmp_path: Path):
         sweeps.find_sweep("x", tmp_path)
 
 
+CELL = '{"method": "simcse", "profile": "demo", "seed": 0, "overrides": {}, "path": %s}'
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "[" * 100_000, '{"cells": []}', '{"cells": [{}]}', f'{{"cells": [{CELL % 5}]}}', "\udcff"]
+)
+def test_a_damaged_sweep_is_left_out_with_a_line_and_refused_by_name(
+    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    sweeps.sweep("simcse", runs_root=tmp_path, name="good", dry=True)
+    file = tmp_path / "sweeps" / "bad" / "sweep.json"
+    file.parent.mkdir()
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert call(monkeypatch, "status", "--runs", str(tmp_path)) == 0
+    assert [found.name for found in sweeps.list_sweeps(tmp_path)] == ["good"]
+    assert f"left out: {file}" in caplog.text
+    caplog.clear()
+    assert call(monkeypatch, "status", "goo", "--runs", str(tmp_path)) == 0
+    assert not caplog.text
+    assert call(monkeypatch, "status", "bad", "--runs", str(tmp_path)) == 1
+    with pytest.raises(RunError, match=r"bad/sweep\.json is no file of a sweep"):
+        sweeps.find_sweep("bad", tmp_path)
+
+
 def test_a_name_stands_for_one_set_of_cells(tmp_path: Path):
     sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)
     sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)
@@ -431,6 +455,15 @@ def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_r
     assert len(json.loads((Path(found.table()["path"][0]) / "config.json").read_text())["inputs"]) == 4
 
 
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    from workbench.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["workbench", "sweep", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -441,12 +474,7 @@ def test_a_sweep_on_a_full_disk_says_so_and_one_that_was_killed_leaves_nothing_r
 def test_the_command_says_what_there_is_to_run(
     words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    from workbench.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["workbench", "sweep", *words, "--runs", str(tmp_path)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
+    assert call(monkeypatch, *words, "--runs", str(tmp_path)) == 0
     assert told in capsys.readouterr().out
 
 

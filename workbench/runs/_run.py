@@ -108,6 +108,8 @@ class Run:
         """config.json: settings, versions, device, git commit, checksums of data, encoder and the files written."""
         path = self.path / "config.json"
         found = read_json(path)
+        if not isinstance(found.get("digest", ""), str):
+            raise RunError(f"{path}: 'digest' holds {found['digest']!r:.80} and no text; {restore(path)}")
         for name in ("inputs", "files"):
             known = found.get(name, {})
             if not isinstance(known, dict) or not all(isinstance(facts, dict) for facts in known.values()):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.config import RECORDED
 from workbench.errors import RunError, SettingError, did_you_mean, unknown_name
 from workbench.runs._listing import ACCURACY, SCORE, list_folders, read_rows, scored
 from workbench.runs._run import Run, folder_of_runs
@@ -15,6 +16,8 @@ _FILTER = re.compile(r"(?P<name>.+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)"
 _ALWAYS = ["method", "profile", "seed", "digest", "status", "changed"]
 _VALUES = 12  # of a setting, that a refusal names
 _AFTER = ["started", "seconds", "host", "path"]
+# A suite of one of these names keeps its measure in front: "spearman status".
+_TAKEN = {*_ALWAYS, *_AFTER, "run", "failure", *(name for each in RECORDED.values() for name in each.model_fields)}
 
 
 def is_filter(word: str) -> bool:
@@ -33,7 +36,8 @@ def select_runs(
             run that does not have what it names, != neither.
         sort: A column, a suite or a setting; with - in front downwards.
         columns: Which, of the same names; none: method, profile, seed, digest, status, changed, the scores of all
-            suites, started, seconds (of the headless run, in a sweep of its whole process), host, path.
+            suites, started, seconds (of the headless run, in a sweep of its whole process), host, path. A suite that
+            is called like a column or a setting has its measure in front: "spearman status".
 
     Where no run is left, `attrs["why none"]` says which of the filters none holds, and what values there are.
 
@@ -58,9 +62,9 @@ def select_runs(
         rows = sorted(rows, key=lambda row: _order(row.get(name)), reverse=sort.startswith("-"))
     for name in columns:
         _require_known(every, name)
-    suites = {suite: not suite.endswith("-average") for row in read for suite in scored(row)}
+    suites = {name: not name.endswith("-average") for row in read for name in _scores(row)}
     shown = [suite for suite in sorted(suites, key=lambda suite: suites[suite]) if any(suite in row for row in rows)]
-    names = list(columns) or [*_ALWAYS, *shown, *_AFTER]
+    names = list(dict.fromkeys(columns)) or [*_ALWAYS, *shown, *_AFTER]
     table = pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
     if not rows:
         table.attrs["why none"] = _why_none(every, where)
@@ -75,11 +79,16 @@ def _require_order(rows: list[dict[str, Any]], found: re.Match[str]) -> None:
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:
-    """A run's settings, scores x 100 and facts by name; of two that are called alike the later counts."""
-    scores = {suite: round(100 * value, 2) for suite, (value, _) in scored(row).items()}
+    """A run's settings, scores x 100 and facts by name."""
     inside = ("settings", "facts", SCORE, ACCURACY)  # what is inside of them has names of its own
     facts = {name: value for name, value in row.items() if not name.startswith(inside)}
-    return {**(row.get("settings") or {}), **scores, **facts}
+    return {**(row.get("settings") or {}), **_scores(row), **facts}
+
+
+def _scores(row: dict[str, Any]) -> dict[str, float]:
+    """Return the scores of a run x 100, by the names of their columns."""
+    named = {f"{kind} {suite}" if suite in _TAKEN else suite: value for suite, (value, kind) in scored(row).items()}
+    return {name: round(100 * value, 2) for name, value in named.items()}
 
 
 def _why_none(rows: list[dict[str, Any]], where: Iterable[str]) -> str:

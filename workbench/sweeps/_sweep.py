@@ -1,15 +1,16 @@
 """A sweep on disk: one file with its cells. What state each is in stands in the runs' own folders, never here."""
 
-import json
+import logging
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+import pydantic
 from rich.filesize import decimal
 
 from workbench.errors import RunError, SettingError
@@ -18,6 +19,7 @@ from workbench.headless import check_settings, is_shown
 from workbench.runs import Run, clock, counted, failure_of, folder_of_runs, is_finished, is_running, list_folders
 from workbench.sweeps._plan import Cell, Spec, cells_of
 
+_LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
 # What decides how long a run takes, roughly: a finished one that shares these says it of the others.
 _LIKE = ("profile", "encoder", "train", "train_limit", "max_steps", "epochs", "batch_size", "suites")
@@ -57,6 +59,12 @@ class Outlook:
         return f"{counted(self.cells, 'cell')}: {', '.join(counts)}\nexpected: {time}; {room}"
 
 
+class _Content(pydantic.BaseModel):
+    """The part of sweep.json that is read."""
+
+    cells: Annotated[list[Cell], pydantic.Field(min_length=1)]
+
+
 class Sweep:
     """One sweep: `<runs>/sweeps/<name>/sweep.json`, beside it a log of each cell."""
 
@@ -64,10 +72,13 @@ class Sweep:
         """The sweep in an existing folder, for reading. Raises RunError where there is none."""
         self.folder = Path(folder)
         try:
-            facts = json.loads((self.folder / _FILE).read_text(encoding="utf-8"))
-            self.cells = [Cell(**cell | {"needs": tuple(cell["needs"])}) for cell in facts["cells"]]
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise RunError(f"{self.folder} is no sweep ({problem}); `workbench sweep status` lists them") from None
+            self.cells = _Content.model_validate_json((self.folder / _FILE).read_bytes()).cells
+        except (OSError, pydantic.ValidationError) as problem:
+            why = problem.errors()[0]["msg"] if isinstance(problem, pydantic.ValidationError) else problem.strerror
+            raise RunError(
+                f"{self.folder / _FILE} is no file of a sweep ({why}); remove it and start the sweep again, its "
+                "finished runs stay"
+            ) from None
         self.root = self.folder.parent.parent
 
     @classmethod
@@ -167,18 +178,28 @@ class Sweep:
 
 
 def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
-    """Every sweep under `runs_root`."""
-    return [Sweep(path.parent) for path in sorted((folder_of_runs(runs_root) / _FOLDER).glob(f"*/{_FILE}"))]
+    """Return every sweep under `runs_root`; one whose file is damaged is left out, with a line that says why."""
+    found = []
+    for folder in _folders(runs_root):
+        try:
+            found.append(Sweep(folder))
+        except RunError as problem:
+            _LOG.warning("left out: %s", problem)
+    return found
+
+
+def _folders(runs_root: str | Path) -> list[Path]:
+    return sorted(path.parent for path in (folder_of_runs(runs_root) / _FOLDER).glob(f"*/{_FILE}"))
 
 
 def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
     """The sweep of this name, or of the only one that begins so. Raises RunError."""
-    found = {sweep.name: sweep for sweep in list_sweeps(runs_root)}
+    found = {folder.name: folder for folder in _folders(runs_root)}
     near = [name] if name in found else [each for each in found if each.startswith(name)]
     if len(near) != 1:
         what = "several sweeps begin with" if near else "there is no sweep"
         raise RunError(f"{what} {name!r} under {runs_root}; there are: {', '.join(near or found) or 'none'}")
-    return found[near[0]]
+    return Sweep(found[near[0]])
 
 
 def _one_of_a_kind(cells: list[Cell]) -> list[Cell]:
