@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import signal
@@ -26,6 +27,7 @@ from forking import python
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from workbench.baselines import load_base
 from workbench.config import BaseConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences
 from workbench.encoder import Encoder
@@ -35,6 +37,7 @@ from workbench.methods.cosent import CoSENT
 from workbench.methods.simcse import SimCSE
 from workbench.processes import run_processes
 from workbench.runs import Run
+from workbench.teachers import load_teacher
 from workbench.train import Plan, State, fit
 from workbench.train.__main__ import main
 from workbench.train._listeners import Progress
@@ -153,6 +156,35 @@ def test_a_finished_run_is_not_trained_again(tiny_encoder: Path, sentences: Sent
     assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
 
 
+def test_weights_changed_since_training_are_refused_wherever_the_run_is_used(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder)
+    run = train_and_finish(settings, sentences, dev, tmp_path)
+    own = run.path / "encoder"
+    own.joinpath("README.md").write_text("a card of my own")  # no part of the encoder
+    saved = (own / "model.safetensors").read_bytes()
+    uses: list[Callable[[], object]] = [
+        lambda: Encoder.from_pretrained(run.path),
+        lambda: Encoder.from_pretrained(own),
+        lambda: SimCSE(config(run.path)),
+        lambda: load_teacher(str(run.path)),
+        lambda: load_base(BaseConfig(encoder=str(run.path))),
+        lambda: fit(SimCSE(settings), sentences, dev, run=run),
+    ]
+    for use in uses:
+        use()
+    (own / "model.safetensors").write_bytes(saved[:-4] + bytes([saved[-4] ^ 1]) + saved[-3:])  # one bit of a weight
+    for use in uses:
+        with pytest.raises(EncoderError, match=re.escape(f"{own} was changed after the run saved it")):
+            use()
+    facts = run.facts()
+    del facts["files"]["encoder"]
+    (run.path / "config.json").write_text(json.dumps(facts))
+    for use in uses:  # a run without the checksum
+        use()
+
+
 def test_a_run_killed_after_its_last_step_takes_no_further_step(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, capsys: pytest.CaptureFixture
 ):
@@ -205,6 +237,7 @@ from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences
 from workbench.methods import METHODS
 from workbench.runs import Run
+from workbench.teachers import load_teacher
 from workbench.train import fit
 
 calls = 0

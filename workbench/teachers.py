@@ -13,9 +13,8 @@ from typing import Any
 import filelock
 import numpy as np
 import platformdirs
-import torch
 
-from workbench.encoder import POOLINGS, Checkpoint, Encoder, Reading, find_checkpoint
+from workbench.encoder import POOLINGS, Checkpoint, Encoder, Reading, find_checkpoint, weights_checksum
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.files import file_checksum, replacing_folder, text_checksum
 
@@ -135,19 +134,13 @@ def cached_embeddings(
 
 def fingerprint(encoder: Encoder) -> str:
     """sha256 of what decides an embedding: weights, configuration, tokenizer, reading, token limit, precision."""
-    digest = hashlib.sha256()
     configuration = encoder.backbone.config.to_dict()
     # Where it came from and which library saved it decide nothing.
     for name in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"):
         configuration.pop(name, None)
     reading = [*astuple(replace(encoder.reading, caution="")), encoder.limit, encoder.precision]
-    digest.update(
-        json.dumps([configuration, _tokenization(encoder.tokenizer), reading], sort_keys=True, default=str).encode()
-    )
-    for name, tensor in sorted(encoder.backbone.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    decisive = [weights_checksum(encoder), configuration, _tokenization(encoder.tokenizer), reading]
+    return text_checksum(json.dumps(decisive, sort_keys=True, default=str))
 
 
 def _tokenization(tokenizer: Any) -> Any:

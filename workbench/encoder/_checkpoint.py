@@ -12,7 +12,7 @@ import pydantic
 from workbench.config import BUNDLED_MODELS, Pooling
 from workbench.encoder._reading import Checkpoint, Reading
 from workbench.errors import EncoderError, did_you_mean
-from workbench.files import project_path
+from workbench.files import checkpoint_checksum, project_path
 from workbench.publishing import reading_hub
 
 SETTINGS_FILE = "encoder.json"
@@ -106,7 +106,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         if not root.is_dir():
             raise EncoderError(f"the bundled encoder {name!r} is not at {root}; `python -m data.build` rebuilds it")
     elif is_folder:
-        root = _of_run(folder.resolve())
+        root = encoder_folder(folder.resolve())
         source = f"folder:{root}"
     elif is_file:
         raise EncoderError(f"{name} is a file; give the folder that holds config.json, the weights and the tokenizer")
@@ -118,16 +118,24 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     return _look_through(root, name, source)
 
 
-def _of_run(folder: Path) -> Path:
-    """The encoder's folder when `folder` is that of a finished run; any other as it is."""
-    path = folder / "config.json"
-    is_run = path.is_file() and "settings" in read_json(path)
-    if is_run and not (folder / "metrics.json").is_file():
+def encoder_folder(folder: Path) -> Path:
+    """Return the encoder's folder if `folder` is a finished run or its encoder, otherwise `folder`."""
+    run = folder.parent if folder.name == "encoder" and (folder.parent / "metrics.json").is_file() else folder
+    path = run / "config.json"
+    facts = read_json(path) if path.is_file() else {}
+    if "settings" not in facts:
+        return folder
+    if not (run / "metrics.json").is_file():
         raise EncoderError(
             f"{folder} is a run that is not finished, so its encoder may still change: run it to its end, or name "
             f"{folder / 'encoder'} to take the best checkpoint so far"
         )
-    return folder / "encoder" if is_run else folder
+    saved = facts.get("files", {}).get("encoder")
+    if saved is not None and saved["sha256"] != checkpoint_checksum(run):
+        raise EncoderError(
+            f"{run / 'encoder'} was changed after the run saved it: restore it, or move {run} away and run again"
+        )
+    return run / "encoder"
 
 
 def _known() -> str:

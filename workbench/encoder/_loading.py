@@ -1,6 +1,7 @@
 """Model and tokenizer of a checkpoint that was found: loaded whole or refused."""
 
 import copy
+import hashlib
 import inspect
 import logging
 import os
@@ -25,7 +26,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
-from workbench.encoder._checkpoint import BUFFERS, HEADS, check_weights
+from workbench.encoder._checkpoint import BUFFERS, HEADS, check_weights, encoder_folder
 from workbench.encoder._reading import Checkpoint
 from workbench.errors import EncoderError
 
@@ -134,7 +135,7 @@ def _is_head(name: str, prefix: str) -> bool:
 
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Puts the weights that Encoder.save wrote to `folder` into the model that they are of; EncoderError for others."""
-    path = folder / "model.safetensors"
+    path = encoder_folder(folder) / "model.safetensors"
     if not path.is_file():
         raise EncoderError(f"{folder} holds no model.safetensors; give the folder that this encoder was saved to")
     check_weights(path)
@@ -144,6 +145,15 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     if lost:
         raise EncoderError(f"{path} is of another model than this one (see {lost[0]}); give the folder that it saved")
     model.load_state_dict({name: saved[name] for name in own})
+
+
+def weights_checksum(module: nn.Module) -> str:
+    """sha256 over the names and values of a module's weights."""
+    found = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def load_tokenizer(checkpoint: Checkpoint) -> Any:

@@ -1,6 +1,5 @@
 """What a method is to the trainer, and the pieces that the contrastive methods share."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from transformers import set_seed
 
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
-from workbench.encoder import Checkpoint, Encoder, Pooling, Reading, find_checkpoint
+from workbench.encoder import Checkpoint, Encoder, Pooling, Reading, find_checkpoint, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.methods.masked_words import MaskedWords
 from workbench.processes import gather_rows
@@ -227,15 +226,6 @@ def training_sentences(method: Method, data: Any, *, templates: bool = False) ->
 def set_name(data: Any) -> str:
     """What a refusal calls a training set, which may be none of ours."""
     return getattr(data, "name", "the training set")
-
-
-def weights_checksum(module: nn.Module) -> str:
-    """sha256 over the names and values of a module's weights."""
-    found = hashlib.sha256()
-    for name, value in sorted(module.state_dict().items()):
-        found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
 
 
 def gathered_views(

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.config import RankCSEConfig, TrainingConfig
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, weights_checksum
 from workbench.losses import (
     cosent_lists,
     cosine_matrix,
@@ -24,7 +24,6 @@ from workbench.methods.protocol import (
     ContrastiveMethod,
     gathered_views,
     training_sentences,
-    weights_checksum,
 )
 from workbench.processes import gather_rows
 from workbench.teachers import cached_embeddings, load_teacher

@@ -220,7 +220,7 @@ class Run:
             if path.parent not in folders:
                 continue
             size = path.stat().st_size if path.is_file() else None
-            if size != known["bytes"]:
+            if size != known.get("bytes"):  # none of the folder "encoder"
                 state = "is missing" if size is None else f"has {size} bytes and was written with {known['bytes']}"
                 raise RunError(f"{path} {state}; {restore(path)}")
         return {stage: self._metrics(stage, facts) for stage in stages}

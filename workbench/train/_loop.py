@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from workbench.data import Pairs, Sentences, load_dev, load_training
+from workbench.encoder import weights_checksum
 from workbench.errors import DataError, EncoderError, RunError
-from workbench.methods.protocol import Method, weights_checksum
+from workbench.files import checkpoint_checksum
+from workbench.methods.protocol import Method
 from workbench.processes import (
     first_says,
     give_memory_back,
@@ -109,7 +111,7 @@ def _fit_here(
         elif run is not None and plan.rank == 0:
             record.keep_encoder({})
         if run is not None and plan.rank == 0:
-            run.record(trained=True)
+            run.record(trained=True, files={"encoder": {"sha256": checkpoint_checksum(run.path)}})
         method.eval()
         return record.table()
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from workbench.config import CONFIGS, RankEncoderConfig, TrainingConfig
 from workbench.data import load_sentences
-from workbench.encoder import Encoder, Reading, TokenRows, published_reading, replacing
+from workbench.encoder import Encoder, Reading, TokenRows, published_reading, replacing, weights_checksum
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
-from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences, weights_checksum
+from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.methods.rankencoder._corpus import draw_corpus as draw_corpus, read_corpus as read_corpus, write_corpus
 from workbench.methods.rankencoder._mixture import (
     RankMixture as RankMixture,
