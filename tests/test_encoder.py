@@ -203,7 +203,7 @@ def test_training_batches_are_cut_at_max_tokens_and_encode_is_not(folder: Path) 
 
 @pytest.mark.parametrize("max_tokens", [2, POSITIONS + 1])
 def test_max_tokens_outside_the_backbone_is_refused(folder: Path, max_tokens: int) -> None:
-    with pytest.raises(EncoderError, match=f"max_tokens is {max_tokens}; this backbone takes 3 to {POSITIONS}"):
+    with pytest.raises(EncoderError, match=f"max_tokens is {max_tokens}; this encoder takes 3 to {POSITIONS}"):
         Encoder.from_pretrained(folder, max_tokens=max_tokens)
 
 

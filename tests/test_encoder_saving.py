@@ -10,7 +10,7 @@ import torch
 import transformers
 import yaml
 from safetensors import SafetensorError, safe_open
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences, tiny_tokenizer
 from torch.nn import functional
 from torch.testing import assert_close
@@ -114,6 +114,80 @@ def test_a_sentence_transformer_with_more_than_a_pooling_is_not_half_read(
     with pytest.raises(EncoderError, match="Dense" if last == "Dense" else "Pooling"):
         Encoder.from_pretrained(tmp_path / "theirs")
     assert Encoder.from_pretrained(tmp_path / "theirs", "mean").pooling == "mean"
+
+
+def write_sentence_transformer(checkpoint: Path, folder: Path, *, unit: bool = False, **options: Any) -> Path:
+    from sentence_transformers.base.modules import Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    modules = [Transformer(str(checkpoint)), Pooling(32, "mean"), *([Normalize()] if unit else [])]
+    SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("layout", ["old", "new"])
+def test_length_and_case_are_those_of_a_sentence_transformers_files(
+    checkpoint: Path, tmp_path: Path, layout: str
+) -> None:
+    folder = write_sentence_transformer(checkpoint, tmp_path / "theirs")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 8, "do_lower_case": true}')
+    if layout == "new":  # version 6 moves both into the tokenizer's files
+        SentenceTransformer(str(folder), device="cpu").save_pretrained(str(tmp_path / "new"))
+        folder = tmp_path / "new"
+        assert "max_seq_length" not in (folder / "sentence_bert_config.json").read_text()
+    sentences = [*SENTENCES, *(sentence.upper() for sentence in SENTENCES)]
+    encoder = Encoder.from_pretrained(folder, precision="fp32")
+    encoder.save(tmp_path / "ours")
+    for saved_in in (folder, tmp_path / "ours"):
+        theirs = SentenceTransformer(str(saved_in), device="cpu")
+        expected = theirs.encode(sentences, convert_to_tensor=True, normalize_embeddings=True)
+        ours = Encoder.from_pretrained(saved_in, precision="fp32")
+        assert (ours.limit, ours.max_tokens, theirs.max_seq_length) == (8, 8, 8)
+        assert_close(ours.encode(sentences), expected, **TOLERANCE)
+    with pytest.raises(EncoderError, match="max_tokens is 32; this encoder takes 3 to 8"):
+        Encoder.from_pretrained(folder, max_tokens=32)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"prompts": {"q": "the old : "}, "default_prompt_name": "q"}, "default prompt 'the old : '"),
+        ({"similarity_fn_name": "dot"}, "similarity 'dot'"),
+        ({"similarity_fn_name": "euclidean", "unit": True}, "similarity 'euclidean'"),
+    ],
+)
+def test_a_default_prompt_and_another_similarity_than_cosine_are_refused(
+    checkpoint: Path, tmp_path: Path, options: dict[str, Any], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write_sentence_transformer(checkpoint, tmp_path / "theirs", **options)
+    with pytest.raises(EncoderError, match=words):
+        Encoder.from_pretrained(folder)
+    assert Encoder.from_pretrained(folder, "mean").pooling == "mean"
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prompts": {"query": "the old : "}},
+        {"prompts": {"none": ""}, "default_prompt_name": "none"},
+        {"similarity_fn_name": "dot", "unit": True},
+    ],
+)
+def test_prompts_that_are_no_default_and_the_dot_product_of_unit_rows_change_nothing(
+    checkpoint: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    folder = write_sentence_transformer(checkpoint, tmp_path / "theirs", **options)
+    expected = SentenceTransformer(str(folder), device="cpu").encode(
+        SENTENCES[:-1], convert_to_tensor=True, normalize_embeddings=True
+    )
+    assert_close(Encoder.from_pretrained(folder, precision="fp32").encode(SENTENCES[:-1]), expected, **TOLERANCE)
+
+
+def test_a_cross_encoder_of_sentence_transformers_is_no_encoder(checkpoint: Path, tmp_path: Path) -> None:
+    CrossEncoder(str(checkpoint), device="cpu").save_pretrained(str(tmp_path / "theirs"))
+    with pytest.raises(EncoderError, match=r"was saved with .*ForSequenceClassification"):
+        Encoder.from_pretrained(tmp_path / "theirs")
 
 
 def test_only_safetensors_and_text_are_written_and_half_precision_halves_them(checkpoint: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from forking import python
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from workbench.config import CONFIGS, RankCSEConfig, SimCSEConfig
+from workbench.encoder import Encoder
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import write_json
 from workbench.headless import check_parameters, execute, notebook_of, run_method
@@ -129,7 +130,7 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
 @pytest.mark.parametrize(
     ("method", "overrides", "words"),
     [
-        ("simcse", {"max_tokens": 5000}, "max_tokens is 5000, but world-encoder has 64 positions"),
+        ("simcse", {"max_tokens": 5000}, "max_tokens is 5000, but world-encoder takes 64 tokens"),
         ("simcse", {"encoder": "english-encoder"}, "was saved with 'mean'.* give pooling=mean .* or pooling=cls"),
         ("simcse", {"pooling": "mask"}, "template, and world-encoder has none"),
         ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder takes sentences"),
@@ -144,6 +145,16 @@ def test_what_would_fail_in_the_kernel_is_refused_before_it_starts(
 ):
     with pytest.raises((SettingError, DataError), match=words):
         run_method(method, overrides=overrides, runs_root=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_training_cut_above_the_limit_of_a_sentence_transformer_is_refused(tiny_encoder: Path, tmp_path: Path):
+    folder = tmp_path / "encoder"
+    Encoder.from_pretrained(tiny_encoder, "cls", device="cpu").save(folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 8}))
+    with pytest.raises(SettingError, match=r"max_tokens is 32, but .* takes 8 tokens; lower it"):
+        run_method("simcse", overrides={"encoder": str(folder)}, runs_root=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 

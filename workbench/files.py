@@ -275,7 +275,9 @@ def checkpoint_checksum(folder: Path) -> str:
     """
     root = folder / "encoder" if (folder / "encoder").is_dir() else folder
     files = [path for pattern in ("*", "*/*") for path in root.glob(pattern) if path.is_file()]
-    read = [path for path in files if path.name in _CHECKPOINT_FILES or path.suffix == ".safetensors"]
+    # An encoder of this project repeats there what its other files contain.
+    names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else {"sentence_bert_config.json"})
+    read = [path for path in files if path.name in names or path.suffix == ".safetensors"]
     # What a trainer of another library left in between is no part of the model.
     own = sorted(path for path in read if not path.parent.name.startswith("checkpoint-"))
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))

@@ -166,9 +166,10 @@ def _check_models(config: TrainingConfig) -> None:
     if start is None:
         return
     config.require_pooling(start.stored and start.stored.pooling)
-    limit = json.loads((start.folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
-    if isinstance(limit, int) and config.max_tokens > limit:
-        raise SettingError(f"max_tokens is {config.max_tokens}, but {config.encoder} has {limit} positions; lower it")
+    positions = json.loads((start.folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
+    limit = min((length for length in (positions, start.max_seq_length) if length and length > 0), default=None)
+    if limit and config.max_tokens > limit:
+        raise SettingError(f"max_tokens is {config.max_tokens}, but {config.encoder} takes {limit} tokens; lower it")
     reading = start.read("mask", getattr(config, "template", None)) if config.pooling == "mask" else None
     if reading is not None and reading.template is None:
         raise SettingError(

@@ -173,11 +173,12 @@ def _look_through(root: Path, name: str, source: str) -> Checkpoint:
     listed = root / "modules.json"
     modules: list[_Module] = read_json(listed, list[_Module]) if listed.is_file() else []
     folder = root / modules[0].path if modules else root
+    limit = _read_optional(folder / "tokenizer_config.json").get("model_max_length") if modules else None
     noted = root / SETTINGS_FILE
     if noted.is_file():
         stored = read_json(noted, _Noted).model_dump(exclude_none=True)
         reading = Reading(**stored) if "pooling" in stored else None
-        checkpoint = Checkpoint(name, source, root, folder, reading)
+        checkpoint = Checkpoint(name, source, root, folder, reading, max_seq_length=limit)
         _check_files(checkpoint)
         return checkpoint
     pooling, foreign = None, []
@@ -191,11 +192,32 @@ def _look_through(root: Path, name: str, source: str) -> Checkpoint:
             foreign.append(kind)
     config = folder / "config.json"
     kinds = read_json(config, _Config).architectures if config.is_file() else None
-    if not modules:  # a classifier's head, such as a cross-encoder's: the backbone under it was trained for no pooling
+    if not pooling:  # a classifier's head, such as a cross-encoder's: the backbone under it was trained for no pooling
         foreign += [kind for kind in kinds or [] if "ForSequenceClassification" in kind]
-    checkpoint = Checkpoint(name, source, root, folder, Reading(pooling) if pooling else None, tuple(foreign))
+    lower_case = False
+    if modules:
+        foreign += _foreign_usage(root, unit=any(module.type.endswith("Normalize") for module in modules))
+        settings = _read_optional(next(folder.glob("sentence_*_config.json"), folder / "sentence_bert_config.json"))
+        limit, lower_case = settings.get("max_seq_length") or limit, bool(settings.get("do_lower_case"))
+    reading = Reading(pooling) if pooling else None
+    checkpoint = Checkpoint(name, source, root, folder, reading, tuple(foreign), limit, lower_case)
     _check_files(checkpoint)
     return checkpoint
+
+
+def _foreign_usage(root: Path, *, unit: bool) -> list[str]:
+    """Name the default prompt of a SentenceTransformer, and a similarity that is not the cosine of its vectors."""
+    usage = _read_optional(root / "config_sentence_transformers.json")
+    name, similarity = usage.get("default_prompt_name"), usage.get("similarity_fn_name") or "cosine"
+    prompt = (usage.get("prompts") or {}).get(name)
+    foreign = [f"the default prompt {prompt!r}"] if name is not None and prompt != "" else []
+    if similarity != "cosine" and not (similarity == "dot" and unit):
+        foreign.append(f"similarity {similarity!r}")
+    return foreign
+
+
+def _read_optional(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
 
 
 def _stored_pooling(path: Path) -> Any:

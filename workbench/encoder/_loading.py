@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
+from tokenizers.normalizers import Lowercase, Sequence
 from torch import nn
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -174,6 +175,10 @@ def load_tokenizer(checkpoint: Checkpoint) -> Any:
         raise EncoderError(
             f"the tokenizer in {checkpoint.folder} has no padding token, so it is none of a sentence encoder"
         )
+    if checkpoint.lower_case:  # in front of all other steps, as SentenceTransformer does
+        backend = tokenizer.backend_tokenizer
+        steps = [Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
+        backend.normalizer = Sequence(steps)
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
 

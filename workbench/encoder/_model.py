@@ -49,9 +49,9 @@ class Encoder(nn.Module):
     """A transformer backbone with its tokenizer and the way sentences are read: ended, put into a template, pooled.
 
     backbone: any AutoModel that reads both ways (BERT and RoBERTa kinds are tested). width: numbers a sentence.
-    reading: pooling, template and full stop, see Reading. max_tokens: where training batches are cut. limit: the
-    backbone's own, where encode cuts. precision: "fp32", "bf16" or "fp16". source: where the checkpoint was found, with
-    the commit when it is the hub's.
+    reading: pooling, template and full stop, see Reading. max_tokens: where training batches are cut. limit: where
+    encode cuts, that of the backbone or of its SentenceTransformer files if lower. precision: "fp32", "bf16" or "fp16".
+    source: where the checkpoint was found, with the commit when it is the hub's.
     """
 
     _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_backbone)
@@ -62,7 +62,7 @@ class Encoder(nn.Module):
         tokenizer: Any,
         *,
         reading: Reading = _CLS,
-        max_tokens: int = 32,
+        max_tokens: int | None = None,
         precision: Literal["fp32", "bf16", "fp16"] = "fp32",
         checkpoint: Checkpoint | None = None,
     ) -> None:
@@ -70,16 +70,18 @@ class Encoder(nn.Module):
         self.backbone: Any = fast_dropout(backbone)
         self.tokenizer = tokenizer
         self.reading = reading
-        self.max_tokens = max_tokens
         self.precision = precision
         self.checkpoint = checkpoint
         self.source = checkpoint.source if checkpoint else "memory"
         self._first_position, self.limit = position_range(backbone, tokenizer)
+        if checkpoint and checkpoint.max_seq_length:
+            self.limit = min(self.limit, checkpoint.max_seq_length)
         check_match(backbone, tokenizer, pooling=reading.pooling, source=self.source)
         self._template = Template(reading, tokenizer) if reading.pooling == "mask" else None
-        if not isinstance(max_tokens, int) or not 3 <= max_tokens <= self.limit:
+        self.max_tokens = min(32, self.limit) if max_tokens is None else max_tokens
+        if not isinstance(self.max_tokens, int) or not 3 <= self.max_tokens <= self.limit:
             raise EncoderError(
-                f"max_tokens is {max_tokens!r}; this backbone takes 3 to {self.limit}, special tokens included"
+                f"max_tokens is {max_tokens!r}; this encoder takes 3 to {self.limit}, special tokens included"
             )
 
     @classmethod
@@ -87,7 +89,7 @@ class Encoder(nn.Module):
         cls,
         path_or_hub_id: str | Path,
         pooling: str | None = None,
-        max_tokens: int = 32,
+        max_tokens: int | None = None,
         *,
         template: str | None = None,
         revision: str | None = None,
@@ -101,8 +103,9 @@ class Encoder(nn.Module):
             hub id, in this order.
         pooling: None takes what the checkpoint says (ours or a SentenceTransformer's), else how a checkpoint of this
             name was published (PromptBERT's [MASK] in its template, ...), else "cls"; a pooling given always wins.
-        max_tokens: tokens, special ones included, at which `tokenize` cuts training sentences. `encode` cuts only at
-            the backbone's own limit, because the field's protocol does not cut at test.
+        max_tokens: tokens, special ones included, at which `tokenize` cuts training sentences; None is 32, or the
+            limit if that is lower. `encode` cuts only at the limit of the backbone or of a SentenceTransformer's files
+            (max_seq_length), because the field's protocol does not cut at test.
         template: for pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes the one found as above.
         revision: branch, tag or commit of a hub id. dropout: a rate in place of the checkpoint's own; None keeps those.
         precision: of `encode`. "auto" is "bf16" where the hardware computes it fast, else "fp32". Weights stay float32.
@@ -121,7 +124,7 @@ class Encoder(nn.Module):
         checkpoint: Checkpoint,
         reading: Reading,
         *,
-        max_tokens: int = 32,
+        max_tokens: int | None = None,
         precision: str = "auto",
         device: str = "auto",
         dropout: float | None = None,

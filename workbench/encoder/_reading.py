@@ -81,8 +81,8 @@ class Checkpoint:
 
     name: as asked for. source: what it turned out to be, for the record. root: its folder; folder: where in it config,
     weights and tokenizer lie. stored: what its files say of pooling and template, None where they say nothing.
-    foreign: what stands behind the backbone or the pooling and an Encoder does not have: modules of a
-        SentenceTransformer, a classifier's head.
+    foreign: parts that an Encoder does not support: modules, default prompt or similarity of a SentenceTransformer, a
+        classifier's head. max_seq_length, lower_case: a SentenceTransformer's limit in tokens and its lower-casing.
     """
 
     name: str
@@ -91,6 +91,8 @@ class Checkpoint:
     folder: Path
     stored: Reading | None = None
     foreign: tuple[str, ...] = ()
+    max_seq_length: int | None = None
+    lower_case: bool = False
 
     def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
         """How it is read: as asked for, else as its files say, else as it was published; None where nobody knows.
@@ -102,9 +104,8 @@ class Checkpoint:
             raise EncoderError(f"pooling is {pooling!r}; it is one of {', '.join(POOLINGS)}")
         if self.foreign and pooling is None:
             raise EncoderError(
-                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not have "
-                f"(a cross-encoder scores pairs alone); give pooling= one of {', '.join(POOLINGS)} to use its backbone "
-                "alone"
+                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; set pooling "
+                f"to one of {', '.join(POOLINGS)} to use its backbone without that"
             )
         known = [reading for reading in (self.stored, published_reading(self.name)) if reading is not None]
         if pooling is None:
