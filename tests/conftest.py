@@ -49,7 +49,7 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
 
 
 # Each starts what takes seconds and cannot be there twice for nothing: a browser and its JupyterLab, a Slurm.
-TOGETHER = {"test_browser.py": "browser", "test_hover.py": "browser", "test_slurm.py": "slurm"}
+TOGETHER = dict.fromkeys(["test_browser.py", "test_hover.py", "test_views.py"], "browser") | {"test_slurm.py": "slurm"}
 
 
 def goes_with(nodeid: str) -> str:
