@@ -60,14 +60,14 @@ def test_every_run_has_a_row_with_its_settings_seed_score_and_date(picker: RunPi
     assert [(row[1], row[2]) for row in cells] == [("cosent", "7"), ("simcse", "0"), ("simcse", "1")]
     assert cells[1][3] == f"{100 * runs['spearman'][1]:.2f}"
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", row[4]) for row in cells)
-    assert "3 of 3 runs ticked, all with demo;" in picker.parts["status"], "what all share is said once"
+    assert "3 of 3 runs ticked, all with demo" in picker.parts["status"], "what all share is said once"
     several = RunPicker(runs.assign(settings=["demo", "demo", "demo, temperature=0.1"]), SUITE).parts["list"]
     assert re.findall(r'<t. class="text[^>]*>(.*?)</t.>', several)[1::2] == ["settings", "", "", "temperature=0.1"]
     assert 'aria-label="simcse, seed 1" checked' in picker.parts["list"]
 
 
 def test_what_is_ticked_is_what_tables_and_explorers_get(picker: RunPicker):
-    assert list(picker.rankings) == ["before", "cosent", "simcse"]
+    assert list(picker.rankings) == ["before simcse", "before cosent", "cosent", "simcse"]
     does(picker, "run 0", False)
     assert picker.runs["label"].tolist() == ["simcse", "simcse"]
     does(picker, "before", False)
@@ -82,13 +82,25 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(picker: RunPicker):
     assert picker.runs["label"].tolist() == ["cosent"], "all that are listed"
 
 
-def test_where_settings_differ_it_says_of_which_run_before_is(picker: RunPicker):
-    assert "; before: the start of cosent, seed 7" in picker.parts["status"]
-    does(picker, "before", False)
-    assert "start of" not in picker.parts["status"]
-    does(picker, "before", True)
+def test_each_run_is_compared_with_its_own_start(picker: RunPicker, runs: pd.DataFrame):
+    starts = ["before simcse", "before cosent"]  # of another pooling
+    assert list(picker.rankings) == list(picker.scores) == [*starts, "cosent", "simcse"]
+    for name, path in zip(starts, runs["path"].iloc[[1, 0]], strict=True):
+        pd.testing.assert_frame_equal(picker.rankings[name], Run(path).rankings("before"))
+    explorer = RankingExplorer(picker.rankings, SUITE)
+    assert (explorer.a, explorer.b) == ("before simcse", "simcse")
     does(picker, "run 0", False)
-    assert "start of" not in picker.parts["status"]
+    assert list(picker.rankings) == ["before", "simcse"]
+
+
+def test_runs_of_one_start_share_it_and_other_weights_are_another_start(tmp_path: Path):
+    for temperature, checksum in ((0.1, "a"), (0.2, "a"), (0.3, "b")):
+        run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}), 1.0)
+        run.record_input("encoder", "here", checksum)
+    runs = finished_runs(tmp_path, SUITE)
+    first, second, third = runs["label"]
+    assert list(scores_of_runs(runs, SUITE)) == [f"before {third}", f"before {first}", first, second, third]
+    assert list(scores_of_runs(runs, SUITE, labels=[first, second])) == ["before", first, second]
 
 
 def test_seeds_stand_one_by_one_or_averaged(runs: pd.DataFrame):
@@ -157,9 +169,9 @@ def test_a_table_is_read_once_and_the_last_explorer_alone_is_fed(
     picker.feeds(new)
     for label in ("simcse", "cosent"):
         picker.select(labels=[label])
-        assert (old.labels, new.labels) == (["before", "cosent", "simcse"], ["before", label])
+        assert (old.labels, new.labels) == (["before simcse", "before cosent", "cosent", "simcse"], ["before", label])
     assert new.selected["score: cosent"].abs().max() > 0
-    assert len(read) <= 1, "no more than the before stage of simcse, which was not shown yet"
+    assert not read
     run = Run(runs["path"].iloc[0])
     os.utime(run.path / "rankings.csv", (1, 1))
     assert list(picker.rankings) == ["before", "cosent"]
@@ -171,7 +183,8 @@ def test_an_explorer_that_is_fed_follows_and_keeps_its_query(picker: RunPicker, 
     picker.feeds(explorer)
     explorer.select(order="data", chosen="q3")
     does(picker, "seeds", "each")
-    assert explorer.labels == ["before", "cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
+    before = ["before simcse, seed 0", "before cosent, seed 7"]
+    assert explorer.labels == [*before, "cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
     assert explorer.query_id == "q3"
     assert ">simcse, seed 1</th>" in explorer.parts["view"]
     picker.select(labels=["cosent"], before=False, seeds="mean")
@@ -260,7 +273,8 @@ def test_pairs_follow_the_picker_and_keep_their_pair_and_their_limits(picker: Ru
     picker.feeds(explorer)
     explorer.select(order="data", chart="gold", low=2, chosen=7)
     does(picker, "seeds", "each")
-    assert queries.labels == explorer.labels == ["before", "cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
+    assert queries.labels == explorer.labels
+    assert explorer.labels[1:] == ["before cosent, seed 7", "cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
     assert (explorer.current(), explorer.low, explorer.chart) == (7, 2, "gold")
     assert "rank: simcse, seed 1" in explorer.selected
     assert "gold 2 to 3, simcse, seed 1" in explorer.parts["view"], "the chart beside it follows too"

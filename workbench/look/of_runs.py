@@ -23,7 +23,9 @@ SEEDS = {"first": "the first of each", "mean": "averaged", "each": "one by one"}
 def rankings_of_runs(
     runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
 ) -> dict[str, pd.DataFrame]:
-    """label -> ranking table of `suite`; "before" is the untrained encoder of the first run that scored it.
+    """label -> ranking table of `suite`; "before" is the encoder that the runs started from.
+
+    Runs that started from different encoders or poolings each have their own, as "before LABEL".
 
     labels: only these, in this order; none: all. seeds: "first": of each label's first; "mean": ranks by the mean of
     the seeds' scores; "each": one by one, as "label, seed 0". Raises ValueError for a label that no run has, and for
@@ -45,12 +47,12 @@ def encoders_of_runs(
     """label -> what `Why` and `Ask` can ask, by the names of `rankings_of_runs`; of a mean, the first seed's.
 
     Nothing is loaded yet. A run that has no encoder of single sentences, because its vectors are whitened, static or
-    tf-idf, or because it reads two together, is left out; so is "before" where it is of such a run.
+    tf-idf, or because it reads two together, is left out; so is the start of such a run.
     """
     paths = paths_of_runs(runs, labels, seeds)
     found = {name: asked for name, group in paths.items() if (asked := _asked(group[0]))}
-    start = started(paths) if before else ""
-    return {BEFORE: Untrained(Path(start)), **found} if start and _asked(start) else found
+    starts = _starts(paths) if before else {}
+    return {name: Untrained(Path(path)) for name, path in starts.items() if _asked(path)} | found
 
 
 def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
@@ -82,8 +84,9 @@ def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str], seeds: str) -> dict
 
 def _of_runs(suite: str, kind: str, paths: dict[str, list[str]], before: bool) -> dict[str, pd.DataFrame]:
     found: dict[str, pd.DataFrame] = {}
-    if before and (untrained := _table(started(paths), suite, kind, BEFORE)) is not None:
-        found[BEFORE] = untrained
+    for name, path in _starts(paths).items() if before else ():
+        if (untrained := _table(path, suite, kind, BEFORE)) is not None:
+            found[name] = untrained
     for name, group in paths.items():
         tables = [table for path in group if (table := _table(path, suite, kind)) is not None]
         if tables:
@@ -91,10 +94,14 @@ def _of_runs(suite: str, kind: str, paths: dict[str, list[str]], before: bool) -
     return found
 
 
-def started(paths: dict[str, list[str]]) -> str:
-    """The run whose untrained encoder is "before": the first that scored it; "" where none did."""
-    firsts = (group[0] for group in paths.values())
-    return next((path for path in firsts if (Path(path) / BEFORE / "metrics.json").is_file()), "")
+def _starts(paths: dict[str, list[str]]) -> dict[str, str]:
+    """Return a run for each different start, by label; that of the last run first, as explorers compare these two."""
+    found: dict[Any, tuple[str, str]] = {}
+    for name, (path, *_) in paths.items():
+        if (Path(path) / BEFORE / "metrics.json").is_file() and (facts := readable(path, Run.facts)):
+            start = facts.get("inputs", {}).get("encoder", {}).get("sha256"), facts["settings"].get("pooling")
+            found[start] = found.pop(start, (name, path))
+    return {BEFORE if len(found) == 1 else f"{BEFORE} {name}": path for name, path in reversed(found.values())}
 
 
 def _asked(path: str) -> Path | Untrained | None:
@@ -108,8 +115,6 @@ def _asked(path: str) -> Path | Untrained | None:
 def _table(path: str, suite: str, kind: str, stage: str = "") -> pd.DataFrame | None:
     """A run's rows of the suite, a copy; None where it cannot be read, or has none."""
     file, suite = Path(path) / stage / f"{kind}.csv", set_name(suite)
-    if not path:
-        return None
     written = file.stat().st_mtime_ns if file.is_file() else 0
     table = readable(path, lambda run: _rows(str(run.path), suite, kind, stage, written))
     return table.copy() if table is not None and len(table) else None

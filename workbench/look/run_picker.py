@@ -20,7 +20,6 @@ from workbench.look.of_runs import (
     paths_of_runs,
     rankings_of_runs,
     scores_of_runs,
-    started,
 )
 from workbench.runs import Run, told_apart
 
@@ -129,7 +128,7 @@ class RunPicker(Live):
         self._due |= name != "search"
 
     def drawn(self) -> dict[str, str]:
-        said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._shared + self._whose_start())}"
+        said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._shared)}"
         return {
             "status": f'<span role="status" aria-live="polite">{said}</span>',
             "list": self._table(self._listed(), boxes=True),
@@ -140,15 +139,6 @@ class RunPicker(Live):
     def static(self) -> str:
         head = f"<p>{len(self._chosen)} of {len(self._all)} runs on {escape(self.suite)}. Run the cell to choose.</p>"
         return head + self._table(sorted(self._chosen), boxes=False) + self._means()
-
-    def _whose_start(self) -> str:
-        """Of which run "before" is; "" where all that is ticked has one label, or "before" is not shown."""
-        runs = self.runs
-        path = started(paths_of_runs(runs, (), self.seeds)) if self.before and len(set(runs["label"])) > 1 else ""
-        if not path:
-            return ""
-        first = runs.loc[runs["path"] == path].iloc[0]
-        return f"; before: the start of {first['label']}, seed {first['seed']}"
 
     def _feed(self) -> str:
         """What cannot be shown together, such as seeds that ranked other targets; feeds, where it is due."""
