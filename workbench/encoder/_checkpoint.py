@@ -36,15 +36,7 @@ _SENTENCE_TRANSFORMER_POOLINGS = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
 }
-
-
-# What a file may hold beside the backbone: the heads of pretraining and of tasks, by the first part of their names
-# (behind the backbone's own prefix, such as "bert."), and buffers, by the last. All else must have a place.
-HEADS = frozenset(["pooler", "cls", "lm_head", "classifier", "pre_classifier", "score", "head", "mlp", "qa_outputs"])
-HEADS |= {"predictions", "sop_classifier", "decoder", "vocab_transform", "vocab_layer_norm", "vocab_projector"}
-HEADS |= {"discriminator", "discriminator_predictions", "generator_predictions", "generator_lm_head"}
-HEADS |= {"lm_predictions", "mask_predictions", "lm_loss", "pred_layer", "sequence_summary", "logits_proj"}
-HEADS |= {"generator"}  # DiffCSE trains its encoder beside a generator and a discriminator
+# Buffers that older files contain.
 BUFFERS = frozenset(["position_ids", "token_type_ids", "num_batches_tracked"])
 _FLOATS = ("F64", "F32", "F16", "BF16")
 

@@ -27,7 +27,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
-from workbench.encoder._checkpoint import BUFFERS, HEADS, check_weights, encoder_folder
+from workbench.encoder._checkpoint import BUFFERS, check_weights, encoder_folder
 from workbench.encoder._reading import Checkpoint
 from workbench.errors import EncoderError
 
@@ -109,19 +109,19 @@ def _load(kind: Any, checkpoint: Checkpoint, config: Any, **options: Any) -> tup
 
 
 def _check_places(checkpoint: Checkpoint, model: Any, report: dict[str, Any]) -> None:
-    """Every weight of the backbone came from the file, and every one in the file has its place or is a known head's."""
+    """Refuse weights of the backbone that the file lacks, and weights of the file that the backbone lacks."""
     for name, found, wanted in sorted(report["mismatched_keys"]):
         raise EncoderError(
             f"{checkpoint.folder}: {name} has the shape {list(found)} in the file, and config.json asks for "
             f"{list(wanted)}: they do not belong together; copy both from one place"
         )
-    missing = sorted(name for name in report["missing_keys"] if not _is_head(name, model.base_model_prefix))
+    missing = sorted(name for name in report["missing_keys"] if _is_in_backbone(name, model))
     if missing:
         raise EncoderError(
             f"{checkpoint.folder} lacks {len(missing)} weights of its backbone (such as {missing[0]}), which would be "
             "left random; the file is of another model or was saved in part: save the whole AutoModel again"
         )
-    homeless = sorted(name for name in report["unexpected_keys"] if not _is_head(name, model.base_model_prefix))
+    homeless = sorted(name for name in report["unexpected_keys"] if _is_in_backbone(name, model))
     if homeless:
         raise EncoderError(
             f"{checkpoint.folder} holds {len(homeless)} weights (such as {homeless[0]}) that have no place in the "
@@ -129,9 +129,12 @@ def _check_places(checkpoint: Checkpoint, model: Any, report: dict[str, Any]) ->
         )
 
 
-def _is_head(name: str, prefix: str) -> bool:
-    parts = name.removeprefix(f"{prefix}.").split(".")
-    return parts[0] in HEADS or parts[-1] in BUFFERS
+def _is_in_backbone(name: str, model: Any) -> bool:
+    """Return whether a weight belongs to a part of the backbone: no head, no pooler, no buffer of older files."""
+    parts = name.removeprefix(f"{model.base_model_prefix}.").split(".")
+    backbone = model.base_model
+    own = {part for part, _ in (*backbone.named_children(), *backbone.named_parameters(recurse=False))}
+    return parts[0] in own - {"pooler"} and parts[-1] not in BUFFERS
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
@@ -142,7 +145,7 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     check_weights(path)
     saved, own = load_file(path), model.state_dict()
     lost = sorted(name for name in own if name not in saved or saved[name].shape != own[name].shape)
-    lost += sorted(name for name in saved.keys() - own.keys() if not _is_head(name, ""))
+    lost += sorted(name for name in saved.keys() - own.keys() if _is_in_backbone(name, model))
     if lost:
         raise EncoderError(f"{path} is of another model than this one (see {lost[0]}); give the folder that it saved")
     model.load_state_dict({name: saved[name] for name in own})
