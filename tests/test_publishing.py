@@ -42,6 +42,9 @@ def test_the_card_has_the_scores_as_the_hub_reads_them_and_no_path(saved: Path):
     assert "/data/" not in text
     assert text.count("## Results") == 1
     assert "| world-test | Spearman | 0.4568 |" in text
+    hostile = with_results(str(card), "x", {"<img src=x onerror=alert(1)>": {"spearman": 1.0}})
+    assert "| &lt;img src=x onerror=alert(1)&gt; | Spearman | 1 |" in hostile
+    assert "<img" not in ModelCard(hostile).text
     assert r"| a\|b | Spearman | 1 |" in with_results(str(card), "x", {"a|b": {"spearman": 1.0}})
 
 

@@ -124,6 +124,24 @@ def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(
         assert f"spearman {suite}" in capsys.readouterr().out
 
 
+def test_no_escape_sequence_of_a_terminal_is_printed_from_a_name(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    suite = "\x1b[31mred\x9b\x7f"
+    run = written(root, simcse(9), 0.61, suite)
+    note_failure(run.path, "\x1b[31mno luck")
+    run.path.rename(root / "simcse" / f"{suite}-s9")
+    for words in (["runs"], ["runs", "--csv"], ["runs", "--json"], ["runs", "x=1"], ["show", suite], ["rm", suite]):
+        monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+        call(monkeypatch, *words, "--runs", str(root))
+        captured = capsys.readouterr()
+        printed = captured.out + captured.err
+        assert r"\u001b[31m" in printed
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", printed)
+        if "--json" in words:
+            assert suite in json.loads(captured.out)[-1]
+
+
 def test_an_unreadable_run_is_a_row_and_hides_nothing(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):

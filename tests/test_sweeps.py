@@ -262,6 +262,23 @@ def test_a_damaged_sweep_is_left_out_with_a_line_and_refused_by_name(
         sweeps.find_sweep("bad", tmp_path)
 
 
+def test_a_name_is_neither_html_nor_an_escape_sequence_of_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
+):
+    name = "<img src=x>\x1b[31m"
+    found = sweeps.sweep("simcse", runs_root=tmp_path, name=name, dry=True)
+    assert "<p>&lt;img src=x&gt;" in found._repr_html_()
+    note_failure(found.path(found.cells[0]), "no \x1b[31mluck")
+    (tmp_path / "sweeps" / "\x1b[32m").mkdir()
+    (tmp_path / "sweeps" / "\x1b[32m" / "sweep.json").touch()
+    capsys.readouterr()
+    for words, code in ((["status"], 0), (["status", name], 0), (["status", "\x1b[33m"], 1)):
+        assert call(monkeypatch, *words, "--runs", str(tmp_path)) == code
+        captured = capsys.readouterr()
+        assert r"\u001b[3" in captured.out + captured.err
+        assert "\x1b" not in captured.out + captured.err + "".join(caplog.messages)
+
+
 def test_a_name_stands_for_one_set_of_cells(tmp_path: Path):
     sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)
     sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)

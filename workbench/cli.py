@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workbench.commands import Runs, runs_app, sweep_app, with_folders
+from workbench.commands import Runs, metrics_text, runs_app, sweep_app, with_folders
 from workbench.config import CONFIGS
-from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
+from workbench.errors import RunError, SettingError, WorkbenchError, printable, unknown_name
 from workbench.files import PACKAGE, deaf
 from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, namesake, require_modules
 
@@ -66,14 +66,12 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     """Run a method's notebook headless. Exit code 0 only when metrics.json was written."""
     from workbench.headless import run_method
     from workbench.notebook_page import export_html
-    from workbench.runs import metrics_table
 
     given = overrides_of(with_folders([*(changes or []), *(setting or [])], runs))
     finished = run_method(method, profile=profile, seed=seed, overrides=given, runs_root=runs)
     for stage, title in {"before": "before training", "": "after"}.items():
         if finished.has(stage):
-            table = metrics_table(finished.metrics(stage))
-            print(f"{title}:\n{table.to_string(index=False, float_format='{:.2f}'.format, na_rep='')}")
+            print(f"{title}:\n{metrics_text(finished, stage)}")
     print(f"run:      {finished.path}")
     notebook = finished.path / "notebook.ipynb"
     if notebook.is_file():
@@ -97,14 +95,13 @@ def evaluate(
     """Evaluate a model as it is, and keep what is found beside the runs. Without --suites: the seven STS sets."""
     from workbench.config import BaseConfig
     from workbench.evaluation import evaluate_model, to_mteb
-    from workbench.runs import metrics_table
 
     require_modules(*(["mteb"] if mteb else []))  # before hours are spent on what comes first
     model, *changes = with_folders([model, *(setting or [])], runs)
     given = {"encoder": model} | ({"suites": suites} if suites else {})
     config = BaseConfig.from_parameters(profile, 0, given | overrides_of(changes))
     run = evaluate_model(config, runs)
-    print(metrics_table(run.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
+    print(metrics_text(run))
     print(f"run:      {run.path}")
     for file in to_mteb(run, mteb) if mteb else ():
         print(f"mteb:     {file}")
@@ -312,10 +309,10 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except RunError as failure:
-        print(f"error: {failure}", file=sys.stderr)
+        print(printable(f"error: {failure}"), file=sys.stderr)
         sys.exit(1)
     except WorkbenchError as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
+        print(printable(f"error: {refusal}"), file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as missing:
         if (cure := missing_extra(missing.name)) is None:

@@ -1,7 +1,15 @@
 """What the library refuses with; every text says what was given, what is allowed and what to do."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line feed
+
+
+def printable(text: object) -> str:
+    """Replace control characters, such as the escape sequences of a terminal, by their codes."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
 
 
 class WorkbenchError(Exception):

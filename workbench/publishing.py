@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -118,4 +119,4 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
 
 
 def _cell(text: Any) -> str:
-    return str(text).replace("|", "\\|")
+    return escape(str(text), quote=False).replace("|", "\\|")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.config import CONFIGS
-from workbench.errors import RunError
+from workbench.errors import RunError, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,11 +64,12 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     wanted = [name.strip() for name in columns.split(",") if name.strip()]
     table = select_runs(root, where, sort=sort, columns=wanted)
     if as_json:
-        print(json.dumps(json.loads(table.to_json(orient="records") or "[]"), indent=1, ensure_ascii=False))
+        rows = json.loads(table.to_json(orient="records") or "[]")
+        print(printable(json.dumps(rows, indent=1, ensure_ascii=False)))
     elif as_csv:
-        table.to_csv(sys.stdout, index=False, lineterminator="\n")
+        print(printable(table.to_csv(index=False, lineterminator="\n")), end="")
     elif table.empty:
-        print(f"no runs under {root}: {table.attrs['why none']}")
+        print(printable(f"no runs under {root}: {table.attrs['why none']}"))
     else:
         if "started" in table:
             table["started"] = table["started"].str.slice(0, 16).str.replace("T", " ")
@@ -85,7 +86,7 @@ def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
     texts = [", ".join(filter(None, both)) for both in known.to_numpy()]
     common, own = told_apart(list(filter(None, texts)))
     if common:
-        print(f"all: {common}")
+        print(printable(f"all: {common}"))
     each = iter(own)
     table = table.assign(changed=[next(each) if text else "" for text in texts])
     table.insert(1, "run", [Path(path).name for path in table["path"]])
@@ -97,17 +98,26 @@ def show(
     name: Annotated[str, typer.Argument(help="A run: its folder, or how its name begins.")], runs: Runs = "runs"
 ) -> None:
     """Say all of one run: what was changed, how it went, its scores, what it read, who learned from it."""
-    from workbench.runs import failure_of, find_run, metrics_table, needed_by
+    from workbench.runs import failure_of, find_run, needed_by
 
     run = find_run(name, runs)
     facts = run.facts()
-    print(f"{run.path}: {'finished' if run.finished else 'failed' if failure_of(run.path) else 'unfinished'}")
+    state = "finished" if run.finished else "failed" if failure_of(run.path) else "unfinished"
+    print(printable(f"{run.path}: {state}"))
     for label, value in _told(run, facts).items():
-        print(f"  {label:<10} {value}")
+        print(printable(f"  {label:<10} {value}"))
     if run.finished:
-        print(metrics_table(run.metrics()).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
+        print(metrics_text(run))
     for other, what in needed_by(runs).get(run.path.resolve(), {}).items():
-        print(f"  {what}: {other}")
+        print(printable(f"  {what}: {other}"))
+
+
+def metrics_text(run: "Run", stage: str = "") -> str:
+    """Return the scores of a run as a table to print."""
+    from workbench.runs import metrics_table
+
+    table = metrics_table(run.metrics(stage))
+    return printable(table.to_string(index=False, float_format="{:.2f}".format, na_rep=""))
 
 
 def _told(run: "Run", facts: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +161,7 @@ def remove(
     found = choose_runs(names, runs)
     require_removable(found, runs)
     for run in found:
-        print(run.path)
+        print(printable(run.path))
     if not yes:
         if not typer.confirm(f"remove {counted(len(found), 'run')}?"):
             print("kept")
@@ -167,7 +177,7 @@ def aligned(table: "pd.DataFrame", width: int | None) -> str:
 
     Not rich, which takes seconds for a thousand rows.
     """
-    columns = {name: [str(name), *map(_text, table[name])] for name in table}
+    columns = {name: [printable(name), *map(_text, table[name])] for name in table}
     sizes = {name: max(map(len, texts)) for name, texts in columns.items()}
     while width is not None and (over := sum(sizes.values()) + 2 * len(sizes) - 2 - width) > 0:
         widest = max(sizes, key=lambda name: sizes[name])
@@ -195,7 +205,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.2f}" if abs(value) >= 1 else f"{value:g}"
-    return " ".join(str(value).split())
+    return printable(" ".join(str(value).split()))
 
 
 def _cut(text: str, size: int) -> str:

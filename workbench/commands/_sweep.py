@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from workbench.commands._runs import Runs, with_folders
-from workbench.errors import SettingError
+from workbench.errors import SettingError, printable
 
 _FILES = (".toml", ".yaml", ".yml")
 _HELP = """Many runs: methods x settings x seeds, those alone that are missing.
@@ -70,7 +70,7 @@ def start(  # noqa: PLR0917 - typer reads the parameters of a command from its s
     found = sweeps.sweep(**dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=asked)
     if plan:
         states = found.table()[["cell", "state"]].to_numpy().tolist()
-        print(*(f"  {state:<10} {title}" for title, state in states), sep="\n")
+        print(*(printable(f"  {state:<10} {title}") for title, state in states), sep="\n")
         if any(state != "finished" for _, state in states):
             print(f"without --plan this starts them; their states: workbench sweep status {found.name} --runs {runs}")
     elif slurm:
@@ -95,12 +95,12 @@ def status(
         table = found.table()
         touched = name or found.begun or any(table["state"] != "waiting")  # its runs may be those of another
         planned = "" if touched else f"; only planned: remove {found.folder} to forget it"
-        print(f"{found.name}: {found.counts(table)}{planned}")
+        print(printable(f"{found.name}: {found.counts(table)}{planned}"))
         if name:
             for cell, state, seconds in zip(found.cells, table["state"], table["seconds"], strict=True):
                 at = sweeps.tail(found.log(cell)) if state == "running" else ""
                 told = f" ({seconds:.0f} s)" if seconds >= 0 else at and f": {at}"  # nan of what no sweep ran
-                print(f"  {state:<10} {cell.title}{told}")
+                print(printable(f"  {state:<10} {cell.title}{told}"))
             _tell(found)
             if there := sweeps.queued(found):
                 jobs = dict.fromkeys(job.partition("_")[0] for job in there)
@@ -147,6 +147,6 @@ def _tell(found: Any) -> int:
     """Prints how a sweep ended and every failure; returns how many cells are not finished."""
     table = found.table()
     for row in table.loc[table["state"] == "failed"].to_dict("records"):
-        print(f"\nfailed: {row['cell']}\n  {row['failure']}\n  run: {row['path']}")
-    print(f"\n{found.folder}: {found.counts(table)}")
+        print(printable(f"\nfailed: {row['cell']}\n  {row['failure']}\n  run: {row['path']}"))
+    print(printable(f"\n{found.folder}: {found.counts(table)}"))
     return int((table["state"] != "finished").sum())

@@ -5,6 +5,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 import pydantic
 from rich.filesize import decimal
 
-from workbench.errors import RunError, SettingError
+from workbench.errors import RunError, SettingError, printable
 from workbench.files import explained, write_json
 from workbench.headless import check_settings, is_shown
 from workbench.runs import Run, clock, counted, failure_of, folder_of_runs, is_finished, is_running, list_folders
@@ -174,7 +175,7 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         table = self.table()
-        return f"<p>{self.name}: {self.counts(table)}</p>{table.drop(columns=['path']).to_html(na_rep='')}"
+        return f"<p>{escape(self.name)}: {self.counts(table)}</p>{table.drop(columns=['path']).to_html(na_rep='')}"
 
 
 def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
@@ -184,7 +185,7 @@ def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
         try:
             found.append(Sweep(folder))
         except RunError as problem:
-            _LOG.warning("left out: %s", problem)
+            _LOG.warning("left out: %s", printable(problem))
     return found
 
 
