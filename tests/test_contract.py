@@ -267,6 +267,30 @@ def test_a_pooling_that_nothing_reads_is_not_asked_for():
         CONFIGS["cosent"].from_parameters("demo").require_pooling("cls")
 
 
+VIEWS = {"simcse": {}, "rankcse": {"teachers": ["world-teacher"]}, "compcse": {"compose": "none", "subvector": None}}
+VIEWS |= {"rankencoder": {"base": "world-teacher", "corpus_size": 4}, "mixed": {"compose": "none", "gamma": 0.0}}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_two_views_differ_though_the_start_has_no_dropout(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    def distance(**changes: Any) -> float:
+        caplog.clear()
+        given = {"encoder": "english-encoder", "pooling": "mean", "device": "cpu", **VIEWS[name], **changes}
+        if name not in ("simcse", "compcse"):
+            given["cache"] = str(tmp_path)
+        method = METHODS[name](CONFIGS[name].from_parameters("demo", 0, given))
+        method.prepare(Sentences("four", ["a dog runs", "a cat eats", "the man reads", "a red book"], "four", "four"))
+        first, second = method.train().embed(method.collate(range(4))["tokens"]).chunk(2)
+        return float((first - second).detach().abs().max())
+
+    assert distance() > 0.01
+    assert "dropout is set to 0.1: it is 0 in english-encoder" in caplog.text
+    assert distance(dropout=0) == 0, "the user asked for it"
+    assert "dropout is 0: both views of a sentence are equal" in caplog.text
+    distance(encoder="world-encoder")
+    assert "dropout" not in caplog.text
+
+
 GRADIENTS = """
 import os, sys, torch, torch.distributed as dist
 from workbench.config import CONFIGS

@@ -65,6 +65,11 @@ class CompCSEConfig(WordsConfig):
     subvector: Annotated[Count | None, Unit("coordinates"), Source("CompCSE table 6 (after DirectCLR)")] = 256
     """d0: the loss reads the first so many coordinates; none: all"""
 
+    @property
+    def dropout_views(self) -> bool:
+        """Whether dropout alone makes the two views of a sentence differ: if nothing is composed."""
+        return self.compose == "none"
+
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":
         two_sided = ("concat_halves", "concat_difference_project")

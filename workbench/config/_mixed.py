@@ -76,6 +76,11 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
         return self.ranked or self.start == "base"
 
     @property
+    def dropout_views(self) -> bool:
+        """Whether dropout alone makes the two views of a sentence differ."""
+        return self.listed and super().dropout_views
+
+    @property
     def has_loss(self) -> bool:
         """Whether a term is left."""
         return bool(self.listed or self.cosent)

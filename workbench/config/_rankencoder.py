@@ -119,6 +119,11 @@ class RankEncoderConfig(ContrastiveConfig):
     """folder of E1's cached embeddings; none: WORKBENCH_CACHE, else the user's cache"""
 
     @property
+    def dropout_views(self) -> bool:
+        """Whether dropout alone makes the two views of a sentence differ: unless they have two templates."""
+        return self.second_template in (None, self.template)
+
+    @property
     def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
         """With the corpus, where it is a set of its own."""
         return super().data_sets | ({} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))})

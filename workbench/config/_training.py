@@ -80,7 +80,8 @@ class TrainingConfig(Settings):
     max_tokens: Annotated[int, Ge(3), Unit("tokens")] = 32
     """training sentences are cut here, specials included"""
     dropout: Annotated[Fraction | None, Source("SimCSE table 2")] = None
-    """dropout rate of the backbone in training; none: the checkpoint's own"""
+    """dropout rate of the backbone in training; none: that of the checkpoint, or 0.1 if that is 0 and the loss compares
+    two dropout views"""
     train: Annotated[SetName, Source("SimCSE sec. 6")] = "wiki1m"
     """training set: a catalogue name or a file of your own"""
     train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
@@ -144,6 +145,11 @@ class TrainingConfig(Settings):
         """The encoders that training loads, by name."""
         return [self.encoder]
 
+    @property
+    def dropout_views(self) -> bool:
+        """Whether dropout alone makes the two views of a sentence differ."""
+        return False
+
     def require_pooling(self, saved: Pooling | None) -> None:
         """Raises SettingError where the start was saved with another pooling and none was named.
 
@@ -188,3 +194,8 @@ class ContrastiveConfig(WordsConfig):
     """tau of the infoNCE softmax; divides the cosines"""
     mlp: Annotated[bool, Source("SimCSE sec. 6.3")] = True
     """a tanh layer on the sentence vector in training, dropped at test"""
+
+    @property
+    def dropout_views(self) -> bool:
+        """Whether dropout alone makes the two views of a sentence differ."""
+        return True

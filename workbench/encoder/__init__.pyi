@@ -1,6 +1,7 @@
 from ._checkpoint import find_checkpoint as find_checkpoint
 from ._cross import CrossEncoder as CrossEncoder
 from ._dropout import fast_dropout as fast_dropout
+from ._loading import has_no_dropout as has_no_dropout
 from ._loading import weights_checksum as weights_checksum
 from ._model import Encoder as Encoder
 from ._reading import POOLINGS as POOLINGS

@@ -35,8 +35,9 @@ _LOG = logging.getLogger("workbench")
 
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
 _BOTH_WAYS = ("bert-generation", "xlnet")
-# The names under which BERT-like, RoBERTa-like and DistilBERT-like configurations keep their dropout rates.
+# The names under which BERT-like, RoBERTa-like, DistilBERT-like and ModernBERT configurations keep their dropout rates.
 _DROPOUT_SETTINGS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
+_DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 
 def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
@@ -52,6 +53,12 @@ def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn
     if inspect.isclass(model_class) and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
         options["add_pooling_layer"] = False
     return _load(AutoModel, checkpoint, config, **options)[0]
+
+
+def has_no_dropout(config: Any) -> bool:
+    """Return whether a backbone's configuration has dropout rates and all of them are 0."""
+    rates = [getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)]
+    return bool(rates) and not any(rates)
 
 
 def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:

@@ -1,5 +1,6 @@
 """What a method is to the trainer, and the pieces that the contrastive methods share."""
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,10 +14,13 @@ from transformers import set_seed
 
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
-from workbench.encoder import Checkpoint, Encoder, Pooling, Reading, find_checkpoint, weights_checksum
+from workbench.encoder import Checkpoint, Encoder, Pooling, Reading, find_checkpoint, has_no_dropout, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.methods.masked_words import MaskedWords
 from workbench.processes import gather_rows
+
+_LOG = logging.getLogger("workbench")
+_DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
 
 Batch = dict[str, Any]
 
@@ -39,14 +43,24 @@ class Method(nn.Module):
             raise TypeError(f"{type(self).__name__} takes a {self.config_class.__name__}, not {type(config).__name__}")
         set_seed(config.seed)
         self.config = config
-        self.encoder = self.starting_encoder(
-            pooling=config.pooling,
-            max_tokens=config.max_tokens,
-            revision=config.revisions.get(config.encoder),
-            precision=config.precision,
-            device=config.device,
-            dropout=config.dropout,
-        )
+        options: dict[str, Any] = {
+            "pooling": config.pooling,
+            "max_tokens": config.max_tokens,
+            "revision": config.revisions.get(config.encoder),
+            "precision": config.precision,
+            "device": config.device,
+        }
+        self.encoder = self.starting_encoder(**options, dropout=config.dropout)
+        if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
+            if config.dropout is None:
+                self.encoder = self.starting_encoder(**options, dropout=_DROPOUT)
+                _LOG.warning(
+                    "dropout is set to %g: it is 0 in %s, and both views would be equal", _DROPOUT, config.encoder
+                )
+            else:
+                _LOG.warning(
+                    "dropout is 0: both views of a sentence are equal, and the loss only drives sentences apart"
+                )
         self.starting_weights = weights_checksum(self.encoder)
 
     def starting_encoder(self, *, pooling: Pooling, revision: str | None, **options: Any) -> Encoder:
