@@ -40,6 +40,23 @@ def test_every_setting_says_what_it_means_and_where_it_is_from(config: type[Trai
     assert (table["source"].str.len() > 0).all()
 
 
+@pytest.mark.parametrize("config", [*CONFIGS.values(), BaseConfig])
+def test_direct_construction_is_the_profile_that_it_names(config: type[TrainingConfig] | type[BaseConfig]):
+    made, wanted = config(seed=3), "as-it-is" if config is BaseConfig else "paper"
+    assert (made.profile, made.seed) == (wanted, 3)
+    assert made == config.from_profile(wanted, seed=3)
+    assert not made.changed()
+
+
+def test_a_profile_takes_changes_by_name():
+    config = SimCSEConfig.from_profile("demo", seed=3, temperature=0.07)
+    assert config == SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})
+    assert list(config.changed()) == ["temperature"]
+    assert SimCSEConfig(temperature=0.07).changed() == {"temperature": 0.07}
+    with pytest.raises(SettingError, match="did you mean 'temperature'"):
+        SimCSEConfig.from_profile("demo", temprature=0.07)
+
+
 def test_an_unknown_setting_is_refused_with_a_suggestion():
     with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
         SimCSEConfig.from_parameters("demo", 0, {"temprature": 0.1})

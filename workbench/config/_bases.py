@@ -37,6 +37,8 @@ class BaseConfig(Settings):
         "demo-tfidf": {**_DEMO, "kind": "tfidf"},
     }
 
+    profile: str = "as-it-is"
+    """which set of values the settings start from"""
     kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"
     """what the embedding is: pooled hidden states, those whitened, word embeddings, or word counts"""
     encoder: EncoderName = "bert-base-uncased"

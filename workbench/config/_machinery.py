@@ -96,10 +96,23 @@ class Settings(pydantic.BaseModel):
     # Settings that came after runs had been made: at their default they do not count, so that those keep their names.
     added: ClassVar[frozenset[str]] = frozenset()
 
-    profile: str = "demo"
+    profile: str = "paper"
     """which set of values the settings start from"""
     seed: Annotated[int, Ge(0), Lt(2**31)] = 0
     """every random generator derives from it"""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _start_from_profile(cls, values: Any) -> Any:
+        """Read a configuration that names no profile as changes of the default one."""
+        if not isinstance(values, dict) or "profile" in values:
+            return values
+        return cls.profiles.get(cls.model_fields["profile"].default, {}) | values
+
+    @classmethod
+    def from_profile(cls: type[SomeSettings], profile: str, *, seed: int = 0, **changes: Any) -> SomeSettings:
+        """Return the settings of `profile` with `changes`: SimCSEConfig.from_profile("demo", temperature=0.07)."""
+        return cls.from_parameters(profile, seed, changes)
 
     @classmethod
     def from_parameters(
