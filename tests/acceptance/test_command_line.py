@@ -182,11 +182,12 @@ def test_a_run_by_its_name_is_a_teacher_and_stays_while_it_is_needed(
 def test_a_run_that_fails_ends_with_exit_code_1_and_is_listed_so(
     workbench: Call, settings: Callable[..., dict[str, Any]], words: Words, tmp_path: Path
 ):
-    (tmp_path / "pairs.csv").write_text("sentence1,sentence2,score\nthe cat,a dog,0.5\na bird,the park,2\n")
+    rows = [f"the cat sees {letter},a dog,{place % 4 / 2}" for place, letter in enumerate("abcdefghijkl")]
+    (tmp_path / "pairs.csv").write_text("\n".join(["sentence1,sentence2,score", *rows]) + "\n")
     small = settings("cosent", objective="softmax", softmax_labels="whole", train=str(tmp_path / "pairs.csv"))
     failed = workbench("run", "cosent", *words(small), "--runs", tmp_path / "runs")
     assert failed.returncode == 1
-    assert "softmax" in failed.stderr
+    assert "softmax" in failed.stderr, failed.stderr
     assert list_runs(tmp_path / "runs")["status"].tolist() == ["failed"]
 
 
