@@ -340,6 +340,17 @@ def test_a_table_that_was_cut_or_changed_is_found_when_it_is_read(tmp_path: Path
     assert list_runs(tmp_path)["status"].str.startswith("unreadable").tolist() == [cut == "at a line's end"]
 
 
+@pytest.mark.parametrize("table", ["scores", "rankings", "history"])
+def test_a_missing_table_of_a_finished_run_is_not_promised_by_running_it_again(tmp_path: Path, table: str):
+    run = Run.create(config(), tmp_path)
+    with pytest.raises(RunError, match="run it again and it goes on"):
+        getattr(run, table)()
+    finish_stage(run, "")
+    (run.path / f"{table}.csv").unlink(missing_ok=True)
+    with pytest.raises(RunError, match=rf"{table}.csv is missing, though the run is finished.*move {run.path} away"):
+        getattr(run, table)()
+
+
 FIXED = ["method", "profile", "seed", "digest", "status", "changed", "path"]
 
 

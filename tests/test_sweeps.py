@@ -279,6 +279,22 @@ def test_a_name_is_neither_html_nor_an_escape_sequence_of_a_terminal(
         assert "\x1b" not in captured.out + captured.err + "".join(caplog.messages)
 
 
+VALUES = ",".join(str(number / 1000) for number in range(1, 90))
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [(["--seeds", "0-999999999"], 10**9), (["--seeds", "0-2999", f"temperature={VALUES}"], 267_000)],
+)
+def test_a_plan_is_counted_before_it_is_listed(
+    words: list[str], count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    assert call(monkeypatch, "simcse", *words, "--plan", "--runs", str(tmp_path)) == 2
+    assert f"at most 20,000 cells, and this one has {count:,}" in capsys.readouterr().err
+    with pytest.raises(SettingError, match="at most 20,000 cells"):
+        sweeps.sweep("simcse", seeds=range(10**9), runs_root=tmp_path, dry=True)
+
+
 def test_a_name_stands_for_one_set_of_cells(tmp_path: Path):
     sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)
     sweeps.sweep("simcse", runs_root=tmp_path, name="mine", dry=True)

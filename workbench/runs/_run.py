@@ -236,6 +236,8 @@ class Run:
         """The path of a file that is there and has the content that was written."""
         path = self.path / stage / name
         if not path.is_file():
+            if self.finished:
+                raise RunError(f"{path} is missing, though the run is finished; {restore(path)}")
             raise RunError(f"{path} is not there: the run has not come that far; run it again and it goes on")
         known = facts.get("files", {}).get((Path(stage) / name).as_posix())
         if known is not None and file_checksum(path) != known["sha256"]:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from workbench.files import text_checksum
 from workbench.runs import run_path
 
 Grid = Mapping[str, Any]
+_MOST = 20_000  # cells of a sweep; they are counted before they are listed
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ class Spec(_Strict):
     @pydantic.field_validator("seeds", mode="before")
     @classmethod
     def _ranges(cls, value: Any) -> Any:
-        return seeds_of(value) if isinstance(value, str) else [value] if isinstance(value, int) else list(value)
+        if isinstance(value, str):
+            return seeds_of(value)
+        return [value] if isinstance(value, int) else list(itertools.islice(value, _MOST + 1))
 
     @property
     def title(self) -> str:
@@ -132,7 +136,9 @@ def seeds_of(text: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not (last.isdecimal() and int(last) >= int(first))):
             raise SettingError(f"seeds {text!r}: give whole numbers such as 3, 0-4 or 0-2,7, the lower one first")
-        found += range(int(first), int(last or first) + 1)
+        seeds = range(int(first), int(last or first) + 1)
+        _require_few(seeds.stop - seeds.start)
+        found += seeds
     return list(dict.fromkeys(found))
 
 
@@ -185,6 +191,8 @@ def cells_of(spec: Spec) -> list[Cell]:
 
     Raises SettingError for a name or a value that does not exist, and where nothing is left to run.
     """
+    grids = [{**spec.grid, **own} for own in spec.methods.values()]
+    _require_few(len(spec.seeds) * (sum(math.prod(map(len, grid.values())) for grid in grids) + len(spec.points)))
     found: dict[str, Cell] = {}
     idle = [_known(entry) for entry in spec.without]
     for method, settings, name, profile in _combinations(spec):
@@ -200,6 +208,11 @@ def cells_of(spec: Spec) -> list[Cell]:
         raise SettingError("nothing to run: name a method, as in: workbench sweep simcse --seeds 0-4")
     needed = {path for cell in found.values() for path in cell.needs}
     return sorted(found.values(), key=lambda cell: cell.path not in needed)
+
+
+def _require_few(count: int) -> None:
+    if count > _MOST:
+        raise SettingError(f"a sweep has at most {_MOST:,} cells, and this one has {count:,} or more; split it")
 
 
 def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
