@@ -1,0 +1,109 @@
+"""The notebooks as a user runs them: each method by `workbench run`, the others by papermill, on the same runs."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from forking import python
+from nbformat import NotebookNode
+
+from .conftest import METHOD_NAMES
+from .lab import NOTEBOOKS
+
+pytestmark = pytest.mark.slow
+
+QUICK: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "train_limit": 64, "batch_size": 16, "device": "cpu"}
+QUICK |= {"suites": "ladders-all"}
+MORE: dict[str, dict[str, Any]] = {"rankencoder": {"base": "world-encoder", "corpus_size": 64}}
+MORE["mixed"] = MORE["rankencoder"]
+FIGURE, TABLE = "application/vnd.plotly.v1+json", "text/html"
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def outputs(path: Path, kind: str) -> list[Any]:
+    """Return the outputs of an executed notebook in this format, after a check that no cell failed."""
+    found = [output for cell in read(path).cells for output in cell.get("outputs", [])]
+    assert [output.evalue for output in found if output.output_type == "error"] == []
+    return [output.data[kind] for output in found if kind in output.get("data", {})]
+
+
+def papermill(notebook: str, output: Path, **parameters: object) -> "subprocess.CompletedProcess[str]":
+    """Run `papermill` on a notebook; return how it ended."""
+    given = [word for name, value in parameters.items() for word in ("-p", name, str(value))]
+    command = [python(), "-m", "papermill", NOTEBOOKS / f"{notebook}.ipynb", output, "--no-progress-bar", *given]
+    return subprocess.run(command, cwd=output.parent, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Run the notebook of every method from the command line; return the folder of each run."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    for method in METHOD_NAMES:
+        settings = [f"{name}={value}" for name, value in (QUICK | MORE.get(method, {})).items()]
+        command = [python(), "-m", "workbench", "run", method, *settings, "--runs", folder / "runs"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{method}: {done.stderr[-2000:]}"
+    return {method: next((folder / "runs" / method).glob("*-s0")) for method in METHOD_NAMES}
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_is_kept_without_outputs(path: Path):
+    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    assert [(cell.outputs, cell.execution_count) for cell in cells] == [([], None)] * len(cells)
+
+
+def test_every_method_runs_by_the_command_line_and_keeps_its_notebook(runs: dict[str, Path]):
+    for method, folder in runs.items():
+        metrics = json.loads((folder / "metrics.json").read_text())
+        assert -1 <= metrics["ladders-all"]["spearman"] <= 1
+        assert (folder / "encoder" / "model.safetensors").is_file()
+        notebook = folder / "notebook.ipynb"
+        assert outputs(notebook, FIGURE), method
+        shown = "\n".join(outputs(notebook, TABLE))
+        assert f"{100 * metrics['ladders-all']['spearman']:.2f}" in shown, method
+        assert "gold rank" in shown, method
+
+
+def test_the_other_notebooks_run_on_these_runs(runs: dict[str, Path], tmp_path: Path):
+    root = runs["simcse"].parents[1]
+    given = {
+        "00_tour": {"suite": "ladders-all"},
+        "15_rank_closed_form": {"corpus_size": 200},
+        "20_compare": {"runs_root": root, "suite": "ladders-all", "samples": 20},
+        "21_rankings": {"runs_root": root, "suite": "ladders-all"},
+        "22_what_of_the_papers": {"runs_root": root, "suite": "ladders-all"},
+    }
+    for name, parameters in given.items():
+        done = papermill(name, tmp_path / f"{name}.ipynb", **parameters)
+        assert done.returncode == 0, f"{name}: {done.stderr[-2000:]}"
+    shown = {name: "\n".join(outputs(tmp_path / f"{name}.ipynb", TABLE)) for name in given}
+    assert "gold rank" in shown["00_tour"]
+    for method, folder in runs.items():
+        value = json.loads((folder / "metrics.json").read_text())["ladders-all"]["spearman"]
+        assert method in shown["20_compare"]
+        assert f"{100 * value:.2f}" in shown["20_compare"]
+        assert method in shown["21_rankings"]
+    assert len(outputs(tmp_path / "20_compare.ipynb", FIGURE)) >= 2
+    assert len(outputs(tmp_path / "21_rankings.ipynb", VIEW)) == 5
+    assert "80.05" in shown["22_what_of_the_papers"]
+    assert len(outputs(tmp_path / "22_what_of_the_papers.ipynb", FIGURE)) >= 4
+
+
+def test_a_parameter_that_no_notebook_has_is_refused(tmp_path: Path, workbench: Callable[..., Any]):
+    done = papermill("15_rank_closed_form", tmp_path / "out.ipynb", corpussize=200)
+    assert done.returncode != 0
+    assert "corpussize" in done.stderr
+    assert "corpus_size" in done.stderr
+    done = workbench("run", "simcse", "temprature=0.1", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "temprature" in done.stderr
+    assert "temperature" in done.stderr
+    assert list(tmp_path.rglob("metrics.json")) == []
