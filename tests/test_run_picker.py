@@ -93,6 +93,25 @@ def test_each_run_is_compared_with_its_own_start(picker: RunPicker, runs: pd.Dat
     assert list(picker.rankings) == ["before", "simcse"]
 
 
+def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path):
+    for temperature, version in ((0.1, "old"), (0.2, "new"), (0.3, "new")):
+        run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}), 1.0)
+        run.record_suite(SUITE, "here", version)
+        if version == "old":
+            rewritten(run, run.rankings().iloc[5:], run.scores().iloc[:-5])
+        run.record(ended=f"2030-01-0{round(10 * temperature)}")
+    runs = finished_runs(tmp_path, SUITE)
+    old, *new = runs["label"]
+    picker = RunPicker(runs, SUITE)
+    assert picker.runs["label"].tolist() == new
+    assert RankingExplorer(picker.rankings, SUITE).labels == ["before", *new]
+    assert len(paired_tests(picker.runs, SUITE, samples=9)) == 1
+    said = f"; scored on another version of {SUITE}, so not ticked at first: {old}, seed 0"
+    assert said in picker.parts["status"]
+    assert said in picker._repr_mimebundle_()[0]["text/html"]
+    assert RunPicker(runs, SUITE, labels=[old]).runs["label"].tolist() == [old]
+
+
 def test_runs_of_one_start_share_it_and_other_weights_are_another_start(tmp_path: Path):
     for temperature, checksum in ((0.1, "a"), (0.2, "a"), (0.3, "b")):
         run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}), 1.0)

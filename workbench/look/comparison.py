@@ -361,6 +361,13 @@ def _sets(suite: str, known: Container[str]) -> list[str]:
     return [name for name in AVERAGES.get(suite, [set_name(suite)]) if name in known]
 
 
+def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
+    """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
+    inputs = facts.get("inputs", {})
+    names = AVERAGES.get(suite, [set_name(suite)])
+    return [inputs.get(f"suite {name}", inputs.get(name, {})).get("sha256") for name in names]
+
+
 def _scores(run: Run, suite: str, stage: str = "") -> pd.DataFrame:
     """A run's scored pairs of a suite. Raises RunError where they are not as many as its metrics say."""
     scores, metrics = run.scores(stage), run.metrics(stage)

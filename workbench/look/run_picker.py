@@ -1,18 +1,17 @@
 """Choosing runs: which of them, with the encoder before training or without, their seeds averaged or one by one."""
 
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from html import escape
 from typing import Any
 
 import pandas as pd
 
 from workbench.data import Pairs
-from workbench.errors import RunError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.look._html import choice, field, framed, refused, table, td, th, tr
 from workbench.look._listing import search_field, with_words
 from workbench.look._live import Live
-from workbench.look.comparison import seed_table
+from workbench.look.comparison import readable, seed_table, suite_version
 from workbench.look.of_runs import (
     SEEDS,
     encoders_of_runs,
@@ -35,13 +34,22 @@ class RunPicker(Live):
         self, runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
     ) -> None:
         """runs: as `finished_runs` gives them. labels, before, seeds: what is chosen at first, as `rankings_of_runs`
-        takes it.
+        takes it; without labels, the runs scored on the same version of the suite as the newest.
 
         Raises ValueError for a label that no run has.
         """
         paths_of_runs(runs, labels, seeds)
         self._all, self.suite, self.before, self.seeds = runs.reset_index(drop=True), suite, before, seeds
-        self._chosen = self._of(labels or runs["label"])
+        facts = [readable(path, Run.facts) or {} for path in self._all["path"]]
+        ended = [str(each.get("ended", "")) for each in facts]
+        self._chosen, self._left = self._of(labels), ""
+        if not labels and ended:
+            versions = [suite_version(each, suite) for each in facts]
+            newest = versions[ended.index(max(ended))]
+            self._chosen = {number for number, version in enumerate(versions) if version == newest}
+            rest = self._all.drop(index=[*self._chosen])
+            names = ", ".join(f"{run['label']}, seed {run['seed']}" for run in rest.to_dict("records"))
+            self._left = names and f"; scored on another version of {suite}, so not ticked at first: {names}"
         self._text = [" ".join(map(str, row)).casefold() for row in self._all[["label", "settings"]].to_numpy()]
         shared, own = told_apart(self._all["settings"].tolist())
         self._shared = f", all with {shared}" if shared else ""
@@ -49,7 +57,7 @@ class RunPicker(Live):
             settings=own,
             seed=self._all["seed"],
             score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).map("{:.2f}".format),
-            finished=[_finished(path) for path in self._all["path"]],
+            finished=[time[:16].replace("T", " ") for time in ended],
         )
         self._facts = self._facts.loc[:, (self._facts != "").any()]  # nothing that no run has
         self._fed: dict[str, Any] = {}
@@ -128,7 +136,7 @@ class RunPicker(Live):
         self._due |= name != "search"
 
     def drawn(self) -> dict[str, str]:
-        said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._shared)}"
+        said = f"{len(self._chosen)} of {len(self._all)} runs ticked{escape(self._shared + self._left)}"
         return {
             "status": f'<span role="status" aria-live="polite">{said}</span>',
             "list": self._table(self._listed(), boxes=True),
@@ -137,7 +145,8 @@ class RunPicker(Live):
         }
 
     def static(self) -> str:
-        head = f"<p>{len(self._chosen)} of {len(self._all)} runs on {escape(self.suite)}. Run the cell to choose.</p>"
+        on = escape(self.suite + self._left)
+        head = f"<p>{len(self._chosen)} of {len(self._all)} runs on {on}. Run the cell to choose.</p>"
         return head + self._table(sorted(self._chosen), boxes=False) + self._means()
 
     def _feed(self) -> str:
@@ -184,10 +193,3 @@ def _html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     kinds = ["text" if head in ("label", "settings") else "number" for head in heads]
     lines = [tr(map(td, cells, kinds)) for cells in rows]
     return framed(table("".join(map(th, heads, kinds)), lines))
-
-
-def _finished(path: str) -> str:
-    """Date and minute at which the run ended; "" where it does not say."""
-    with suppress(RunError):
-        return str(Run(path).facts().get("ended", ""))[:16].replace("T", " ")
-    return ""
