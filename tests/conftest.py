@@ -241,7 +241,7 @@ def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
     return run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # until it ends its event loop runs in this thread, and no test can start another
 def browser() -> Iterator[Any]:
     """A Chromium; the test is skipped where there is none."""
     import shutil
