@@ -49,12 +49,14 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
 
 
 # Each starts what takes seconds and cannot be there twice for nothing: a browser and its JupyterLab, a Slurm.
-TOGETHER = dict.fromkeys(["test_browser.py", "test_hover.py", "test_views.py"], "browser") | {"test_slurm.py": "slurm"}
+_BROWSER = ["test_browser.py", "test_hover.py", "acceptance/test_views.py"]
+_SLURM = ["test_slurm.py", "acceptance/test_sweeps.py"]
+TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")
 
 
 def goes_with(nodeid: str) -> str:
     """What a test is given to a process with: its group, or itself."""
-    return TOGETHER.get(Path(nodeid.partition("::")[0]).name, nodeid)
+    return TOGETHER.get(nodeid.partition("::")[0].removeprefix("tests/"), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -17,8 +17,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere proce
 
 def test_what_shares_a_browser_or_a_cluster_goes_to_one_process():
     shares = re.compile(r"browser\b: Any|^from real_slurm", re.MULTILINE)
-    files = Path(__file__).parent.glob("test_*.py")
-    assert {path.name for path in files if shares.search(path.read_text(encoding="utf-8"))} == TOGETHER.keys()
+    tests = Path(__file__).parent
+    sharing = [path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))]
+    assert {path.relative_to(tests).as_posix() for path in sharing} == TOGETHER.keys()
     live, hover = "tests/test_browser.py::test_a", "tests/test_hover.py::test_b[of::two]"
     assert goes_with(live) == goes_with(hover) != goes_with("tests/test_slurm.py::test_c")
     assert len({goes_with("tests/test_runs.py::test_a"), goes_with("tests/test_runs.py::test_b")}) == 2

@@ -152,7 +152,7 @@ HOLDS = """
 import time
 from real_slurm import slurm
 with slurm() as cluster:
-    cluster.ask("sbatch", "--wrap=srun sleep 600")
+    cluster.ask("sbatch", "--output=/dev/null", "--wrap=srun sleep 600")
     while not cluster.ask("squeue", "--noheader", "--states=running"):
         time.sleep(0.1)
     print(cluster.folder, flush=True)
