@@ -201,6 +201,8 @@ def test_a_tiny_run_ends_with_exit_code_0_and_its_metrics(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"^step +0/2  dev Spearman [\d.]+ \(step 0\)  \d+ s$", done.stdout, re.MULTILINE)
     assert re.search(r"^step +2/2  loss [\d.]+  dev Spearman [\d.]+ \(step 2\)  \d+ s$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\w.* its start on world-test: [+-][\d.]+ spearman x 100, 95% inter", done.stdout, re.MULTILINE)
+    assert "2 steps with 1 evaluation(s) on dev are too few" in done.stderr
     (run,) = (root / "simcse").iterdir()
     assert run.name.endswith("-s5")
     names = {path.name for path in run.iterdir() if not path.name.startswith(".")}

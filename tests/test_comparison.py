@@ -50,6 +50,26 @@ def test_finished_runs_are_labelled_by_what_differs(runs: pd.DataFrame):
     assert (runs["spearman"] > runs["before"]).all()
 
 
+def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: Path):
+    better = Run(next((root / "cosent").iterdir()))
+    metrics = better.metrics(), better.metrics("before")
+    gain = 100 * (metrics[0][SUITE]["spearman"] - metrics[1][SUITE]["spearman"])
+    assert comparison.compare_with_start(better).startswith(
+        f"Better than its start on {SUITE}: {gain:+.1f} spearman x 100, 95% interval +"
+    )
+    start, trained = better.scores("before"), better.scores()
+    written = {"rankings": better.rankings(), "metrics": metrics[1]}
+    worse, equal = (Run.create(SimCSEConfig.from_profile("demo", seed=seed), tmp_path) for seed in (0, 1))
+    worse.write_evaluation(metrics[0], trained, written["rankings"], "before")
+    worse.write_evaluation(written["metrics"], start, written["rankings"])
+    sentence = comparison.compare_with_start(worse)
+    assert f"Worse than its start on {SUITE}: {-gain:+.1f} spearman" in sentence
+    assert "Try a lower learning_rate (0.001)" in sentence
+    for stage in ("before", ""):
+        equal.write_evaluation(written["metrics"], start, written["rankings"], stage)
+    assert "Not clearly different from its start" in comparison.compare_with_start(equal)
+
+
 def test_a_label_says_what_differs_and_no_more():
     words = {"mixed": ["a=1, b=2, c=3"], "rankcse": ["a=1, b=2", "a=1", "a=1, b=[x, y]"]}
     rows = [

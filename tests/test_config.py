@@ -57,6 +57,21 @@ def test_a_profile_takes_changes_by_name():
         SimCSEConfig.from_profile("demo", temprature=0.07)
 
 
+@pytest.mark.parametrize("method", CONFIGS)
+def test_the_demo_gives_a_start_outside_the_world_a_rate_that_does_not_ruin_it(method: str, tmp_path: Path):
+    config = CONFIGS[method]
+    usual, tuned = config.from_profile("demo"), config.from_profile("demo", encoder="english-encoder")
+    assert (usual.learning_rate, tuned.learning_rate, tuned.eval_steps) == (1e-3, 3e-5, 10)
+    assert config.from_profile("demo", encoder=str(tmp_path)).learning_rate == 3e-5
+    assert list(tuned.changed()) == ["encoder"], "the rate follows from the start"
+    assert "learning_rate is 3e-05 and not 0.001" in tuned.recipe
+    assert config.model_validate_settings(tuned.model_dump(mode="json")).digest() == tuned.digest()
+    own = config.from_profile("demo", encoder="english-encoder", learning_rate=1e-3)
+    assert (own.learning_rate, own.recipe, own.changed()["learning_rate"]) == (1e-3, "", 1e-3)
+    assert config.from_profile("demo", encoder="world-teacher").learning_rate == 1e-3
+    assert usual.recipe == config.from_profile("paper", encoder="english-encoder").recipe == ""
+
+
 def test_an_unknown_setting_is_refused_with_a_suggestion():
     with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
         SimCSEConfig.from_parameters("demo", 0, {"temprature": 0.1})

@@ -628,7 +628,11 @@ def test_two_processes_train_to_the_weights_of_one(
     tiny_encoder: Path, sentences: Sentences, in_two_processes: Callable[..., dict[str, torch.Tensor]]
 ):
     settings = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8, "max_steps": 5}
-    settings |= {"log_steps": 1, "precision": "fp32"}  # the other processes would choose their own
+    settings |= {
+        "log_steps": 1,
+        "learning_rate": 1e-3,
+        "precision": "fp32",
+    }  # the other processes would choose their own
     alone = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).double()
     before = weights(alone)
     fit(alone, sentences)
@@ -681,6 +685,21 @@ def test_blank_lines_and_weights_of_0_are_refused(tiny_encoder: Path, sentences:
         parameter.data.zero_()
     with pytest.raises(EncoderError, match=r"every weight of .* is 0"):
         fit(method, sentences)
+
+
+def test_a_training_too_short_to_learn_is_warned_of(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, capsys: pytest.CaptureFixture, caplog
+):
+    def warned(**changes: object) -> bool:
+        caplog.clear()
+        fit(SimCSE(config(tiny_encoder, **changes)), sentences, dev)
+        return "too few to learn from; raise epochs" in caplog.text
+
+    assert warned()
+    assert "6 steps with 3 evaluation(s) on dev" in caplog.text
+    assert capsys.readouterr().out.startswith("learning_rate is 3e-05 and not 0.001")
+    assert warned(max_steps=30, eval_steps=30), "dev is measured once"
+    assert not warned(max_steps=30, eval_steps=15)
 
 
 def test_scores_that_are_all_equal_are_said_once_and_the_last_step_is_kept(  # noqa: PLR0917

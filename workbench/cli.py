@@ -65,6 +65,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 ) -> None:
     """Run a method's notebook headless. Exit code 0 only when metrics.json was written."""
     from workbench.headless import run_method
+    from workbench.look import compare_with_start
     from workbench.notebook_page import export_html
 
     given = overrides_of(with_folders([*(changes or []), *(setting or [])], runs))
@@ -72,6 +73,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     for stage, title in {"before": "before training", "": "after"}.items():
         if finished.has(stage):
             print(f"{title}:\n{metrics_text(finished, stage)}")
+    print(compare_with_start(finished))
     print(f"run:      {finished.path}")
     notebook = finished.path / "notebook.ipynb"
     if notebook.is_file():

@@ -110,6 +110,11 @@ class Settings(pydantic.BaseModel):
         return cls.profiles.get(cls.model_fields["profile"].default, {}) | values
 
     @classmethod
+    def profile_values(cls, profile: str, encoder: str | None = None) -> dict[str, Any]:
+        """Return what a profile sets; a method may make it depend on the start."""
+        return cls.profiles.get(profile, {})
+
+    @classmethod
     def from_profile(cls: type[SomeSettings], profile: str, *, seed: int = 0, **changes: Any) -> SomeSettings:
         """Return the settings of `profile` with `changes`: SimCSEConfig.from_profile("demo", temperature=0.07)."""
         return cls.from_parameters(profile, seed, changes)
@@ -138,7 +143,7 @@ class Settings(pydantic.BaseModel):
                 where = f"in {cls.method or cls.__name__}"
                 raise SettingError(unknown_name("setting", name, cls.model_fields, where, ELSEWHERE))
         given = {name: _read_text(name, value, cls.model_fields[name].annotation) for name, value in overrides.items()}
-        start = cls.profiles[profile]
+        start = cls.profile_values(profile, given.get("encoder"))
         config = cls.model_validate_settings({**start, **given, "profile": profile, "seed": seed})
         if "encoder" in given and "encoder" in config.changed():  # what the profile says of its own is not said of it
             config.model_fields_set.difference_update(start.keys() - given.keys())
@@ -205,7 +210,7 @@ class Settings(pydantic.BaseModel):
 
     def changed(self) -> dict[str, Any]:
         """Setting -> value, of those that are not as their profile has them."""
-        start = _start_of(type(self), self.profile, str(Path.cwd()))
+        start = _start_of(type(self), self.profile, str(Path.cwd()), getattr(self, "encoder", None))
         values = {name: getattr(self, name) for name in type(self).model_fields if name not in ("seed", "profile")}
         return {name: value for name, value in values.items() if value != getattr(start, name)}
 
@@ -231,9 +236,9 @@ class Settings(pydantic.BaseModel):
 
 
 @functools.lru_cache
-def _start_of(cls: type[Settings], profile: str, _folder: str) -> Settings:
+def _start_of(cls: type[Settings], profile: str, _folder: str, encoder: str | None) -> Settings:
     """The settings of a profile; `_folder`: where one is, from where names of local folders are read."""
-    return cls(**{**cls.profiles.get(profile, {}), "profile": profile})
+    return cls(**{**cls.profile_values(profile, encoder), "profile": profile})
 
 
 def _html_table(settings: list[dict[Any, Any]]) -> str:

@@ -23,6 +23,11 @@ DEMO_DATA: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev"
 DEMO = {**DEMO_DATA, "learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
 
 
+# What "demo" sets instead if the start is not of the bundled world: its rate, made for a poor start, would ruin one
+# that is tuned for sentences (benchmarks/own_data.py).
+TUNED_START: dict[str, Any] = {"learning_rate": 3e-5, "eval_steps": 10}
+
+
 def whole_folder(name: str) -> str:
     """A folder, which need not exist yet, by its whole path."""
     return str(Path(name).expanduser().resolve())
@@ -125,6 +130,24 @@ class TrainingConfig(Settings):
     """where to compute; auto takes the best there is"""
     processes: Count = 1
     """training processes (one a GPU); each takes an equal share of the batch"""
+
+    @classmethod
+    def profile_values(cls, profile: str, encoder: str | None = None) -> dict[str, Any]:
+        """Return what a profile sets: "demo" has a lower rate unless it starts from an encoder of the bundled world."""
+        of_world = encoder is None or BUNDLED_MODELS.get(encoder) == "world"
+        return super().profile_values(profile) | ({} if profile != "demo" or of_world else TUNED_START)
+
+    @property
+    def recipe(self) -> str:
+        """A sentence on the rate that the start changed, or an empty text."""
+        usual = self.profile_values(self.profile).get("learning_rate")
+        chosen = self.profile_values(self.profile, self.encoder).get("learning_rate")
+        if chosen in (usual, None) or self.learning_rate != chosen:
+            return ""
+        return (
+            f"learning_rate is {chosen:g} and not {usual:g} as in profile {self.profile!r}, which would ruin a tuned "
+            f"start: {self.encoder} is not an encoder of the bundled world; set learning_rate to choose another"
+        )
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from ._response import response_map as response_map
 from .ask import Ask as Ask
 from .compared import Comparison as Comparison
 from .compared import compare as compare
+from .comparison import compare_with_start as compare_with_start
 from .comparison import every_run as every_run
 from .comparison import finished_runs as finished_runs
 from .comparison import in_words as in_words

@@ -17,7 +17,7 @@ import pandas as pd
 
 from workbench.config import BaseConfig
 from workbench.data import AVERAGES
-from workbench.errors import RunError
+from workbench.errors import RunError, printable
 from workbench.files import set_name
 from workbench.look._kept import kept, scores_checksum
 from workbench.metrics import (
@@ -239,6 +239,28 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
     over_seeds = table.groupby("label")["difference"]
     return table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
+
+
+def compare_with_start(run: Run) -> str:
+    """Return a sentence: is the run better than its start, by how much, and what to try if it is worse.
+
+    It is about the average of the seven sets if all were evaluated, otherwise about the run's first suite, and has the
+    95% bootstrap interval of the paired difference.
+    """
+    if not run.has(_BEFORE):
+        return "The start was not evaluated, so that the run cannot be compared with it."
+    metrics = run.metrics()
+    suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
+    measure: Measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
+    after, before = _scores(run, suite), _scores(run, suite, _BEFORE)
+    sides = after["gold"], after["predicted"], before["predicted"]
+    value, low, high = (100 * x for x in bootstrap_interval(*sides, sets=after["suite"].tolist(), measure=measure))
+    found = f"{printable(suite)}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
+    if low > 0:
+        return f"Better than its start on {found}"
+    advice = "Try a lower learning_rate ({}), fewer epochs or max_steps, more training data, or another seed."
+    verdict = "Worse than" if high < 0 else "Not clearly different from"
+    return f"{verdict} its start on {found} {advice.format(run.config.model_dump().get('learning_rate'))}"
 
 
 def in_words(tests: pd.DataFrame) -> pd.DataFrame:

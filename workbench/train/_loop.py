@@ -32,6 +32,7 @@ from workbench.train._record import Record
 from workbench.train._state import State
 
 _LOG = logging.getLogger("workbench")
+_FEWEST_STEPS = 30
 
 
 def fit(
@@ -102,6 +103,8 @@ def _fit_here(
         if run is not None and plan.rank == 0:
             run.record(**_hardware(method), trained=False)
         tracked = None if run is None else run.path
+        if step == 0 and plan.rank == 0:
+            _announce(plan, quiet=quiet or dev is None)
         with listening(method.config, (step, plan.steps), tracked, callbacks, quiet=quiet) as listeners:
             record = Record(method, dev, folder, rows, listeners)
             _train(method, plan, record, state, step, keep_state=run is not None)
@@ -191,6 +194,22 @@ def _require_trainable(method: Method, data: Any, dev: Pairs | None) -> None:
     if not any(bool(parameter.any()) for parameter in method.encoder.parameters()):
         raise EncoderError(
             f"every weight of {method.encoder.source} is 0, so that nothing can be learned; save it again"
+        )
+
+
+def _announce(plan: Plan, *, quiet: bool) -> None:
+    """Print which rate was chosen, and warn of a training that is too short to learn or to choose a checkpoint."""
+    config, times = plan.config, -(-plan.steps // plan.config.eval_steps)
+    if config.recipe and not quiet:
+        print(config.recipe, flush=True)
+    if plan.steps < _FEWEST_STEPS or times < 2:
+        _LOG.warning(
+            "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs or max_steps, lower "
+            "batch_size (%d) or eval_steps (%d), or add training data",
+            plan.steps,
+            times,
+            config.batch_size,
+            config.eval_steps,
         )
 
 
