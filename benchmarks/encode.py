@@ -1,17 +1,20 @@
-"""Encoder.encode against SentenceTransformer.encode at its defaults: the same checkpoint, sentences and threads.
+"""Encoder.encode and tokenisation against sentence-transformers: same checkpoint, sentences and threads, in one run.
 
     python benchmarks/encode.py [--threads 1 2] [--rounds 5] [--limit 1500]
 
-Both run in turn on the sentences of STS-B and SICK-R test (both columns, as an evaluation asks for them) and of
-Wikipedia when WORKBENCH_DATA has them, else on the bundled world. Ratios are medians over the rounds; above 1 Encoder
-is faster.
+All run in turn on the sentences of STS-B and SICK-R test (both columns, as an evaluation encodes them) and of Wikipedia
+if WORKBENCH_DATA has them, otherwise on the bundled world. sentence-transformers runs in fp32 (its default) and in
+bf16, each at the quickest of four batch sizes. "tokens" compares the encoder's token store with calls of the tokenizer
+on 10,000 sentences at a time. Ratios are medians over the rounds; above 1 the workbench is faster.
 """
 
 import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
+import numpy as np
 import sentence_transformers
 import torch
 import transformers
@@ -21,53 +24,74 @@ from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError
 
+BATCHES = (16, 32, 64, 128)
+
 
 def corpora(limit: int) -> dict[str, list[str]]:
-    """The sentences to encode, by name: at most `limit` pairs or lines of each."""
+    """Return the sentences to encode, by name: at most `limit` pairs or lines of each."""
     try:
         pairs = {name: load_pairs(name) for name in ("stsb-test", "sick-test")}
-        found = {name: [*data.sentence1[:limit], *data.sentence2[:limit]] for name, data in pairs.items()}
-        return found | {"wiki": load_sentences("wiki", limit=limit // 2, seed=0).sentences}
+        texts = {name: [*data.sentence1[:limit], *data.sentence2[:limit]] for name, data in pairs.items()}
+        return texts | {"wiki": load_sentences("wiki", limit=limit // 2, seed=0).sentences}
     except DataError as error:
         print(f"the bundled world instead of real sentences: {error}")
         return {"world": load_sentences("world", limit=limit, seed=0).sentences}
 
 
-def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of wall clock and of the process."""
-    wall, process = time.perf_counter(), time.process_time()
+def timed(work: Callable[[], object]) -> float:
+    """Return the seconds of one call, by the clock."""
+    start = time.perf_counter()
     work()
-    return time.perf_counter() - wall, time.process_time() - process
+    return time.perf_counter() - start
+
+
+def with_tokenizer(encoder: Encoder, sentences: list[str]) -> np.ndarray:
+    """Return the tokens of all sentences by whole calls of the tokenizer."""
+    pieces = []
+    for start in range(0, len(sentences), 10_000):
+        chunk = sentences[start : start + 10_000]
+        ids = encoder.tokenizer(chunk, truncation=True, max_length=32, return_attention_mask=False)["input_ids"]
+        pieces.append(np.fromiter((token for row in ids for token in row), dtype=np.int32))
+    return np.concatenate(pieces)
 
 
 def main() -> None:
-    """Prints sentences a second of both and the ratios, per corpus and number of threads."""
+    """Print sentences a second of every side and the ratios, per corpus and number of threads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=int, default=1500)
     options = parser.parse_args()
     ours = Encoder.from_pretrained(minilm(), device="cpu")
-    theirs = sentence_transformers.SentenceTransformer(str(minilm()), device="cpu")
+    folder = str(minilm())
+    theirs = {
+        "fp32": sentence_transformers.SentenceTransformer(folder, device="cpu"),
+        "bf16": sentence_transformers.SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": torch.bfloat16}),
+    }
     print(
-        f"all-MiniLM-L6-v2, pooling {ours.pooling}; Encoder {ours.precision}, SentenceTransformer fp32; torch "
-        f"{torch.__version__}, transformers {transformers.__version__}, sentence-transformers "
-        f"{sentence_transformers.__version__}; cpu capability {torch.backends.cpu.get_cpu_capability()}"
+        f"all-MiniLM-L6-v2, pooling {ours.pooling}; Encoder {ours.precision}; torch {torch.__version__}, transformers "
+        f"{transformers.__version__}, sentence-transformers {sentence_transformers.__version__}; "
+        f"cpu capability {torch.backends.cpu.get_cpu_capability()}"
     )
     for name, sentences in corpora(options.limit).items():
-        tokens = statistics.mean(map(len, ours.tokenizer(sentences)["input_ids"]))
-        print(f"{name}: {len(sentences)} sentences, {len(set(sentences))} distinct, {tokens:.1f} tokens on average")
+        print(f"{name}: {len(sentences)} sentences, {len(set(sentences))} distinct")
+        many = (sentences * (20_000 // len(sentences) + 1))[:20_000]
         for threads in options.threads:
             torch.set_num_threads(threads)
-            rounds = [
-                (timed(lambda: theirs.encode(sentences)), timed(lambda: ours.encode(sentences)))  # noqa: B023
-                for _ in range(options.rounds)
-            ]
-            rates = [len(sentences) / statistics.median(r[side][0] for r in rounds) for side in (0, 1)]
-            wall, process = (statistics.median(a[k] / b[k] for a, b in rounds) for k in (0, 1))
+            work = {"encode": partial(ours.encode, sentences)}
+            for kind, model in theirs.items():
+                best = min(BATCHES, key=lambda size: timed(partial(model.encode, sentences, batch_size=size)))
+                work[kind] = partial(model.encode, sentences, batch_size=best)
+            work |= {"tokens": partial(ours.token_rows, many), "tokenizer": partial(with_tokenizer, ours, many)}
+            rounds = [{side: timed(call) for side, call in work.items()} for _ in range(options.rounds)]
+
+            def ratio(other: str, own: str) -> float:
+                return statistics.median(seconds[other] / seconds[own] for seconds in rounds)  # noqa: B023
+
+            rate = len(sentences) / statistics.median(seconds["encode"] for seconds in rounds)
             print(
-                f"  {threads} thread(s): SentenceTransformer {rates[0]:.0f}/s, Encoder {rates[1]:.0f}/s; "
-                f"ratio {wall:.2f} by the clock, {process:.2f} by process time",
+                f"  {threads} thread(s): Encoder {rate:.0f}/s; ratio to fp32 {ratio('fp32', 'encode'):.2f}, to bf16 "
+                f"{ratio('bf16', 'encode'):.2f}; tokens {ratio('tokenizer', 'tokens'):.2f}",
                 flush=True,
             )
 

@@ -1,8 +1,7 @@
 """How long a reader waits for what is seen: the live views in a real JupyterLab in a real Chromium.
 
 Run with: python benchmarks/screen.py, on a quiet machine. Each time ends at the second frame after the page has
-changed, so that what was drawn is on the screen; of repeated ones it is the fastest. Of the kernel alone, in processor
-time: benchmarks/explorer.py.
+changed, so that what was drawn is on the screen; of repeated ones it is the fastest.
 """
 
 import shutil

@@ -10,8 +10,7 @@ from typing import Any
 import lazy_loader
 
 if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:  # read once, when torch is loaded
-    # A thread that waits in a loop for the others takes the core from them where another process wants it too; one that
-    # sleeps at once pays for waking. About 0.2 ms in the loop, then sleep: measured by benchmarks/threads.py.
+    # A waiting OpenMP thread spins for about 0.2 ms and then sleeps; longer would take the core from others.
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
 _loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -228,7 +228,7 @@ class Encoder(nn.Module):
         return output.hidden_states if layered else (output.last_hidden_state,)
 
     def _packed_states(self, ids: Tensor, mask: Tensor) -> Sequence[Tensor]:
-        """The same, computed on the tokens alone: padding costs attention only (see benchmarks/training_step.py)."""
+        """The same, computed on the tokens alone: padding costs attention only (see benchmarks/steps.py)."""
         packing = Packing.of(mask)
         position = (packing.position + self._first_position).unsqueeze(0)
         states = self._states(input_ids=packing.pack(ids).unsqueeze(0), position_ids=position, packing=packing)
@@ -346,7 +346,7 @@ class Encoder(nn.Module):
         return torch.autocast(kind, dtype=HALF[self.precision], cache_enabled=not torch.is_autocast_enabled(kind))
 
     def _narrow(self) -> AbstractContextManager:
-        """On a CPU in bf16 what flows between the layers is bf16 too, a fifth faster (benchmarks/encode_fastest.py).
+        """On a CPU in bf16 what flows between the layers is bf16 too, a fifth faster (benchmarks/encode.py).
 
         Under autocast alone a float32 embedding would keep it float32, to be cast before every product. LayerNorm and
         the products still add up in float32.
