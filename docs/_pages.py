@@ -13,13 +13,13 @@ from mkdocs.structure.files import File, Files
 
 from workbench.config import CONFIGS
 from workbench.files import PACKAGE
-from workbench.headless import notebook_of
+from workbench.execution import notebook_of
 from workbench.runs import run_path
 
 RUNS = Path(__file__).parent.parent / "runs"
 API = [
     *("config", "data", "encoder", "methods", "losses", "train", "evaluation", "metrics", "rankings", "ranks"),
-    *("runs", "sweeps", "look", "teachers", "baselines", "headless", "errors"),
+    *("runs", "sweeps", "look", "teachers", "baselines", "execution", "errors"),
 ]
 EXPORTED = re.compile(r"from \.([\w.]+) import \w+ as (\w+)")
 NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'

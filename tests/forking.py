@@ -40,7 +40,7 @@ class Loaded(NamedTuple):
         return [self.name, *(name for one in self.below for name in one.names)]
 
 
-LOOKS = [f"workbench.{name}" for name in ("headless", "look.comparison", "look.paper_figures", "look.explorer")]
+LOOKS = [f"workbench.{name}" for name in ("execution", "look.comparison", "look.paper_figures", "look.explorer")]
 LOOKS += ["workbench.look.run_picker", "workbench.look.pair_explorer"]
 TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "train", "evaluation", "look")]
 TORCH = [

@@ -26,7 +26,7 @@ from stage import violations
 
 from workbench.config import SimCSEConfig
 from workbench.data import load_pairs
-from workbench.headless import execute
+from workbench.execution import execute
 from workbench.notebook_page import export_html
 
 pytestmark = pytest.mark.slow

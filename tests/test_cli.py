@@ -1,6 +1,5 @@
 """The command line: refusals are one clear text, exit codes can be relied on."""
 
-import os
 import re
 import signal
 import subprocess
@@ -100,15 +99,6 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path, moment: str):
     assert lines == ["interrupted; the same command goes on from the last saved state, if there is one"]
 
 
-def test_an_interruption_inside_an_import_that_drops_exceptions_ends_the_process(tmp_path: Path):
-    drops = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
-    (tmp_path / "drops.py").write_text(drops)
-    code = "from workbench.interruption import end_when_interrupted\nend_when_interrupted('told')\nimport drops\n"
-    environment = {**os.environ, "PYTHONPATH": f"{Path.cwd()}{os.pathsep}{tmp_path}"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
-    assert (done.returncode, done.stderr.strip()) == (130, "told")
-
-
 def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         time.sleep(0.01)
@@ -159,21 +149,6 @@ def test_a_listing_whose_reader_goes_ends_quietly():
     assert listing.stderr is not None
     assert listing.stderr.read() == b""
     assert listing.wait() == 1
-
-
-def test_a_run_whose_reader_goes_is_told_so_once_and_goes_on(caplog: pytest.LogCaptureFixture):
-    code = "import logging; logging.basicConfig(format='%(message)s')\nfrom workbench.headless import _Told\n"
-    code += "import sys; sys.stdin.read()\nfor _ in range(3): _Told().write('step')"
-    told = subprocess.Popen(
-        [python("looks"), "-c", code], **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    )
-    assert told.stdin
-    assert told.stdout
-    assert told.stderr
-    told.stdout.close()
-    told.stdin.close()
-    assert told.stderr.read().decode().splitlines() == ["nobody reads the output any more; the run goes on without it"]
-    assert told.wait() == 0
 
 
 def test_a_set_that_is_not_there_is_a_row_of_the_check_and_exit_code_1(
@@ -228,7 +203,6 @@ def test_a_run_that_fails_ends_with_exit_code_1_and_says_why(tmp_path: Path):
 
 def test_lab_opens_at_the_tour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     started: list[list[str]] = []
-    monkeypatch.setenv("PYTHONSTARTUP", "")
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
     monkeypatch.setattr("os.execv", lambda _, command: started.append(command))
     lab(tmp_path / "notebooks", ["--no-browser"])

@@ -21,10 +21,9 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from workbench import installation
 from workbench.cli import lab
 from workbench.files import PACKAGE
-from workbench.installation import copy_notebooks, missing_extra, namesake
+from workbench.installation import copy_notebooks, missing_extra
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -69,17 +68,6 @@ for line in lines:
         assert line == f"{cure} True 3"  # the caller's two lines and __getattr__
 
 
-def test_another_projects_package_in_the_same_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert namesake() is None
-    facts = tmp_path / "workbench-0.8.1.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: workbench\nVersion: 0.8.1\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert namesake() is None  # elsewhere on the path: nothing is mixed
-    monkeypatch.setattr(installation, "PACKAGE", tmp_path / "workbench")
-    assert "pip uninstall workbench" in str(namesake())
-
-
 def test_notebooks_are_copied_and_those_that_are_there_stay(tmp_path: Path):
     mine = tmp_path / "deep" / "00_tour.ipynb"
     mine.parent.mkdir()
@@ -112,14 +100,11 @@ def test_lab_opens_jupyterlab_on_a_copy_of_the_notebooks(
     monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
     monkeypatch.setattr(subprocess, "call", lambda command: started.append(command) or 0)
     monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setenv("PYTHONSTARTUP", "")
-    monkeypatch.delenv("PYTHONSTARTUP")
     with pytest.raises(typer.Exit) if platform == "win32" else nullcontext():
         lab(tmp_path / "mine")
     assert len(started) == 1
     assert (tmp_path / "mine" / "00_tour.ipynb").is_file()
     assert f"--ServerApp.root_dir={tmp_path}" in started[0]
-    assert Path(os.environ["PYTHONSTARTUP"]).is_file()  # kernels say what to run first: tests/test_order.py
 
 
 def documented(page: str) -> list[list[str]]:

@@ -9,10 +9,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 
 # From the ground up: a module imports from the layers under its own, or from its own package.
 LAYERS = [
-    {"errors", "interruption"},
+    {"errors"},
     {"files"},
-    {"order"},
-    {"_startup"},
     {"installation", "publishing"},
     {"config"},
     {"metrics"},
@@ -23,19 +21,16 @@ LAYERS = [
     {"methods", "baselines"},
     {"evaluation", "look"},
     {"train"},
-    {"headless", "notebook_page"},
+    {"execution", "notebook_page"},
     {"sweeps"},
-    {"commands"},
+    {"cli_runs"},
     {"cli"},
     {"__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
     "errors",
-    "interruption",
     "files",
-    "order",
-    "_startup",
     "installation",
     "publishing",
     "config",
@@ -44,10 +39,10 @@ NO_TORCH = {
     "runs",
     "data",
     "look",
-    "headless",
+    "execution",
     "notebook_page",
     "sweeps",
-    "commands",
+    "cli_runs",
     "cli",
 }
 

@@ -18,7 +18,7 @@ from written_runs import SUITE, write_run
 
 from workbench import sweeps
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
-from workbench.headless import execute, notebook_of
+from workbench.execution import execute, notebook_of
 from workbench.methods import METHODS
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"

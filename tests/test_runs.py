@@ -16,8 +16,8 @@ from forking import python
 from workbench import look
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
+from workbench.execution import runs_folder
 from workbench.files import file_checksum, replacing, replacing_file, replacing_folder, write_json
-from workbench.headless import runs_folder
 from workbench.runs import Run, _provenance, list_runs, metrics_table, select_runs
 
 

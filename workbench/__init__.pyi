@@ -23,8 +23,10 @@ from .errors import SettingError as SettingError
 from .errors import WorkbenchError as WorkbenchError
 from .evaluation import Report as Report
 from .evaluation import evaluate as evaluate
-from .headless import check_parameters as check_parameters
-from .headless import runs_folder as runs_folder
+from .execution import check_parameters as check_parameters
+from .execution import run as run
+from .execution import run_method as run_method
+from .execution import runs_folder as runs_folder
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT

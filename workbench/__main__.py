@@ -1,14 +1,36 @@
 """The `workbench` command; `python -m workbench` is the same."""
 
-from workbench.interruption import end_when_interrupted
+import os
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import NoReturn
 
 
 def main() -> None:
-    """Runs the command. Ctrl-C, from the first import on and however often, ends it with one line and exit code 130."""
-    end_when_interrupted("interrupted; the same command goes on from the last saved state, if there is one")
+    """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
+    signal.signal(signal.SIGINT, _interrupt)
+    if os.environ.pop("WORKBENCH_CELL", ""):  # a cell of a sweep ends with it, even after kill -9
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     from workbench.cli import main as command
 
     command()
+
+
+def _interrupt(_: int, __: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends it at once
+    print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
+    raise SystemExit(130)
+
+
+def _end_with_parent() -> None:
+    """Interrupt this process once stdin, a pipe that the parent holds and never writes to, is closed."""
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(15)
+    os._exit(130)
 
 
 if __name__ == "__main__":

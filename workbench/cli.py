@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from workbench.commands import Runs, metrics_text, runs_app, sweep_app, with_folders
+from workbench.cli_runs import Runs, metrics_text, runs_app, sweep_app, with_folders
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError, printable, unknown_name
-from workbench.files import PACKAGE, deaf
-from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, namesake, require_modules
+from workbench.files import PACKAGE
+from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, require_modules
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -61,25 +61,32 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     seed: Annotated[int, typer.Option(help="Every random generator derives from it.")] = 0,
     setting: Changes = None,
     runs: Runs = "runs",
+    notebook: Annotated[
+        bool,
+        typer.Option("--notebook/--no-notebook", help="Execute the method's notebook, or only train and evaluate."),
+    ] = True,
     html: Annotated[bool, typer.Option("--html", help="Also write the executed notebook as HTML.")] = False,
 ) -> None:
-    """Run a method's notebook headless. Exit code 0 only when metrics.json was written."""
-    from workbench.headless import run_method
+    """Train and evaluate a method by executing its notebook. Exit code 0 only if metrics.json was written."""
+    from workbench import execution
     from workbench.look import compare_with_start
     from workbench.notebook_page import export_html
 
-    given = overrides_of(with_folders([*(changes or []), *(setting or [])], runs))
-    finished = run_method(method, profile=profile, seed=seed, overrides=given, runs_root=runs)
+    overrides = overrides_of(with_folders([*(changes or []), *(setting or [])], runs))
+    if notebook:
+        finished = execution.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
+    else:
+        finished = execution.run(CONFIGS[method].from_parameters(profile, seed, overrides), runs)
     for stage, title in {"before": "before training", "": "after"}.items():
         if finished.has(stage):
             print(f"{title}:\n{metrics_text(finished, stage)}")
     print(compare_with_start(finished))
     print(f"run:      {finished.path}")
-    notebook = finished.path / "notebook.ipynb"
-    if notebook.is_file():
-        print(f"notebook: {notebook}")
+    page = finished.path / "notebook.ipynb"
+    if page.is_file():
+        print(f"notebook: {page}")
         if html:
-            print(f"html:     {export_html(notebook)}")
+            print(f"html:     {export_html(page)}")
 
 
 @app.command()
@@ -126,7 +133,7 @@ def settings(
 @app.command()
 def demo(runs: Runs = "runs", seeds: Annotated[int, typer.Option(min=1)] = 3) -> None:
     """SimCSE on the bundled world, a few seeds: Spearman, KCC and NDCG before | after."""
-    from workbench.headless import run_method
+    from workbench.execution import run_method
     from workbench.notebook_page import export_html
 
     made = []
@@ -193,7 +200,6 @@ def lab(
     """JupyterLab on the notebooks, at the tour; runs lie beside their folder, in runs/."""
     require_modules("jupyterlab")
     copy_notebooks(folder)
-    os.environ.setdefault("PYTHONSTARTUP", str(PACKAGE / "_startup.py"))
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
         filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")])
     )
@@ -299,31 +305,24 @@ def overrides_of(settings: list[str] | None) -> dict[str, str]:
 
 
 def main() -> None:
-    """The command; a refusal is one clear text and exit code 2, a failed run exit code 1."""
+    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # each retry is a line, twice
-    if mixed := namesake():
-        print(f"warning: {mixed}", file=sys.stderr)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()
-    except RunError as failure:
-        print(printable(f"error: {failure}"), file=sys.stderr)
-        sys.exit(1)
-    except WorkbenchError as refusal:
-        print(printable(f"error: {refusal}"), file=sys.stderr)
-        sys.exit(2)
+        app()
     except ModuleNotFoundError as missing:
-        if (cure := missing_extra(missing.name)) is None:
+        if (remedy := missing_extra(missing.name)) is None:
             raise
-        print(f"error: {cure}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:  # nobody reads the listing any more, as behind `| head`
-        deaf(sys.stdout)
-        sys.exit(1)  # as typer ends where it meets the same
-    except OSError as problem:  # a path that the system refuses, wherever it was given
-        print(f"error: {problem.strerror}: {str(problem.filename)[:200]}", file=sys.stderr)
-        sys.exit(2)
+        problem, code = remedy, 2
+    except BrokenPipeError:  # the reader has gone, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as refusal:
+        problem, code = f"{refusal.strerror}: {str(refusal.filename)[:200]}", 2
+    except WorkbenchError as refusal:
+        problem, code = refusal, 1 if isinstance(refusal, RunError) else 2
+    else:
+        return
+    print(printable(f"error: {problem}"), file=sys.stderr)
+    sys.exit(code)

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from workbench.errors import RunError
-from workbench.files import PACKAGE, project_path
+from workbench.files import project_path
 
 DISTRIBUTION = "ranking-workbench"
 _EXTRA = re.compile(r"^(?P<name>[\w.-]+).*;\s*extra\s*==\s*['\"](?P<extra>\w+)['\"]")
@@ -34,20 +34,6 @@ def require_modules(*names: str) -> None:
     for name in names:
         if find_spec(name) is None:
             raise ModuleNotFoundError(missing_extra(name) or f"{name} is not installed", name=name)
-
-
-def namesake() -> str | None:
-    """What to say when PyPI's distribution "workbench", another project's, has written into the same folder."""
-    try:
-        other = metadata.distribution("workbench")
-    except metadata.PackageNotFoundError:
-        return None
-    if Path(str(other.locate_file("workbench"))).resolve() != PACKAGE:
-        return None
-    return (
-        f"the distribution 'workbench' {other.version} of another project is installed in the same folder {PACKAGE}, "
-        f"and files of the two are mixed: pip uninstall workbench, then pip install --force-reinstall {DISTRIBUTION}"
-    )
 
 
 def copy_notebooks(folder: Path) -> list[Path]:

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from workbench.look._style import FIGURE_RULES
-from workbench.order import explain_order
 from workbench.runs import Run, metrics_table
 
 _NUMBERS = re.compile(r"(?<=\d) (±|to) (?=[-+\d])")  # between two of them no line ends
@@ -32,7 +31,6 @@ def show_tables() -> None:
 
     And a cell that is run before the one that makes its names says so.
     """
-    explain_order()
     pd.set_option("display.max_colwidth", None)
     ipython = sys.modules.get("IPython")  # loaded where there is a notebook, and only there
     shell = ipython.get_ipython() if ipython else None

@@ -1,29 +1,19 @@
-"""Many runs: a grid of settings, methods and seeds, run where they are missing, on this machine or on Slurm."""
+"""Many runs: methods, settings and seeds, run where they are missing, on this machine or on a Slurm cluster."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.runs import counted
 from workbench.sweeps._local import run_here
 from workbench.sweeps._plan import (
     Cell as Cell,
     Spec as Spec,
     read_spec as read_spec,
     read_spec_file as read_spec_file,
-    seeds_of as seeds_of,
     typed_grid as typed_grid,
 )
-from workbench.sweeps._process import tail as tail
 from workbench.sweeps._slurm import Slurm as Slurm, cancel as cancel, queued as queued, submit
-from workbench.sweeps._sweep import (
-    STATES as STATES,
-    Outlook as Outlook,
-    Sweep as Sweep,
-    find_sweep as find_sweep,
-    list_sweeps as list_sweeps,
-)
-from workbench.sweeps._view import View
+from workbench.sweeps._sweep import Sweep as Sweep, find_sweep as find_sweep, list_sweeps as list_sweeps
 
 
 def sweep(
@@ -39,38 +29,35 @@ def sweep(
     jobs: int = 0,
     dry: bool = False,
     slurm: Slurm | None = None,
+    notebook: bool = True,
 ) -> Sweep:
-    """Runs what is missing of a sweep and returns it; a notebook shows its cells and their states.
+    """Run the missing cells of a sweep and return it; a notebook shows its cells and their states.
 
     Args:
-        methods: Names, or name -> grid of this method alone.
+        methods: Names, or name -> grid of that method only.
         seeds: "0-4", a number, or numbers.
         profile: Of every method.
-        grid: Setting -> its values (one alone may stand without a list); every method runs every combination.
-        points: Single settings beside the grid: {"name", "method", "settings", "profile"}.
+        grid: Setting -> its values (a single one without a list); every method runs every combination.
+        points: Single settings outside the grid: {"name", "method", "settings", "profile"}.
         without: Combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
         runs_root: The folder of runs.
-        name: Of the sweep; "": made from its methods and a checksum of what was asked.
-        jobs: Cells at a time, which share cores or GPUs; 0: one a GPU, else one; on Slurm as many as it has room for.
-        dry: Only checks and writes down what there is to run: see `Sweep.outlook` and `Sweep.table`.
-        slurm: What each cell asks of a Slurm cluster, which then runs them: this returns at once. None: this machine.
+        name: Of the sweep; by default its methods and a checksum of its contents.
+        jobs: Cells at a time; 0: one per GPU, or one without GPUs; on Slurm without a limit.
+        dry: Only check and write down what there is to run.
+        slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this machine.
+        notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
 
     Raises:
-        SettingError, DataError: Before anything is run. A cell that fails raises nothing: its state says so.
-        RunError: Slurm takes no jobs.
+        SettingError, DataError: Before anything is run. A cell that fails raises nothing: see `Sweep.table`.
+        RunError: Slurm accepts no jobs.
     """
-    asked = {"methods": methods, "seeds": seeds, "profile": profile, "points": [*points], "without": [*without]}
-    found = Sweep.create(read_spec(**asked, grid=grid or {}), runs_root, name)
-    outlook = found.outlook()
-    view = View(found, outlook.cells - outlook.finished)
-    view.console.print(f"{found.name}: {outlook.text(max(1, jobs))}", markup=False, highlight=False, soft_wrap=True)
+    values = {"methods": methods, "seeds": seeds, "profile": profile, "points": [*points], "without": [*without]}
+    made = Sweep.create(read_spec(**values, grid=grid or {}), runs_root, name, notebook=notebook)
+    print(f"{made.name}: {made.summary()}")
     if dry:
-        return found
+        return made
     if slurm is None:
-        run_here(found, view, jobs=jobs)
+        run_here(made, jobs=jobs)
     else:
-        made = submit(found, slurm, at_once=jobs)
-        text = f"{counted(sum(map(len, made.values())), 'cell')} put into Slurm's queue"
-        text += f" as {'job' if len(made) == 1 else 'jobs'} {', '.join(made)}" if made else ""
-        view.console.print(text, markup=False, highlight=False, soft_wrap=True)
-    return found
+        print(f"{len(submit(made, slurm, at_once=jobs))} cells submitted to Slurm")
+    return made

@@ -1,141 +1,141 @@
-"""The cells of a sweep on this machine: a few processes at a time, each run by one of them only."""
+"""Run the cells of a sweep on this machine, several processes at a time."""
 
+import contextlib
 import os
+import signal
 import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+from rich.progress import Progress
 
 from workbench.errors import SettingError
-from workbench.runs import is_running
+from workbench.runs import failure_of, forget_failure, is_running, note_failure
 from workbench.sweeps._plan import Cell
-from workbench.sweeps._process import GRACE, Process, arguments_of, begin, end, outcome
 from workbench.sweeps._sweep import Sweep
-from workbench.sweeps._view import View
-from workbench.sweeps._warm import Warm
 
-_BETWEEN = 0.2  # seconds between two looks at what runs
-WARM = sys.platform == "linux"  # cells are forked by a process that has loaded what they load
-_ELSEWHERE = 2.0  # seconds between two looks at a run of another process
+_GRACE = 20.0  # seconds for a cell to end once it is told to
+_BETWEEN = 1.0  # seconds between two looks at a run that another process works on
 
 
-@dataclass
-class Worker:
-    """A cell that runs: its process and what it was given."""
+def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
+    """Run the missing cells, `jobs` at a time; 0: one per GPU, or one if there is no GPU.
 
-    cell: Cell
-    process: Process
-    gpus: list[str]
-    started: float
-
-
-def run_here(sweep: Sweep, view: View, *, jobs: int = 0) -> None:
-    """Runs what is missing, `jobs` cells at a time; 0: one a GPU, without GPUs one.
-
-    A cell that fails keeps its message and its notebook and stops nobody but those that need it. A run that another
-    process works on is waited for. However this ends, its cells end with it, and the same call goes on.
+    A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
+    end too, and the same call goes on where they stopped.
     """
-    queue = Queue(sweep, jobs)
+    missing = [cell for cell in sweep.cells if sweep.state(cell) != "finished"]
+    gpus = GPUs(visible_gpus())
+    most = max((gpus.wanted(cell) for cell in missing), default=0)
+    if gpus.free and most > len(gpus.free):
+        raise SettingError(f"a cell has processes={most}, but only {len(gpus.free)} GPUs are visible")
+    jobs = jobs or max(1, len(gpus.free))
+    workers = _Workers(sweep, gpus, max(1, _cores() // jobs))
+    pool = ThreadPoolExecutor(jobs)
     try:
-        with view:
-            while queue.waiting or queue.workers:
-                for cell, state in queue.advance():
-                    view.ended(cell, state)
-                view.show([(worker.cell, worker.started) for worker in queue.workers], len(queue.waiting))
-                time.sleep(_BETWEEN)
+        for cell in missing:  # cells that others need come first, so that no worker waits for one behind it
+            workers.futures[cell.path] = pool.submit(workers.run, cell)
+        with Progress() as progress:
+            task = progress.add_task(sweep.name, total=len(missing))
+            for done, future in enumerate(as_completed(workers.futures.values()), 1):
+                line = f"[{done}/{len(missing)}] {future.result()}"
+                progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+                progress.advance(task)
     finally:
-        queue.stop()
+        workers.stop()
+        pool.shutdown(cancel_futures=True)
 
 
-class Queue:
-    """What waits and what runs."""
+class _Workers:
+    """The processes of the cells that are running."""
 
-    def __init__(self, sweep: Sweep, jobs: int) -> None:
-        self.gpus = gpus = visible_gpus()
-        self.jobs = jobs or max(1, len(gpus))
-        self.sweep = sweep
-        # More cells than GPUs share them evenly.
-        self.free = [gpus[place % len(gpus)] for place in range(max(self.jobs, len(gpus)))] if gpus else []
-        most = max(map(_gpus_of, sweep.cells))
-        if gpus and most > len(gpus):  # it would wait for ever
-            raise SettingError(f"a cell has processes={most}, and {len(gpus)} GPUs are visible; lower it")
-        self.waiting = [cell for cell in sweep.cells if sweep.state(cell) != "finished"]
-        self.workers: list[Worker] = []
-        self.lost: set[str] = set()  # paths of what failed
-        self.looked: dict[str, float] = {}
-        self.warm: Warm | None = None
+    def __init__(self, sweep: Sweep, gpus: "GPUs", threads: int) -> None:
+        self.sweep, self.gpus, self.threads = sweep, gpus, threads
+        self.futures: dict[str, Future[str]] = {}
+        self.processes: set[subprocess.Popen[bytes]] = set()
+        self.stopped = False
 
-    def advance(self) -> Iterator[tuple[Cell, str]]:
-        """Takes in what ended, starts what can be started; yields the cells that are over, and how they ended."""
-        for worker in [worker for worker in self.workers if worker.process.poll() is not None]:
-            self.workers.remove(worker)
-            self.free += worker.gpus
-            state = outcome(self.sweep, worker.cell, worker.process)
-            if state is None:  # another process was quicker to take it
-                self.waiting.insert(0, worker.cell)
-            else:
-                self.lost |= {worker.cell.path} if state == "failed" else set()
-                yield worker.cell, state
-        pending = {cell.path for cell in [*self.waiting, *(worker.cell for worker in self.workers)]}
-        for cell in list(self.waiting):
-            if self.lost.intersection(cell.needs):
-                self.waiting.remove(cell)
-                self.lost.add(cell.path)
-                yield cell, "left out"
-            elif len(self.workers) < self.jobs and self._ready(cell, pending):
-                self.waiting.remove(cell)
-                if self.sweep.state(cell) == "finished":  # by another process
-                    yield cell, "finished"
-                else:
-                    self._start(cell)
+    def run(self, cell: Cell) -> str:
+        """Run one cell to its end and return a line about it."""
+        started = time.monotonic()
+        for need in cell.needs:
+            if need in self.futures and not self.futures[need].result().startswith("finished"):
+                return f"left out {cell.title}: a run that it needs failed"
+        path, state = self.sweep.path(cell), "running"
+        while state == "running" and not self.stopped:
+            while is_running(path) and not self.stopped:
+                time.sleep(_BETWEEN)
+            if self.sweep.state(cell) != "finished" and not self.stopped:
+                with self.gpus.taken(cell) as taken:
+                    self._start(cell, taken)
+            state = self.sweep.state(cell)  # "running": another process was quicker to take it
+        if state == "finished":
+            return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
+        return f"failed   {cell.title}: {failure_of(path) or 'interrupted'}\n  log: {self.sweep.log(cell)}"
 
-    def _ready(self, cell: Cell, pending: set[str]) -> bool:
-        """Whether what it needs is there and nobody else runs it."""
-        if pending.intersection(cell.needs) or (self.gpus and len(set(self.free)) < _gpus_of(cell)):
-            return False
-        now = time.monotonic()
-        if now - self.looked.get(cell.path, -_ELSEWHERE) < _ELSEWHERE:
-            return False
-        if is_running(self.sweep.path(cell)):
-            self.looked[cell.path] = now
-            return False
-        return True
-
-    def _start(self, cell: Cell) -> None:
-        taken = list(dict.fromkeys(self.free))[: _gpus_of(cell)]  # each once, though cells may share it
-        for gpu in taken:
-            self.free.remove(gpu)
-        process = self._begin(cell, _share(self.jobs, taken))
-        self.workers.append(Worker(cell, process, taken, time.monotonic()))
+    def _start(self, cell: Cell, taken: list[str]) -> None:
+        threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(self.threads)}
+        devices = {"CUDA_VISIBLE_DEVICES": ",".join(taken)} if taken else {}
+        environment = {**os.environ, **threads, **devices, "WORKBENCH_CELL": "1"}
+        forget_failure(self.sweep.path(cell))
+        # A session of its own: Ctrl-C reaches the sweep alone, which then ends its cells.
+        with self.sweep.log(cell).open("ab") as log:
+            process = subprocess.Popen(
+                self.sweep.command(cell),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        self.processes.add(process)
+        code = process.wait()
+        self.processes.discard(process)
+        if code and not self.stopped and self.sweep.state(cell) == "unfinished":
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            note_failure(self.sweep.path(cell), f"the process {how}; its last lines are in {self.sweep.log(cell)}")
 
     def stop(self) -> None:
-        """Ends what runs: each cell goes on from its last state when it is started again."""
-        for worker in self.workers:
-            worker.process.close()
-        deadline = time.monotonic() + GRACE
-        for worker in self.workers:
-            end(worker.process, max(0.1, deadline - time.monotonic()))
-        if self.warm is not None:
-            self.warm.stop()
-
-    def _begin(self, cell: Cell, environment: dict[str, str]) -> Process:
-        if not WARM:
-            return begin(self.sweep, cell, environment)
-        if self.warm is None or self.warm.process.poll() is not None:
-            self.warm = Warm(self.sweep.folder / "warm.log", environment)
-        return self.warm.begin(arguments_of(self.sweep, cell), self.sweep.log(cell), environment)
+        """End the running cells; each goes on from its last state when it is started again."""
+        self.stopped = True
+        for process in list(self.processes):
+            process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + _GRACE
+        for process in list(self.processes):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, deadline - time.monotonic()))
+                continue
+            process.kill()
 
 
-def _gpus_of(cell: Cell) -> int:
-    config = cell.config
-    return 0 if config.device == "cpu" else config.processes
+class GPUs:
+    """The GPUs that no cell is using."""
 
+    def __init__(self, names: list[str]) -> None:
+        self.free = names
+        self._some = bool(names)
+        self._changed = threading.Condition()
 
-def _share(jobs: int, gpus: list[str]) -> dict[str, str]:
-    """What of the machine a cell may use: its GPUs, or its share of the cores."""
-    threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, _cores() // jobs))}
-    return threads | ({"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {})
+    def wanted(self, cell: Cell) -> int:
+        """Return how many GPUs a cell needs: one per training process."""
+        config = cell.config
+        return config.processes if self._some and config.device != "cpu" else 0
+
+    @contextlib.contextmanager
+    def taken(self, cell: Cell) -> Iterator[list[str]]:
+        """Hold as many GPUs as a cell needs; wait until they are free."""
+        wanted = self.wanted(cell)
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.free) >= wanted)
+            taken, self.free = self.free[:wanted], self.free[wanted:]
+        try:
+            yield taken
+        finally:
+            with self._changed:
+                self.free = [*self.free, *taken]
+                self._changed.notify_all()
 
 
 def _cores() -> int:
@@ -143,7 +143,7 @@ def _cores() -> int:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that a process may use, as CUDA_VISIBLE_DEVICES names them; found without torch, which is slow."""
+    """Return the GPUs that a process may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]

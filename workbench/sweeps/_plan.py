@@ -1,10 +1,10 @@
-"""Which runs a sweep consists of: methods, grids, named points, exclusions, seeds."""
+"""Which runs a sweep consists of: methods x grid x seeds, named points, and exclusions."""
 
 import itertools
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,15 @@ from workbench.errors import SettingError, unknown_name
 from workbench.files import text_checksum
 from workbench.runs import run_path
 
-Grid = Mapping[str, Any]
-_MOST = 20_000  # cells of a sweep; they are counted before they are listed
+_MOST_CELLS = 100_000
 
 
 @dataclass(frozen=True)
 class Cell:
     """One run of a sweep.
 
-    name: of a point, else what of the grid varies. path: its folder as seen from that of the runs. needs: paths of the
-    cells that are run before it.
+    name: of a point, otherwise the settings of the grid that vary. path: its folder, relative to the folder of runs.
+    needs: paths of the cells that must be finished before it.
     """
 
     method: str
@@ -38,21 +37,17 @@ class Cell:
 
     @property
     def config(self) -> TrainingConfig:
-        """Its settings."""
+        """All settings of the run."""
         return CONFIGS[self.method].from_parameters(self.profile, self.seed, self.overrides)
 
     @property
     def title(self) -> str:
-        """In short, to read: method, what was changed, seed."""
+        """Method, changed settings and seed, as text."""
         return " ".join(part for part in (self.method, self.name, f"seed {self.seed}") if part)
 
 
-class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid")
-
-
-class Point(_Strict):
-    """One setting by name, outside the grid."""
+class Point(pydantic.BaseModel, extra="forbid"):
+    """One named choice of settings outside the grid."""
 
     name: str
     method: str
@@ -60,11 +55,18 @@ class Point(_Strict):
     profile: str | None = None
 
 
-class Spec(_Strict):
-    """What a sweep's file says, and what the function and the command take.
+def _as_lists(grid: Any) -> Any:
+    """Return a grid whose values are all lists: a single value becomes a list of one."""
+    if not isinstance(grid, dict):
+        return grid
+    return {name: [*values] if isinstance(values, (list, tuple)) else [values] for name, values in grid.items()}
 
-    Every method is run with every combination of `grid` and of its own grid, with every seed; then come the points.
-    A combination is left out where all values of an entry of `without` hold.
+
+class Spec(pydantic.BaseModel, extra="forbid"):
+    """The contents of a sweep, as its file, the function and the command describe it.
+
+    Every method is run with every combination of `grid` and of its own grid, with every seed; the points are added.
+    A combination is left out if all values of an entry of `without` hold for it.
     """
 
     methods: dict[str, dict[str, list[Any]]] = {}
@@ -76,77 +78,82 @@ class Spec(_Strict):
 
     @pydantic.field_validator("methods", mode="before")
     @classmethod
-    def _names_alone(cls, value: Any) -> Any:
+    def _names_only(cls, value: Any) -> Any:
         names = [value] if isinstance(value, str) else value
-        found = names if isinstance(names, dict) else dict.fromkeys(names)
-        return {name: _lists(grid or {}) for name, grid in found.items()}
+        methods = names if isinstance(names, dict) else dict.fromkeys(names)
+        return {name: _as_lists(grid or {}) for name, grid in methods.items()}
 
     @pydantic.field_validator("grid", mode="before")
     @classmethod
-    def _one_value(cls, value: Any) -> Any:
-        return _lists(value) if isinstance(value, dict) else value
+    def _single_values(cls, value: Any) -> Any:
+        return _as_lists(value)
 
     @pydantic.field_validator("seeds", mode="before")
     @classmethod
     def _ranges(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return seeds_of(value)
-        return [value] if isinstance(value, int) else list(itertools.islice(value, _MOST + 1))
+        return _seeds(value) if isinstance(value, str) else [value] if isinstance(value, int) else [*value]
+
+    @pydantic.model_validator(mode="after")
+    def _is_countable(self) -> "Spec":
+        grids = ({**self.grid, **own} for own in self.methods.values())
+        cells = len(self.seeds) * (len(self.points) + sum(math.prod(map(len, grid.values())) for grid in grids))
+        if cells > _MOST_CELLS:
+            raise ValueError(f"it has {cells} cells; a sweep has at most {_MOST_CELLS}")
+        return self
 
     @property
     def title(self) -> str:
-        """A name for it: its methods, and a checksum of all it says."""
+        """A name made of the methods and a checksum of the contents."""
         names = dict.fromkeys([*self.methods, *(point.method for point in self.points)])
         return f"{'-'.join(names)}-{text_checksum(json.dumps(self.model_dump(mode='json'), sort_keys=True))[:6]}"
 
 
-def read_spec(**given: Any) -> Spec:
-    """A Spec of these values; SettingError for one that it does not have or cannot hold."""
+def read_spec(**values: Any) -> Spec:
+    """Return the Spec of these values. Raises SettingError for unknown names and wrong types."""
     try:
-        return Spec(**given)
+        return Spec(**values)
     except pydantic.ValidationError as error:
-        told = [
-            f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}, got {item['input']!r}"
+        problems = [
+            f"{'.'.join(map(str, item['loc'])) or 'sweep'}: {item['msg'].removeprefix('Value error, ')}"
             for item in error.errors()
         ]
-        known = ", ".join(Spec.model_fields)
-        raise SettingError(f"this is no sweep: {'; '.join(told)} (known: {known})") from None
+        raise SettingError(f"{'; '.join(problems)} (a sweep has {', '.join(Spec.model_fields)})") from None
 
 
 def read_spec_file(path: Path) -> dict[str, Any]:
-    """What a TOML or YAML file says of a sweep."""
-    import yaml  # papermill has it
+    """Return the contents of a TOML or YAML file that describes a sweep."""
+    import yaml
 
     try:
         text = path.read_text(encoding="utf-8")
-        found = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except OSError as problem:
-        raise SettingError(f"{path} cannot be read: {problem.strerror}") from None
-    except (ValueError, yaml.YAMLError) as problem:
-        raise SettingError(f"{path} cannot be read as {path.suffix[1:].upper()}: {problem}") from None
-    if not isinstance(found, dict):
-        raise SettingError(f"{path} holds a {type(found).__name__}; give methods, seeds, grid, points, without by name")
-    return found
+        content = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as problem:
+        raise SettingError(f"{path} cannot be read: {problem}") from None
+    if not isinstance(content, dict):
+        raise SettingError(f"{path} holds a {type(content).__name__}; expected {', '.join(Spec.model_fields)} by name")
+    return content
 
 
-def seeds_of(text: str) -> list[int]:
-    """The seeds that "0-4", "3" or "0-2,7" mean."""
-    found: list[int] = []
+def _seeds(text: str) -> list[int]:
+    """Return the seeds of "0-4", "3" or "0-2,7"."""
+    seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not (last.isdecimal() and int(last) >= int(first))):
-            raise SettingError(f"seeds {text!r}: give whole numbers such as 3, 0-4 or 0-2,7, the lower one first")
-        seeds = range(int(first), int(last or first) + 1)
-        _require_few(seeds.stop - seeds.start)
-        found += seeds
-    return list(dict.fromkeys(found))
+            raise ValueError(f"{text!r} is not a list of seeds such as 3, 0-4 or 0-2,7")
+        if int(last or first) - int(first) > _MOST_CELLS:
+            raise ValueError(f"{text!r}: a sweep has at most {_MOST_CELLS} cells")
+        seeds += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(seeds))
 
 
 def typed_grid(words: Iterable[str]) -> tuple[dict[str, list[Any]], dict[str, dict[str, list[Any]]]]:
-    """KEY=V1,V2 as typed: the grid of every method, and, of METHOD.KEY=V1,V2, that of one.
+    """Read KEY=V1,V2 and METHOD.KEY=V1,V2 into the grid of every method and the grids of single ones.
 
-    Commas in brackets belong to a value: suites=[a,b],[a] are two lists.
+    Values are YAML: suites=[a,b],[a] are two lists.
     """
+    import yaml
+
     shared: dict[str, list[Any]] = {}
     own: dict[str, dict[str, list[Any]]] = {}
     for word in words:
@@ -154,74 +161,47 @@ def typed_grid(words: Iterable[str]) -> tuple[dict[str, list[Any]], dict[str, di
         method, dot, key = name.rpartition(".")
         grid = own.setdefault(CONFIGS[method].method, {}) if dot else shared
         if not key or key in grid:
-            raise SettingError(f"{word!r}: " + (f"{name} is given twice" if key else "give KEY=V1,V2"))
-        grid[key] = [_typed(value) for value in _split(values)]
+            raise SettingError(f"{word!r}: {f'{name} is repeated' if key else 'expected KEY=V1,V2'}")
+        try:
+            grid[key] = yaml.safe_load(f"[{values}]")
+        except yaml.YAMLError:
+            raise SettingError(f"{word!r}: the values cannot be read; put a text with commas in quotes") from None
     return shared, own
 
 
-def _split(text: str) -> list[str]:
-    """At the commas outside brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "[{") - (letter in "]}")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
-
-
-def _typed(text: str) -> Any:
-    """A list in brackets, with or without quotes; else the text, which a setting reads as its own type."""
-    if text.startswith("[") and text.endswith("]"):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return [part.strip() for part in text[1:-1].split(",")]
-    return text
-
-
-def _lists(grid: Grid) -> dict[str, list[Any]]:
-    """Each value as the list of its values: one alone is a list of one."""
-    return {name: list(value) if isinstance(value, (list, tuple)) else [value] for name, value in grid.items()}
-
-
 def cells_of(spec: Spec) -> list[Cell]:
-    """Every run of a sweep once, first those that others need.
+    """Return every run of a sweep once, those that others need first.
 
-    Raises SettingError for a name or a value that does not exist, and where nothing is left to run.
+    Raises SettingError for unknown names and values, and if nothing is left to run.
     """
-    grids = [{**spec.grid, **own} for own in spec.methods.values()]
-    _require_few(len(spec.seeds) * (sum(math.prod(map(len, grid.values())) for grid in grids) + len(spec.points)))
-    found: dict[str, Cell] = {}
-    idle = [_known(entry) for entry in spec.without]
+    cells: dict[str, Cell] = {}
+    names = {"method", *(name for each in CONFIGS.values() for name in each.model_fields)}
+    for unknown in (name for entry in spec.without for name in entry if name not in names):
+        raise SettingError(unknown_name("setting", unknown, names, "of a method (in without)"))
+    unused = list(spec.without)
     for method, settings, name, profile in _combinations(spec):
         for seed in spec.seeds:
             cell = _cell(method, profile, seed, settings, name)
             if held := [entry for entry in spec.without if _holds(entry, cell)]:
-                idle = [entry for entry in idle if entry not in held]
+                unused = [entry for entry in unused if entry not in held]
             else:
-                _add(found, cell)
-    if idle:
-        raise SettingError(f"without: {idle[0]} leaves nothing out; give values that the sweep has")
-    if not found:
-        raise SettingError("nothing to run: name a method, as in: workbench sweep simcse --seeds 0-4")
-    needed = {path for cell in found.values() for path in cell.needs}
-    return sorted(found.values(), key=lambda cell: cell.path not in needed)
-
-
-def _require_few(count: int) -> None:
-    if count > _MOST:
-        raise SettingError(f"a sweep has at most {_MOST:,} cells, and this one has {count:,} or more; split it")
+                _add(cells, cell)
+    if unused:
+        raise SettingError(f"without: {unused[0]} leaves nothing out; its values are not in the sweep")
+    if not cells:
+        raise SettingError(
+            "The sweep is empty: specify at least one method, e.g. `workbench sweep simcse --seeds 0-4`."
+        )
+    needed = {path for cell in cells.values() for path in cell.needs}
+    return sorted(cells.values(), key=lambda cell: cell.path not in needed)
 
 
 def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
     for method, own in spec.methods.items():
         grid, known = {**spec.grid, **own}, CONFIGS[method].model_fields
-        unknown = next((name for name in grid if name not in known), None)
-        if unknown is not None:
-            hint = f"; one method's alone is given as METHOD.{unknown}=..." if unknown in spec.grid else ""
-            raise SettingError(unknown_name("setting", unknown, known, f"in {method}") + hint)
+        if unknown := [name for name in grid if name not in known]:
+            hint = f"; for one method write METHOD.{unknown[0]}=..." if unknown[0] in spec.grid else ""
+            raise SettingError(unknown_name("setting", unknown[0], known, f"in {method}") + hint)
         for values in itertools.product(*grid.values()):
             settings = dict(zip(grid, values, strict=True))
             varied = ", ".join(f"{name}={value}" for name, value in settings.items() if len(grid[name]) > 1)
@@ -232,39 +212,30 @@ def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
 
 def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
     config = CONFIGS[method].from_parameters(profile, seed, settings)
-    understood = config.model_dump(mode="json")
-    read = {key: understood[key] for key in settings}
-    return Cell(method, profile, seed, read, run_path(config, ".").as_posix(), name=name)
+    stored = config.model_dump(mode="json")
+    return Cell(
+        method, profile, seed, {key: stored[key] for key in settings}, run_path(config, ".").as_posix(), (), name
+    )
 
 
-def _add(found: dict[str, Cell], cell: Cell) -> None:
-    """Adds a cell behind what it needs, unless it is there."""
-    if cell.path in found:
+def _add(cells: dict[str, Cell], cell: Cell) -> None:
+    """Add a cell, and first the cells that it needs."""
+    if cell.path in cells:
         return
     needs = [_cell(method, profile, cell.seed, {}) for method, profile in cell.config.runs_needed]
     for needed in needs:
-        _add(found, needed)
-    found[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
-
-
-def _known(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of `without`, whose names are settings; SettingError for another name."""
-    names = {"method", *(name for each in CONFIGS.values() for name in each.model_fields)}
-    if unknown := [name for name in entry if name not in names]:
-        raise SettingError(unknown_name("setting", unknown[0], names, "of a method (in without)"))
-    return entry
+        _add(cells, needed)
+    cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
 
 
 def _holds(entry: dict[str, Any], cell: Cell) -> bool:
-    """Whether a cell has every value of an entry of `without`, read as its settings read a value of the grid."""
-    settings = cell.config.model_dump()
-    facts = {"method": cell.method, **settings}
-    about = {name: entry[name] for name in ("method", "profile", "seed") if name in entry}
-    if entry.keys() - facts.keys() or any(str(facts[name]) != str(value) for name, value in about.items()):
+    """Return whether a cell has every value of an entry of `without`, read as its settings read them."""
+    facts = {"method": cell.method, "profile": cell.profile, "seed": cell.seed}
+    if any(str(facts[name]) != str(value) for name, value in entry.items() if name in facts):
         return False
-    own = {name: value for name, value in entry.items() if name not in about}
+    changes = {name: value for name, value in entry.items() if name not in facts}
     try:
-        asked = CONFIGS[cell.method].from_parameters(cell.profile, cell.seed, cell.overrides | own)
-    except SettingError:  # a value that does not go with the others of this cell
+        asked = CONFIGS[cell.method].from_parameters(cell.profile, cell.seed, cell.overrides | changes)
+    except SettingError:  # the method has no such setting, or the value does not fit the others of this cell
         return False
-    return asked.model_dump() == settings
+    return asked.model_dump() == cell.config.model_dump()

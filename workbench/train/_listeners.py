@@ -10,7 +10,6 @@ from typing import Any
 
 from workbench.config import TrainingConfig
 from workbench.errors import SettingError
-from workbench.order import live_notebook
 from workbench.processes import process_rank
 from workbench.runs import clock
 
@@ -50,7 +49,7 @@ class Progress:
         self._printed, self._news = -_BETWEEN, {}
         if done:
             print(f"going on from step {done} of {total}", flush=True)
-        if (live_notebook() and "TQDM_DISABLE" not in os.environ) or sys.stderr.isatty():
+        if ("ipykernel" in sys.modules and "TQDM_DISABLE" not in os.environ) or sys.stderr.isatty():
             from tqdm.auto import tqdm
 
             self.bar = tqdm(total=total, initial=done, unit="step")

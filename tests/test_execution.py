@@ -17,8 +17,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from workbench.config import CONFIGS, RankCSEConfig, SimCSEConfig
 from workbench.encoder import Encoder
 from workbench.errors import DataError, RunError, SettingError
+from workbench.execution import check_parameters, execute, notebook_of, run_method
 from workbench.files import write_json
-from workbench.headless import check_parameters, execute, notebook_of, run_method
 from workbench.notebook_page import export_html
 from workbench.runs import Run, list_runs
 
@@ -74,10 +74,10 @@ def test_what_does_not_exist_is_refused_before_anything_is_made(tmp_path: Path, 
     ("method", "overrides", "words"),
     [
         ("simcse", {"dev": "world-dve"}, "world-dev"),
-        ("simcse", {"train": "world-train"}, r"simcse takes sentences there \(pairs are what cosent trains on\)"),
-        ("cosent", {"train": "world"}, "train: world holds sentences; cosent takes pairs there"),
-        ("cosent", {"train": "nli.tsv"}, "train: .*nli.tsv holds triples; cosent takes pairs there"),
-        ("rankcse", {"dev": "world"}, "dev: world holds sentences; rankcse takes pairs there"),
+        ("simcse", {"train": "world-train"}, "simcse needs sentences there"),
+        ("cosent", {"train": "world"}, "train: world holds sentences; cosent needs pairs"),
+        ("cosent", {"train": "nli.tsv"}, "train: .*nli.tsv holds triples; cosent needs pairs"),
+        ("rankcse", {"dev": "world"}, "dev: world holds sentences; rankcse needs pairs"),
         ("compcse", {"suites": ["world-test", "world"]}, "world holds sentences; .* pairs or transfer tasks there"),
         ("simcse", {"train": "cut.txt.gz"}, "cut short"),
     ],
@@ -113,7 +113,7 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
     tmp_path: Path, method: str, overrides: dict
 ):
     code = (
-        "import sys\nfrom workbench.errors import SettingError\nfrom workbench.headless import run_method\n"
+        "import sys\nfrom workbench.errors import SettingError\nfrom workbench.execution import run_method\n"
         f"try:\n    run_method({method!r}, overrides={overrides!r}, runs_root={str(tmp_path / 'runs')!r})\n"
         "except SettingError as refusal:\n    print(refusal, 'torch' in sys.modules, sep='\\n')"
     )
@@ -133,10 +133,8 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
         ("simcse", {"max_tokens": 5000}, "max_tokens is 5000, but world-encoder takes 64 tokens"),
         ("simcse", {"encoder": "english-encoder"}, "was saved with 'mean'.* give pooling=mean .* or pooling=cls"),
         ("simcse", {"pooling": "mask"}, "template, and world-encoder has none"),
-        ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder takes sentences"),
+        ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder needs sentences"),
         ("rankencoder", {"corpus": "wrld"}, "wrld.*world"),
-        ("rankencoder", {"base_root": __file__}, "base_root: .* is a file"),
-        ("rankcse", {"cache": __file__}, "cache: .* is a file"),
         ("simcse", {"revisions": {"someone/something": "main"}}, "someone/something"),
     ],
 )
@@ -160,7 +158,7 @@ def test_a_training_cut_above_the_limit_of_a_sentence_transformer_is_refused(tin
 
 def test_a_device_that_is_not_there_is_refused_before_a_kernel_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(SettingError, match="device: there is no cuda here"):
+    with pytest.raises(SettingError, match="device: torch has no cuda here"):
         run_method("simcse", overrides={"device": "cuda"}, runs_root=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
@@ -175,14 +173,14 @@ def test_a_run_is_on_record_and_taken_before_its_kernel_starts(tmp_path: Path, m
 
     def kernel(notebook: Path, output: Path, parameters: dict) -> None:
         seen.append(list_runs(tmp_path)[["seed", "status"]].to_numpy().tolist())
-        code = "import sys\nfrom workbench.headless import run_method\nrun_method('simcse', runs_root=sys.argv[1])"
+        code = "import sys\nfrom workbench.execution import run_method\nrun_method('simcse', runs_root=sys.argv[1])"
         command = [python("looks"), "-c", code, str(tmp_path)]
         second = subprocess.run(command, capture_output=True, text=True, check=False)
         seen.append("another process is working on" in second.stderr)
         Run.create(SimCSEConfig.from_parameters("demo"), tmp_path).release()  # as the notebook does
         write_json(output.parent / "metrics.json", {})
 
-    monkeypatch.setattr("workbench.headless.execute", kernel)
+    monkeypatch.setattr("workbench.execution.execute", kernel)
     run = run_method("simcse", runs_root=tmp_path)
     assert seen == [[[0, "unfinished"]], True]
     assert "earlier_starts" not in run.facts()
@@ -213,11 +211,6 @@ def test_papermill_called_directly_stops_at_a_name_that_is_not_declared(tmp_path
     words = "no parameter 'xx' in this notebook; did you mean 'x'?"
     with pytest.raises(PapermillExecutionError, match=re.escape(words)) if name == "xx" else nullcontext():
         execute_notebook(file, tmp_path / "out.ipynb", parameters={name: 2}, kernel_name="python3", progress_bar=False)
-
-
-def test_a_parameter_that_is_not_plain_is_refused(tmp_path: Path):
-    with pytest.raises(SettingError, match="plain numbers"):
-        execute(notebook(tmp_path), tmp_path / "out.ipynb", {"x": Path("/")})
 
 
 @pytest.mark.slow
@@ -289,7 +282,7 @@ def test_a_finished_run_whose_notebook_failed_is_shown_again_and_then_reused(
     ]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
     nbformat.write(new_notebook(cells=cells, metadata=kernel), tmp_path / "small.ipynb")
-    monkeypatch.setattr("workbench.headless.notebook_of", lambda method: tmp_path / "small.ipynb")
+    monkeypatch.setattr("workbench.execution.notebook_of", lambda method: tmp_path / "small.ipynb")
     with pytest.raises(RunError, match="a cell behind the evaluation"):
         run_method("simcse", runs_root=tmp_path / "runs")
     mended.touch()

@@ -1,0 +1,302 @@
+"""The commands about finished and planned runs: runs, show, rm, sweep."""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from workbench.config import CONFIGS
+from workbench.errors import RunError, SettingError, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.runs import Run
+
+Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
+# The name of a run as a whole item of a setting: 8 digits, or its method and at least 2 of them.
+_RUN = re.compile(rf"(?:{'|'.join(CONFIGS)}|base)/[0-9a-f]{{2,8}}(?:-s\d+)?|[0-9a-f]{{8}}(?:-s\d+)?")
+_ITEM = re.compile(r"[^\s,=\[\]'\"]+")
+
+runs_app = typer.Typer()
+
+
+def with_folders(words: Sequence[str], root: str) -> list[str]:
+    """Replace names of runs under `root` by their folders, in arguments such as `teachers=simcse/1a2b`.
+
+    Existing paths, numbers and revisions stay. Raises RunError for a name that no run has.
+    """
+    from workbench.runs import find_run
+
+    def folder(item: re.Match[str]) -> str:
+        is_name = _RUN.fullmatch(item[0]) and not item[0].isdecimal() and not Path(item[0]).exists()
+        return str(find_run(item[0], root).path) if is_name else item[0]
+
+    return [word if "revision" in word.partition("=")[0] else _ITEM.sub(folder, word) for word in words]
+
+
+@runs_app.command("runs")
+def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="Filters that must all hold, such as method=rankcse 'seed<3' status=failed; or a folder."),
+    ] = None,
+    folder: Annotated[str | None, typer.Option("--runs", help="The folder of runs.")] = None,
+    sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front: descending.")] = "",
+    columns: Annotated[str, typer.Option(help="Columns, suites or settings to show, separated by commas.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per run.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """List runs: changed settings, status, scores x 100, start and duration."""
+    from workbench.runs import is_filter, select_runs
+
+    where = [word for word in words or [] if is_filter(word)]
+    named = [word for word in words or [] if not is_filter(word)]
+    root = folder if folder is not None else named[0] if named else "runs"
+    wanted = [name.strip() for name in columns.split(",") if name.strip()]
+    table = select_runs(root, where, sort=sort, columns=wanted)
+    if as_json:
+        rows = json.loads(table.to_json(orient="records") or "[]")
+        echo(json.dumps(rows, indent=1, ensure_ascii=False))
+    elif as_csv:
+        echo(table.to_csv(index=False, lineterminator="\n").removesuffix("\n"))
+    elif table.empty:
+        echo(f"No runs under {root}{' with ' + ' '.join(where) if where else ''}. Start one: workbench run simcse")
+    else:
+        print_table(table if wanted else _in_short(table))
+
+
+def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Print the settings that all runs share once; name each run as the other commands accept it."""
+    from workbench.runs import told_apart
+
+    texts = [", ".join(filter(None, both)) for both in table[["profile", "changed"]].fillna("").to_numpy()]
+    common, own = told_apart(list(filter(None, texts)))
+    if common:
+        echo(f"all: {common}")
+    each = iter(own)
+    table = table.assign(changed=[next(each) if text else "" for text in texts])
+    table["started"] = table["started"].str.slice(0, 16).str.replace("T", " ")
+    table.insert(1, "run", [Path(path).name for path in table["path"]])
+    return table.drop(columns=["profile", "seed", "digest", *([] if any(own) else ["changed"])])
+
+
+def echo(text: object) -> None:
+    """Print a text without control characters, such as a terminal's escape sequences."""
+    print(printable(text))
+
+
+def print_table(table: "pd.DataFrame") -> None:
+    """Print a table; on a terminal, long texts are cut to its width."""
+    width = max(16, shutil.get_terminal_size().columns // max(3, table.shape[1])) if sys.stdout.isatty() else None
+    texts = table.select_dtypes(["object", "string"]).columns
+    cut = {name: [" ".join(str(value).split())[:width] for value in table[name].fillna("")] for name in texts}
+    echo(table.assign(**cut).to_string(index=False, na_rep="", float_format="{:.2f}".format, max_colwidth=None))
+
+
+def metrics_text(run: "Run", stage: str = "") -> str:
+    """Return the scores of a run as a table to print."""
+    from workbench.runs import metrics_table
+
+    return printable(metrics_table(run.metrics(stage)).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
+
+
+@runs_app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A run: its folder, or the beginning of its name.")], runs: Runs = "runs"
+) -> None:
+    """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
+    from workbench.runs import failure_of, find_run, needed_by
+
+    run = find_run(name, runs)
+    facts, config = run.facts(), run.config
+    echo(f"{run.path}: {'finished' if run.finished else 'failed' if failure_of(run.path) else 'unfinished'}")
+    rows = {
+        "method": f"{config.method}, profile {config.profile}, seed {config.seed}",
+        "changed": ", ".join(f"{name}={value}" for name, value in config.changed().items()),
+        "failed": failure_of(run.path),
+        **{name: facts.get(name) for name in ("started", "ended", "seconds", "host", "device", "threads")},
+        "kept": _kept(run),
+        "starts": len(facts.get("earlier_starts", [])) + 1,
+        "code": facts.get("git_commit"),
+        "read": ", ".join(f"{role} {inputs['source']}" for role, inputs in facts.get("inputs", {}).items()),
+        "notebook": run.path / "notebook.ipynb" if (run.path / "notebook.ipynb").exists() else None,
+    }
+    for label, value in rows.items():
+        if value not in (None, ""):
+            echo(f"  {label:<10} {value}")
+    if run.finished:
+        print(metrics_text(run))
+    for other, what in needed_by(runs).get(run.path.resolve(), {}).items():
+        echo(f"  {what}: {other}")
+
+
+def _kept(run: "Run") -> str:
+    """Return the step that dev chose and its score, or "" if nothing was chosen by dev."""
+    history = run.history() if (run.path / "history.csv").exists() else None
+    if history is None or "dev_spearman" not in history or history["dev_spearman"].iloc[1:].isna().all():
+        return ""
+    best, start = history.loc[history["dev_spearman"].iloc[1:].idxmax()], history["dev_spearman"].iloc[0]
+    return f"step {best['step']:.0f}, dev {100 * best['dev_spearman']:.2f} (before training {100 * start:.2f})"
+
+
+@runs_app.command("rm")
+def remove(
+    names: Annotated[
+        list[str], typer.Argument(help="Runs: folders, beginnings of names, or filters as of `workbench runs`.")
+    ],
+    runs: Runs = "runs",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove runs after asking; never one that another remaining run learned from."""
+    from workbench.runs import choose_runs, counted, remove_runs, require_removable
+
+    chosen = choose_runs(names, runs)
+    require_removable(chosen, runs)
+    echo("\n".join(str(run.path) for run in chosen))
+    if not yes:
+        if not typer.confirm(f"remove {counted(len(chosen), 'run')}?"):
+            raise typer.Exit(1)
+        if [run.path for run in choose_runs(names, runs)] != [run.path for run in chosen]:
+            raise RunError("the list of runs has changed since the question; nothing was removed, ask again")
+    remove_runs(chosen, runs)
+    print(f"removed {counted(len(chosen), 'run')}")
+
+
+class _StartByDefault(TyperGroup):
+    """Read `workbench sweep WORDS` as `workbench sweep start WORDS`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+_HELP = """Run the missing cells of methods x settings x seeds. Started again it goes on, also after Ctrl-C or a kill.
+
+workbench sweep simcse cosent --seeds 0-4 learning_rate=3e-4,1e-3 simcse.temperature=0.05,0.07
+
+workbench sweep grid.toml --jobs 2
+
+workbench sweep grid.toml --slurm --partition gpu --gpus 1 --minutes 240
+"""
+sweep_app = typer.Typer(cls=_StartByDefault, no_args_is_help=True, help=_HELP)
+
+
+@sweep_app.command()
+def start(  # noqa: PLR0917
+    what: Annotated[
+        list[str], typer.Argument(help="Methods and KEY=V1,V2 or METHOD.KEY=V1,V2; or one .toml or .yaml file.")
+    ],
+    seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2.")] = "",
+    profile: Annotated[str, typer.Option(help="Of every method.")] = "",
+    jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; 0: one per GPU, or one; on Slurm all.")] = 0,
+    runs: Runs = "runs",
+    name: Annotated[str, typer.Option(help="Of the sweep; by default made from its contents.")] = "",
+    plan: Annotated[bool, typer.Option("--plan", help="Only list the cells.")] = False,
+    notebook: Annotated[
+        bool, typer.Option("--notebook/--no-notebook", help="Execute each cell's notebook, or only train and evaluate.")
+    ] = True,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
+    partition: Annotated[str, typer.Option(help="Slurm, per cell.")] = "",
+    gpus: Annotated[int, typer.Option(min=0, help="Slurm, per cell.")] = 0,
+    cpus: Annotated[int, typer.Option(min=0, help="Slurm, per cell.")] = 0,
+    memory: Annotated[float, typer.Option(min=0, help="Slurm, per cell, in GB.")] = 0,
+    minutes: Annotated[int, typer.Option(min=0, help="Slurm: limit of one start of a cell; default 60.")] = 0,
+    sbatch: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any other long option of sbatch.")
+    ] = None,
+) -> None:
+    """Run what is missing (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
+    from workbench import sweeps
+
+    spec = sweeps.read_spec(**_read_words(with_folders(what, runs)) | _nonempty(seeds=seeds, profile=profile))
+    options = _pairs(sbatch)
+    resources = _nonempty(partition=partition, gpus=gpus, cpus=cpus, memory=memory, minutes=minutes, options=options)
+    if resources and not slurm:
+        raise SettingError(f"{', '.join(resources)}: needs --slurm")
+    asked = sweeps.Slurm(**resources) if slurm else None
+    made = sweeps.sweep(**dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=asked, notebook=notebook)
+    if plan:
+        _list_cells(made)
+    elif slurm:
+        print(f"their states: workbench sweep status {made.name} --runs {runs}")
+    elif _report(made):
+        raise typer.Exit(1)
+
+
+@sweep_app.command()
+def status(
+    name: Annotated[str, typer.Argument(help="A sweep, or the beginning of its name; without it all.")] = "",
+    runs: Runs = "runs",
+) -> None:
+    """Show which cells are finished, running, failed (and why) or waiting."""
+    from workbench import sweeps
+
+    chosen = [sweeps.find_sweep(name, runs)] if name else sweeps.list_sweeps(runs)
+    if not chosen:
+        print(f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4")
+    for each in chosen:
+        echo(f"{each.name}: {each.summary()}")
+        if name:
+            _list_cells(each)
+            _report(each)
+            if jobs := sweeps.queued(each):
+                print(f"in Slurm's queue: {', '.join(sorted(jobs))}")
+
+
+@sweep_app.command()
+def cancel(
+    name: Annotated[str, typer.Argument(help="A sweep, or the beginning of its name.")], runs: Runs = "runs"
+) -> None:
+    """Remove a sweep's jobs from Slurm; started again it goes on. (A local sweep ends with Ctrl-C.)"""
+    from workbench import sweeps
+
+    print(f"{sweeps.cancel(sweeps.find_sweep(name, runs))} jobs cancelled")
+
+
+def _read_words(what: list[str]) -> dict[str, Any]:
+    """Return the contents of a sweep from the words of the command."""
+    from workbench import sweeps
+
+    if any(word.endswith((".toml", ".yaml", ".yml")) and "=" not in word for word in what):
+        if len(what) > 1:
+            raise SettingError(f"give {what[0]} alone, or methods and KEY=V1,V2: the file describes the whole sweep")
+        return sweeps.read_spec_file(Path(what[0]))
+    shared, own = sweeps.typed_grid(word for word in what if "=" in word)
+    methods = {word: own.pop(word, {}) for word in what if "=" not in word}
+    if own:
+        raise SettingError(f"{', '.join(own)} has settings but is not among the methods; name it too")
+    return {"methods": methods, "grid": shared}
+
+
+def _nonempty(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value}
+
+
+def _pairs(words: list[str] | None) -> dict[str, str]:
+    parts = {word: word.removeprefix("--").partition("=") for word in words or []}
+    if wrong := [word for word, (name, equals, _) in parts.items() if not (name and equals)]:
+        raise SettingError(f"--sbatch {wrong[0]}: expected NAME=VALUE, for example --sbatch account=mine")
+    return {name: value for name, _, value in parts.values()}
+
+
+def _list_cells(sweep: Any) -> None:
+    for row in sweep.table().to_dict("records"):
+        seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
+        echo(f"  {row['state']:<10} {row['cell']}{seconds}")
+
+
+def _report(sweep: Any) -> int:
+    """Print every failure and the summary; return the number of cells that are not finished."""
+    table = sweep.table()
+    for row in table.loc[table["state"] == "failed"].to_dict("records"):
+        echo(f"\nfailed: {row['cell']}\n  {row['failure']}\n  run: {row['path']}")
+    echo(f"\n{sweep.folder}: {sweep.summary()}")
+    return int((table["state"] != "finished").sum())

@@ -1,0 +1,275 @@
+"""Run a method: by one call in this process, or by executing its notebook with papermill."""
+
+import ast
+import contextlib
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workbench.config import CONFIGS, TrainingConfig
+from workbench.data import check, data_revisions, kinds_of, unusable
+from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
+from workbench.files import explained, lock_run, project_path
+from workbench.installation import require_modules
+from workbench.runs import Run, failure_of, folder_of_runs, forget_failure, is_finished, note_failure, run_path
+
+_LOG = logging.getLogger("workbench")
+
+
+def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool = False) -> Run:
+    """Train and evaluate the run of `config` in this process and return it; a finished run is returned as it is.
+
+    Args:
+        config: All settings, e.g. `SimCSEConfig.from_profile("demo", seed=3)`.
+        runs_root: Folder of runs; an interrupted run there goes on from its last state.
+        quiet: Print no progress.
+
+    Raises:
+        SettingError, DataError, EncoderError: Before training, for settings or files that cannot be used.
+        RunError: Another process is working on this run, or training failed.
+    """
+    from workbench.data import load_dev, load_suites, load_training
+    from workbench.evaluation import evaluate
+    from workbench.methods import METHODS
+    from workbench.train import fit
+
+    if is_finished(run_path(config, runs_root)):
+        return Run(run_path(config, runs_root))
+    check_settings(config)
+    if hasattr(config, "base_root"):  # where a run that this one learns from is looked for
+        config = config.model_copy(update={"base_root": str(runs_root)})
+    for method, profile in config.runs_needed:
+        run(CONFIGS[method].from_parameters(profile, config.seed), runs_root, quiet=quiet)
+    current = Run.create(config, runs_root)
+    started = time.monotonic()
+    try:
+        suites = load_suites(config)
+        method = METHODS[config.method](config)
+        evaluate(method if method.pairwise else method.encode_plain, suites, run=current, stage="before")
+        fit(method, load_training(config), load_dev(config), run=current, quiet=quiet)
+        evaluate(method, suites, run=current)
+        current.record(seconds=round(time.monotonic() - started, 1))
+    except Exception as problem:
+        note_failure(current.path, f"{type(problem).__name__}: {problem}")
+        raise
+    finally:
+        current.release()
+    return current
+
+
+def run_method(
+    method: str,
+    *,
+    profile: str = "demo",
+    seed: int = 0,
+    overrides: dict[str, Any] | None = None,
+    runs_root: str | Path = "runs",
+) -> Run:
+    """Execute a method's notebook by papermill and return its finished run; the executed notebook is the record.
+
+    A run that is finished and has its notebook is returned as it is. Settings and data are checked before a kernel
+    starts. The notebook is kept in the run's folder, also after a failure. Raises SettingError, DataError, RunError.
+    """
+    config = CONFIGS[method].from_parameters(profile, seed, overrides)
+    require_modules("torch", "transformers", "papermill", "ipykernel")
+    root = folder_of_runs(runs_root).resolve()
+    path = run_path(config, root)
+    if is_executed(path):
+        _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
+        return Run(path)
+    check_settings(config)
+    # As the settings read them: a relative path given here must also be found from the kernel's own folder.
+    read = {name: value for name, value in config.model_dump(mode="json").items() if name in (overrides or {})}
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+        lock = lock_run(path, ".headless.lock")  # no second process may write the same notebook
+    try:
+        if not is_executed(path):
+            parameters = {"profile": profile, "seed": config.seed, "overrides": read, "runs_root": str(root)}
+            _execute_run(config, path, parameters)
+    finally:
+        lock.release()
+    return Run(path)
+
+
+def _execute_run(config: TrainingConfig, path: Path, parameters: dict[str, Any]) -> None:
+    started = time.monotonic()
+    current = Run.create(config, parameters["runs_root"])  # listed from now on; the kernel takes it over
+    current.release()
+    was_finished = current.finished
+    notebook = notebook_of(config.method)
+    _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, path)
+    try:
+        execute(notebook, path / "notebook.ipynb", parameters)
+        if not current.finished:
+            raise RunError(f"{notebook.name} ended without writing {path / 'metrics.json'}")  # noqa: TRY301
+    except RunError as failure:
+        with contextlib.suppress(RunError):  # if the disk is full, the failure itself says so
+            note_failure(path, str(failure))
+        raise
+    forget_failure(path)
+    if not was_finished:
+        current.record(seconds=round(time.monotonic() - started, 1))
+
+
+def is_executed(path: Path) -> bool:
+    """Return whether the run in `path` is finished and its notebook was executed to the end."""
+    return is_finished(path) and failure_of(path) is None and (path / "notebook.ipynb").is_file()
+
+
+def notebook_of(method: str) -> Path:
+    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`."""
+    paths = sorted(project_path("notebooks").glob(f"[0-9][0-9]_{method}.ipynb"))
+    if len(paths) != 1:
+        raise RunError(f"expected one notebook NN_{method}.ipynb in notebooks/, there are {len(paths)}")
+    return paths[0]
+
+
+def check_settings(config: TrainingConfig) -> None:
+    """Check data sets, encoders and device of `config` before anything is computed. Raises SettingError, DataError."""
+    _check_data(config)
+    _check_encoders(config)
+    if config.device not in ("auto", "cpu"):
+        import torch
+
+        if not (torch.cuda.is_available() if config.device == "cuda" else torch.backends.mps.is_available()):
+            raise SettingError(f"device: torch has no {config.device} here; set device to 'auto' or 'cpu'")
+
+
+def _check_data(config: TrainingConfig) -> None:
+    """Raise DataError for a set that is missing, broken or of the wrong kind; sets on the hub are not fetched."""
+    data_revisions(config)
+    problems = [
+        f"{setting}: {name} holds {held[0]}; {config.method} needs {' or '.join(kinds)} there"
+        for setting, (names, kinds) in config.data_sets.items()
+        for name in names
+        if not {*(held := kinds_of(name))} & {*kinds}
+    ]
+    names = dict.fromkeys(name for names, _ in config.data_sets.values() for name in names)
+    problems += [f"{name}: {problem}" for name, problem in unusable(check(names)).items()]
+    if problems:
+        raise DataError("\n".join(problems))
+    if shared := {config.train} & {config.dev, *config.suites} | {config.dev} & {*config.suites}:
+        _LOG.warning("%s is used twice among train, dev and suites: its scores are no test", ", ".join(shared))
+
+
+def _check_encoders(config: TrainingConfig) -> None:
+    """Raise SettingError for an encoder that is missing or does not fit the settings; fetch those on the hub."""
+    from workbench.encoder import find_checkpoint
+
+    checkpoints = {}
+    for name in config.checkpoints:
+        try:
+            checkpoints[name] = find_checkpoint(name, config.revisions.get(name))
+        except EncoderError as problem:
+            raise SettingError(f"{config.naming(name) or 'encoder'}: {problem}") from None
+    start = checkpoints.get(config.encoder)
+    if start is None:
+        return
+    config.require_pooling(start.stored and start.stored.pooling)
+    positions = json.loads((start.folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
+    limit = min((length for length in (positions, start.max_seq_length) if length and length > 0), default=None)
+    if limit and config.max_tokens > limit:
+        raise SettingError(f"max_tokens is {config.max_tokens}, but {config.encoder} takes {limit} tokens; lower it")
+    reading = start.read("mask", getattr(config, "template", None)) if config.pooling == "mask" else None
+    if reading is not None and reading.template is None:
+        raise SettingError(f"pooling 'mask' needs a template, and {config.encoder} has none; set template or pooling")
+
+
+def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
+    """Execute `notebook` with `parameters` into `output`.
+
+    Raises SettingError for a parameter that the notebook does not declare (papermill would only warn), RunError with
+    the error's own words when a cell fails.
+    """
+    import papermill
+    from papermill.exceptions import PapermillException
+
+    declared = papermill.inspect_notebook(str(notebook))
+    for name in parameters:
+        if name not in declared:
+            raise SettingError(unknown_name("parameter", name, declared, f"in {notebook.name}"))
+    running = output.with_name("running.ipynb")  # renamed at the end: notebook.ipynb is always whole
+    try:
+        with _kernel_environment():
+            papermill.execute_notebook(
+                str(notebook),
+                str(running),
+                parameters=parameters,
+                kernel_name="python3",
+                progress_bar=False,
+                log_output=True,  # warnings of the kernel
+                stdout_file=sys.stdout,  # progress of training
+                start_timeout=120,
+                extra_arguments=["--IPKernelApp.log_level=50"],  # no warning that loopback is not encrypted
+            )
+    except PapermillException as problem:
+        name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
+        raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
+    except Exception as problem:  # a kernel that died or never started, a full disk
+        raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
+    finally:
+        if running.is_file():
+            running.replace(output)
+
+
+def check_parameters(namespace: dict[str, Any]) -> None:
+    """Raise SettingError for a papermill parameter that the running notebook does not declare.
+
+    Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p sead 3` would
+    otherwise only warn and train seed 0. Without papermill nothing is checked.
+    """
+    cells = list(namespace.get("In", []))
+    injected = [place for place, source in enumerate(cells) if source.startswith("# Parameters\n")]
+    if injected:
+        declared = {name for source in cells[: injected[-1]] for name in _assigned(source)}
+        for name in _assigned(cells[injected[-1]]):
+            if declared and name not in declared:
+                raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
+
+
+def _assigned(source: str) -> list[str]:
+    """Return the names that a cell of plain assignments sets."""
+    targets = [target for line in ast.parse(source).body if isinstance(line, ast.Assign) for target in line.targets]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def runs_folder(runs_root: str | Path = "../runs") -> str:
+    """Return the absolute path of a notebook's parameter `runs_root`.
+
+    A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in its own working
+    directory, so in a checkout it is resolved from notebooks/ there.
+    """
+    path = Path(runs_root).expanduser()
+    notebooks = project_path("notebooks")
+    is_live = "JPY_SESSION_NAME" in os.environ  # a kernel of JupyterLab works in its notebook's own folder
+    if is_live or path.parts[:1] != ("..",) or not (notebooks.parent / "pyproject.toml").is_file():
+        return str(path.resolve())
+    return str((notebooks / path).resolve())
+
+
+@contextlib.contextmanager
+def _kernel_environment() -> Iterator[None]:
+    """Set the variables that a kernel inherits, unless the user has set them."""
+    # cuBLAS reads its workspace setting once, at the first product: too late to be set in the kernel itself.
+    wanted = {
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PLOTLY_RENDERER": "plotly_mimetype",
+        "TQDM_DISABLE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    before = {name: os.environ.get(name) for name in (*wanted, "JPY_SESSION_NAME")}
+    os.environ.update({name: value for name, value in wanted.items() if name not in os.environ})
+    os.environ.pop("JPY_SESSION_NAME", None)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
