@@ -12,8 +12,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 from workbench.config import CONFIGS
-from workbench.files import PACKAGE
 from workbench.execution import notebook_of
+from workbench.files import PACKAGE
 from workbench.runs import run_path
 
 RUNS = Path(__file__).parent.parent / "runs"

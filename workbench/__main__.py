@@ -4,9 +4,10 @@ import os
 import signal
 import sys
 import threading
-import time
 from types import FrameType
 from typing import NoReturn
+
+_GRACE = 15.0  # seconds to end in order after an interruption
 
 
 def main() -> None:
@@ -20,8 +21,11 @@ def main() -> None:
 
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends it at once
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
+    end = threading.Timer(_GRACE, os._exit, [130])  # some libraries drop an exception that is raised while they load
+    end.daemon = True
+    end.start()
     raise SystemExit(130)
 
 
@@ -29,8 +33,6 @@ def _end_with_parent() -> None:
     """Interrupt this process once stdin, a pipe that the parent holds and never writes to, is closed."""
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(15)
-    os._exit(130)
 
 
 if __name__ == "__main__":
