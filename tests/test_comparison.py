@@ -64,10 +64,11 @@ def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: 
     worse.write_evaluation(written["metrics"], start, written["rankings"])
     sentence = comparison.compare_with_start(worse)
     assert f"Worse than its start on {SUITE}: {-gain:+.1f} spearman" in sentence
-    assert "Try a lower learning_rate (0.001)" in sentence
+    assert "Try a lower learning_rate (now 0.001)" in sentence
     for stage in ("before", ""):
         equal.write_evaluation(written["metrics"], start, written["rankings"], stage)
-    assert "Not clearly different from its start" in comparison.compare_with_start(equal)
+    assert "Not clearly different from its start" in (sentence := comparison.compare_with_start(equal))
+    assert "Try more training data" in sentence
 
 
 def test_a_label_says_what_differs_and_no_more():

@@ -258,9 +258,14 @@ def compare_with_start(run: Run) -> str:
     found = f"{printable(suite)}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
     if low > 0:
         return f"Better than its start on {found}"
-    advice = "Try a lower learning_rate ({}), fewer epochs or max_steps, more training data, or another seed."
-    verdict = "Worse than" if high < 0 else "Not clearly different from"
-    return f"{verdict} its start on {found} {advice.format(run.config.model_dump().get('learning_rate'))}"
+    if not high < 0:
+        return (
+            f"Not clearly different from its start on {found} Try more training data, more epochs or more test pairs."
+        )
+    rate = run.config.model_dump().get("learning_rate")
+    return (
+        f"Worse than its start on {found} Try a lower learning_rate (now {rate}), fewer epochs, or more training data."
+    )
 
 
 def in_words(tests: pd.DataFrame) -> pd.DataFrame:
