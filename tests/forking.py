@@ -40,9 +40,9 @@ class Loaded(NamedTuple):
         return [self.name, *(name for one in self.below for name in one.names)]
 
 
-LOOKS = [f"workbench.{name}" for name in ("execution", "look.comparison", "look.paper_figures", "look.explorer")]
-LOOKS += ["workbench.look.run_picker", "workbench.look.pair_explorer"]
-TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "train", "evaluation", "look")]
+LOOKS = [f"workbench.{name}" for name in ("execution", "views.comparison", "views.paper_figures", "views.explorer")]
+LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
+TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "train", "evaluation", "views")]
 TORCH = [
     *("torch.distributed.run", "transformers.models.auto.modeling_auto", "accelerate"),
     *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),

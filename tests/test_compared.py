@@ -11,8 +11,8 @@ from written_runs import SUITE, write_run
 
 from workbench import look
 from workbench.config import CoSENTConfig, SimCSEConfig
-from workbench.look import compared, comparison
 from workbench.runs import Run
+from workbench.views import compared, comparison
 
 
 @pytest.fixture(scope="module")

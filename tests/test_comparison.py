@@ -13,7 +13,10 @@ from written_runs import PAIRS, SUITE, write_run
 from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CoSENTConfig, RankCSEConfig, SimCSEConfig
 from workbench.data import TRANSFER
-from workbench.look import (
+from workbench.metrics import spearman
+from workbench.rankings import COLUMNS
+from workbench.runs import Run, list_runs, select_runs
+from workbench.views import (
     comparison,
     papers,
     part_scores,
@@ -22,10 +25,7 @@ from workbench.look import (
     runs_by_settings,
     score_intervals,
 )
-from workbench.look.papers import commands
-from workbench.metrics import spearman
-from workbench.rankings import COLUMNS
-from workbench.runs import Run, list_runs, select_runs
+from workbench.views.papers import commands
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from workbench.look import (
+from workbench.views import (
     alignment_uniformity_path,
     closed_against_exact,
     cosine_by_gold,
@@ -19,7 +19,7 @@ from workbench.look import (
     training_curve,
     vector_spaces,
 )
-from workbench.look._style import laid_out, shortened
+from workbench.views._style import laid_out, shortened
 
 
 @pytest.fixture

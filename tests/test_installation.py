@@ -55,7 +55,7 @@ class Absent:
         if name in ("torch", "anywidget"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent)
-lines = ("from workbench import SimCSE", "from workbench.look import RankingExplorer")
+lines = ("from workbench import SimCSE", "from workbench.views import RankingExplorer")
 for line in lines:
     try:
         exec(line)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from workbench.config import SimCSEConfig
-from workbench.look import LiveCurve
 from workbench.runs import Run
+from workbench.views import LiveCurve
 
 START = {"step": 0, "dev_spearman": 0.1, "seconds": 0.0}
 

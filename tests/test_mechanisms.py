@@ -10,9 +10,9 @@ import torch
 
 from workbench.encoder import Encoder
 from workbench.errors import SettingError
-from workbench.look import Composition, Ordering, RankPlane, TopOne
 from workbench.losses import compose, cosent, cosine_matrix, info_nce, listnet
 from workbench.ranks import rank_vectors
+from workbench.views import Composition, Ordering, RankPlane, TopOne
 
 HOSTILE = '<script>alert(1)</script> & "quotes" $1 \u202eright \U0001f600\nline ' + "long " * 1000
 SENTENCES = ["the anchor", "near", HOSTILE, "far"]

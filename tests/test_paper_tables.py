@@ -15,13 +15,13 @@ from workbench.data import load_pairs, load_sentences
 from workbench.data._sets import some_pairs
 from workbench.encoder import Encoder
 from workbench.errors import SettingError
-from workbench.look import paper_cells, paper_figure, paper_table, published_numbers, runs_by_settings
-from workbench.look.paper_tables import TRANSFER
-from workbench.look.papers import commands, layout, on_the_world, settings_key, settings_of
 from workbench.methods.rankencoder import RankMixture, neighbour_table
 from workbench.methods.rankencoder._corpus import write_corpus
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
+from workbench.views import paper_cells, paper_figure, paper_table, published_numbers, runs_by_settings
+from workbench.views.paper_tables import TRANSFER
+from workbench.views.papers import commands, layout, on_the_world, settings_key, settings_of
 
 PAPERS = ("rankcse", "compcse", "cosent", "rankencoder")
 TABLES = [(paper, table) for paper in PAPERS for table in layout(paper)["tables"]]

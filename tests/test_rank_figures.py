@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from workbench.look import (
+from workbench.views import (
     closed_against_exact,
     neighbour_bins,
     neighbours_and_gain,

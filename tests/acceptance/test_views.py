@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -267,7 +268,7 @@ def test_a_typed_question_is_answered_by_every_encoder(live: SimpleNamespace):
     assert known["rank: world-teacher"][lines[0]] == 1
 
 
-def test_why_a_target_has_its_rank_and_a_map_are_shown_on_request(live: SimpleNamespace):
+def test_why_a_target_has_its_rank_is_shown_on_request(live: SimpleNamespace):
     from playwright.sync_api import expect
 
     query, view = QUERIES[5], live.explorer
@@ -276,10 +277,15 @@ def test_why_a_target_has_its_rank_and_a_map_are_shown_on_request(live: SimpleNa
     expect(view.get_by_text(re.compile(r"^Why \w"))).to_be_visible()
     for word in ("likes", "bird", "sees", "park"):
         expect(view.get_by_role("rowheader", name=word, exact=True).first).to_be_visible()
-    choice(view, "chart").select_option(label="map")
-    expect(view.get_by_text("PCA of the vectors")).to_be_visible()
-    choice(view, "chart").select_option(label="ranks")
-    expect(view.get_by_text("PCA of the vectors")).to_have_count(0)
+
+
+def test_a_map_of_sentences_has_each_of_them():
+    sentences = [*EVERY, SCRIPT]
+    vectors = Encoder.from_pretrained("world-encoder").encode(sentences)
+    figure = look.sentence_map({"world-encoder": vectors}, sentences)
+    shown = [re.sub(r"\s+", " ", unescape(text.replace("<br>", " "))) for text in figure.data[0].text]
+    assert shown == sentences
+    assert len(set(zip(figure.data[0].x, figure.data[0].y, strict=True))) == len(sentences)
 
 
 def test_hostile_sentences_are_text(live: SimpleNamespace):

@@ -1,0 +1,211 @@
+"""What the explorers of queries and of pairs share: an ordered table, the details of its chosen row, and a page."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from workbench.files import explained, replacing
+from workbench.views._reasons import readers
+from workbench.views._sharing import Entry, shared_page
+from workbench.views._style import shortened
+from workbench.views._table import Panel, Table, View, dropdown, or_problem, value_of
+from workbench.views.why import reasons_html
+
+VALUE = "value"  # the column of the chosen order
+_OF_TWO = {"disagreement", "gain", "loss"}  # orders that need a and b
+
+
+class Explorer(View):
+    """A table that is ordered and searched, and next to it the details of its chosen row.
+
+    A subclass reads its data in `take` and describes it in the methods that raise NotImplementedError here.
+    """
+
+    kind: ClassVar[str]  # the plural of what is listed
+    shows: ClassVar[str]  # the property of a `RunPicker` that has the data
+    orders: ClassVar[Mapping[str, tuple[str, str]]]  # name -> (in a few words, what it orders by)
+    first_orders: ClassVar[tuple[str, str]]  # of one label, of several
+    labels: list[str]
+    ids: Sequence[Any]  # what the data calls each row
+    chosen_id: Any = None
+    order, a, b, show = map(value_of, ("order", "a", "b", "show"))
+
+    def __init__(self, encoders: Mapping[str, Any] | None, controls: Mapping[str, Any], **table: Any) -> None:
+        self._readers = readers(encoders) if encoders else {}
+        self.grid, self.detail, self.reasons = Table(label=self.kind, **table), Panel(self.press), Panel(scrolls=True)
+        self.controls = {name: dropdown(name, {}, None, self._reorder) for name in ("order", "a", "b")}
+        self.controls["show"] = dropdown("show", {"all": "all", "a and b": "a and b"}, "all", self._show_labels)
+        self.controls |= controls
+        self.against = dropdown("against", {}, None, self._explain)
+        self.fill()
+        self.grid.observe(self._sorted_by_reader, "sort")
+        self.grid.observe(self.draw, ["chosen", "search"])
+        super().__init__()
+
+    def take(self, found: Mapping[str, Any]) -> None:
+        """Read data into `labels`, `ids` and whatever else is listed; change nothing if it is wrong."""
+        raise NotImplementedError
+
+    def rows(self) -> tuple[pd.DataFrame, Sequence[str]]:
+        """Return the frame of the table and a further text of each row to search."""
+        raise NotImplementedError
+
+    def columns(self) -> list[dict[str, Any]]:
+        """Return the columns of the table."""
+        raise NotImplementedError
+
+    def values(self) -> np.ndarray:
+        """Return the value of each row by which the chosen order sorts."""
+        raise NotImplementedError
+
+    def details(self, row: int) -> str:
+        """Return HTML of a row."""
+        raise NotImplementedError
+
+    def targets(self, row: int) -> tuple[str, Mapping[str, str]]:
+        """Return a row's query, and its targets by the names of their buttons."""
+        raise NotImplementedError
+
+    def title_and_entries(self, rows: Sequence[int]) -> tuple[str, list[Entry]]:
+        """Return the title of the shared page and its entries."""
+        raise NotImplementedError
+
+    def look_at(self, found: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
+        """Show other data of the same kind; choices stay where they still can be. Errors as at first."""
+        asked = readers(encoders, self._readers) if encoders else {}
+        self.take(found)
+        self._readers = asked
+        self.fill()
+
+    def fill(self) -> None:
+        """Offer what the data has, put its rows into the table, and keep what was chosen where it still exists."""
+        chosen, several = self.chosen_id, len(self.labels) > 1
+        named = shortened(self.labels, 40)
+        orders = {name: words for name, (words, _) in self.orders.items() if several or name not in _OF_TWO}
+        first = {"order": self.first_orders[several], "a": self.labels[0], "b": self.labels[-1]}
+        self._quiet, self._cache = True, {}
+        for name, options in {"order": orders, "a": named, "b": named}.items():
+            control = self.controls[name]
+            kept = control.value if control.value in options else first[name]
+            control.options, control.value = [(text, value) for value, text in options.items()], kept
+        shown(self.controls["b"], several)
+        shown(self.controls["show"], len(self.labels) > 2)
+        frame, texts = self.rows()
+        self._numbers = {name: row for row, name in enumerate(self.ids)}
+        with self.grid.hold_sync():
+            self.grid.set_rows(frame, self.columns(), texts=texts)
+            self._sort()
+            if self._numbers.get(chosen, -1) in self.grid.listed:
+                self.grid.chosen = self._numbers[chosen]
+        self._quiet = False
+        self.draw()
+
+    def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return what `compute` returns, computed once for this data."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
+
+    @property
+    def shown_labels(self) -> list[str]:
+        """Return every label, or only a and b."""
+        return [label for label in self.labels if self.show == "all" or label in (self.a, self.b)]
+
+    @property
+    def note(self) -> str:
+        """Return what follows the number of listed rows."""
+        return f"; ordered by {self.orders[self.order][1]}" if self.order else ""
+
+    def _sort(self) -> None:
+        values = self.cached((self.order, self.a, self.b), self.values)
+        self.grid.chosen = -1  # an order begins at its first row
+        by_data = self.order == "data"
+        self.grid.order_by(VALUE, values, ["" if by_data else VALUE, not by_data and self.order != "worst"])
+        self.grid.note = self.note
+
+    def _reorder(self, _: Any) -> None:
+        if not self._quiet:
+            self._quiet = True
+            self._sort() if self.order else None
+            self._quiet = False
+            self._show_labels()
+
+    def _sorted_by_reader(self, change: Any) -> None:
+        if not self._quiet and change["new"][0] != VALUE:
+            self.controls["order"].value = None  # so that the order can be chosen again
+            self.grid.note = self.note
+
+    def _show_labels(self, _: Any = None) -> None:
+        self.grid.columns = self.columns()
+        self.draw()
+
+    def selectable(self) -> list[str]:
+        return [*super().selectable(), "search", "chosen"]
+
+    def set_value(self, name: str, value: Any) -> None:
+        if name == "search":
+            self.grid.search = value
+        elif name == "chosen":
+            row: Any = self._numbers.get(value, value)
+            if row not in self.grid.listed:
+                raise ValueError(f"chosen is {value!r}, which is not listed now; give the number of a row, or its id")
+            self.grid.chosen = int(row)
+        else:
+            super().set_value(name, value)
+
+    def draw(self, change: Any = None) -> None:
+        """Draw the details of the chosen row."""
+        depends = self.grid.chosen, self.grid.search
+        if self._quiet or (change and depends == self._drawn):
+            return
+        self._drawn, row, self._why = depends, self.grid.chosen, ""
+        self.chosen_id = None if row < 0 else self.ids[row]
+        self.detail.html = "" if row < 0 else or_problem(lambda: self.details(row))
+        self._explain()
+
+    def press(self, name: str, value: str) -> None:
+        """Explain the rank of a target, or close its explanation."""
+        if name == "why":
+            self._why, self.against.value = "" if value == self._why else value, None
+            self._explain()
+
+    def _explain(self, _: Any = None) -> None:
+        query, targets = self.targets(self.grid.chosen) if self._why else ("", {})
+        shown(self.against, len(targets) > 1)
+        if not self._why:
+            self.reasons.html = ""
+            return
+        options = [(f"{name}: {text:.50}", text) for name, text in targets.items() if name != self._why]
+        if list(self.against.options) != [("no other", None), *options]:
+            self.against.options = [("no other", None), *options]
+        asked = [reader for label, reader in self._readers.items() if label in self.shown_labels]
+        sentences = [query, targets[self._why], *filter(None, [self.against.value])]
+        asked = asked or list(self._readers.values())
+        self.reasons.html = or_problem(lambda: reasons_html(asked, sentences, name=self._why))
+
+    def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
+        """Write the listed rows, in their order, as one page with an index, links, a search and charts.
+
+        The page needs no kernel and no network. `limit`: at most this many rows. Returns the path.
+
+        Raises:
+            ValueError: `limit` is below 1, or nothing is listed.
+            RunError: The file cannot be written.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit is {limit}; give 1 or more, or None for the whole list")
+        if not len(self.grid.listed):
+            raise ValueError("nothing is listed; clear the search and the limits")
+        target = Path(path).expanduser()
+        page = shared_page(*self.title_and_entries(self.grid.listed[:limit].tolist()))
+        with explained(target.parent, "another file"), replacing(target) as file:
+            file.write(page)
+        return target
+
+
+def shown(control: Any, is_shown: bool) -> None:
+    """Show or hide a control."""
+    control.layout.display = None if is_shown else "none"
