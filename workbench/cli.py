@@ -69,8 +69,8 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 ) -> None:
     """Train and evaluate a method by executing its notebook. Exit code 0 only if metrics.json was written."""
     from workbench import execution
-    from workbench.look import compare_with_start
     from workbench.notebook_page import export_html
+    from workbench.views import compare_with_start
 
     overrides = overrides_of(with_folders([*(changes or []), *(setting or [])], runs))
     if notebook:
