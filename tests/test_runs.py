@@ -394,7 +394,6 @@ def test_the_runs_of_a_notebook_do_not_depend_on_where_its_kernel_was_started(
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     assert runs_folder("../runs") == str(project / "runs")
-    assert f"{tmp_path / 'runs'} is there too" in caplog.text
     monkeypatch.setenv("JPY_SESSION_NAME", "a copy in a folder of one's own, live")
     assert runs_folder("../runs") == str(tmp_path / "runs")
 

@@ -181,7 +181,8 @@ class RunPicker(View):
         ticked = sorted(self._ticked)
         suite = escape(self.suite + self._older)
         head = f"<p>{len(ticked)} of {len(self._all)} runs on {suite}. Run the cell to choose.</p>"
-        facts = self._facts.loc[ticked].assign(score=self._facts["score"].map("{:.2f}".format))
+        facts = self._facts.loc[ticked]
+        facts = facts.assign(score=facts["score"].map("{:.2f}".format)) if "score" in facts else facts
         return head + _table(facts) + self._means()
 
 
