@@ -207,7 +207,7 @@ def test_rankings_are_shown_with_and_without_runs(
     shown, html = ["before", "simcse"] if with_runs else ["word overlap", "tf-idf"], re.sub("</?span[^>]*>", "", html)
     assert re.findall(r"<th[^>]*>([^<]*)</th></tr></thead>", html)[0] == shown[1]
     assert all(f">{label}</th>" in html for label in shown)
-    assert len(json.dumps(done)) < 500_000
+    assert len(json.dumps(done)) < 800_000
 
 
 def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import accelerate.tracking
 import numpy as np
@@ -751,9 +752,8 @@ def test_a_row_is_told_whatever_another_process_wrote_before_it_on_its_line(monk
 @pytest.mark.parametrize("where", ["notebook", "terminal log", "papermill"])
 def test_progress_is_a_bar_in_a_notebook_that_somebody_looks_at(where: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    pytest.importorskip("ipykernel")
-    if where == "terminal log":
-        monkeypatch.delitem(sys.modules, "ipykernel")
+    shell = SimpleNamespace(kernel=1, config={}) if where != "terminal log" else None
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     if where == "papermill":
         monkeypatch.setenv("TQDM_DISABLE", "1")
     progress = Progress(0, 3)

@@ -49,7 +49,7 @@ class Progress:
         self._printed, self._news = -_BETWEEN, {}
         if done:
             print(f"going on from step {done} of {total}", flush=True)
-        if ("ipykernel" in sys.modules and "TQDM_DISABLE" not in os.environ) or sys.stderr.isatty():
+        if (_in_notebook() and "TQDM_DISABLE" not in os.environ) or sys.stderr.isatty():
             from tqdm.auto import tqdm
 
             self.bar = tqdm(total=total, initial=done, unit="step")
@@ -75,6 +75,12 @@ class Progress:
         """Ends the bar."""
         if self.bar is not None:
             self.bar.close()
+
+
+def _in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, whichever front end shows it."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 class Tracker:
