@@ -233,14 +233,17 @@ def test_ticking_a_run_changes_what_is_compared(live: SimpleNamespace):
     from playwright.sync_api import expect
 
     heads = live.explorer.get_by_role("columnheader")
-    boxed = live.picker.get_by_role("row").filter(has=live.page.get_by_role("checkbox"))
+    rows, box = live.picker.get_by_role("row"), live.page.get_by_role("checkbox")
+    boxed, means = rows.filter(has=box), rows.filter(has_not=box)
     expect(boxed).to_have_count(4)
     for label in ("rankcse", "cosent"):
-        row = boxed.filter(has_text=label)
-        row.get_by_role("checkbox").click()
+        mine, left = boxed.filter(has_text=label).get_by_role("checkbox"), [one for one in LABELS if one != label]
+        mine.click()
+        expect(means.filter(has_text=label)).to_have_count(0)
         expect(heads.filter(has_text=label)).to_have_count(0)
-        wait_until(live.page, lambda: label in value_of(live.page, "picker.runs['label'].tolist()"), False)  # noqa: B023
-        row.get_by_role("checkbox").click()
+        wait_until(live.page, lambda: value_of(live.page, "sorted(set(picker.runs['label']))"), left)
+        mine.click()
+        expect(means.filter(has_text=label)).not_to_have_count(0)
         expect(heads.filter(has_text=label)).not_to_have_count(0)
     choice(live.picker, "seeds").select_option(label="one by one")
     expect(heads.filter(has_text="simcse, seed 1")).not_to_have_count(0)
