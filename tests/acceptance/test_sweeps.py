@@ -50,7 +50,7 @@ def list_cells(output: str) -> list[tuple[str, str]]:
 
 
 def wait_until(condition: Callable[[], object], every: float = 0.05) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 500
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(every)
@@ -239,7 +239,7 @@ def cluster() -> Iterator[Slurm]:
 
 def queued(cluster: Slurm) -> list[str]:
     """Return the job of each cell that waits or runs."""
-    return cluster.ask("squeue", "--noheader", "--array", "--format=%i").split()
+    return sorted(cluster.ask("squeue", "--noheader", "--array", "--format=%i").split())
 
 
 @pytest.mark.slow
@@ -251,11 +251,17 @@ def test_cells_on_slurm_that_are_interrupted_at_the_end_of_their_time_or_requeue
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = queued(cluster)
     assert len(jobs) == 2
+    interrupts = {0: ["scancel", "--signal=USR2"], 1: ["scontrol", "requeue"]}  # the time limit, and preemption
+
+    def interrupt() -> bool:
+        """Interrupt each cell as soon as it has a state, which may be after the other one has finished."""
+        for seed in [seed for seed in interrupts if list(tmp_path.glob(f"simcse/*-s{seed}/{STATE}"))]:
+            cluster.ask(*interrupts.pop(seed), jobs[seed])
+        return not interrupts
+
+    wait_until(interrupt)
     assert workbench(*command).returncode == 0
     assert queued(cluster) == jobs, "each cell is in the queue once"
-    wait_until(lambda: len(list(tmp_path.glob(f"simcse/*/{STATE}"))) == 2)
-    cluster.ask("scancel", "--signal=USR2", jobs[0])  # as before the time limit
-    cluster.ask("scontrol", "requeue", jobs[1])  # as at preemption
     wait_until(lambda: not queued(cluster), every=0.5)
     details = "".join(cluster.ask("scontrol", "show", "job", job) for job in jobs)
     assert details.count("Restarts=1") == 2
