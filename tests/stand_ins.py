@@ -7,15 +7,13 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
+import pandas as pd
 import torch
 from tiny_checkpoints import WORDS
 from transformers import BertConfig, BertModel, BertTokenizer, RobertaConfig, RobertaModel, RobertaTokenizer
 
 from workbench.config import BUNDLED_MODELS, CONFIGS, BaseConfig, TrainingConfig
-from workbench.data import CATALOGUE
-from workbench.data._catalogue import DataSet
-from workbench.data._format import write_table
-from workbench.data._tasks import sets_of as sets_of_task
+from workbench.data import CATALOGUE, DataSet, sets_of as sets_of_task
 from workbench.encoder._checkpoint import _CONVERTED
 
 CHINESE = "今天天气很好我们去公园看书他喜欢吃红色的水果不"
@@ -70,7 +68,8 @@ def data_root(root: Path, names: Iterable[str]) -> None:
         entry = CATALOGUE[name]
         if not entry.bundled:
             for file in entry.files:
-                write_table(root / file, _columns(entry))
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                pd.DataFrame(_columns(entry)).to_csv(root / file, sep="\t", index=False)
 
 
 def _columns(entry: DataSet) -> dict[str, list[str]]:
@@ -84,7 +83,7 @@ def _columns(entry: DataSet) -> dict[str, list[str]]:
 
     columns: dict[str, list[str]] = {}
     for role, column in entry.roles.items():
-        if role in ("gold", "label"):
+        if role in ("score", "label"):
             columns[column] = [_label(entry, row) for row in range(count)]
         elif role == "subset":
             columns[column] = [f"part{row % 2}" for row in range(count)]

@@ -1,11 +1,13 @@
-"""Sets by name: what a loaded set holds, where it came from, and what is refused."""
+"""Data sets by name and users' own files: what is read, where it came from, and what is refused."""
 
 import gzip
 import hashlib
+import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+import tarfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,24 +15,323 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
+from workbench.config import SimCSEConfig
 from workbench.data import (
+    CATALOGUE,
     Pairs,
+    Sentences,
     check,
     dataset_names,
     describe,
-    load_labelled,
+    kinds_of,
+    load_data,
     load_pairs,
     load_sentences,
     load_suites,
     load_training,
-    load_triples,
+    overlaps,
+    parse_columns,
+    report,
+    split,
     unusable,
+    write_split,
 )
-from workbench.data._format import describe_file, write_manifest, write_table
-from workbench.errors import DataError
+from workbench.errors import DataError, SettingError
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+# ---- a user's own files
+
+
+TWO = [("A man plays a guitar.", "A man plays.", 4.5), ("A dog, asleep", "Nothing moves.", 0.25)]
+AB = [("a", "b", 1.0), ("c", "d", 0.0)]
+BINARY, FIVE = (0.0, 1.0), (0.0, 5.0)
+HEADER = "sentence1,sentence2,score\n"
+# File -> its content, its pairs, their scale, and a part of `source`.
+READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], str]] = {
+    "comma.csv": (
+        f'{HEADER}A man plays a guitar.,A man plays.,4.5\n"A dog, asleep",Nothing moves.,0.25\n',
+        *(TWO, FIVE, "scale 0 to 5 is a guess from gold of 0.25 to 4.5"),
+    ),
+    "semicolon.csv": (
+        "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4.5\r\nA dog, asleep;Nothing moves.;.25",
+        *(TWO, FIVE, "score = Similarity, scale 0 to 5 is a guess from gold of 0.25 to 4.5, fields split by ';'"),
+    ),
+    "quotes.csv": (
+        'premise,hypothesis,rating\n"He said ""no"", twice","two\nlines",1\n\n"x",y,2.5\n',
+        *([('He said "no", twice', "two lines", 1.0), ("x", "y", 2.5)], (1.0, 5.0), "score = rating"),
+    ),
+    "plain.tsv": (
+        'sentence1\tsentence2\tscore\n"Yes," he said.\tNA\t3.5\n"No."\tnull\t0.5\n',
+        *([('"Yes," he said.', "NA", 3.5), ('"No."', "null", 0.5)], FIVE, ""),
+    ),
+    "spreadsheet.tsv": (
+        'sentence1\tsentence2\tscore\n"a ""b"" c"\td\t3.5\ne\t"f"\t0.5\n',
+        *([('a "b" c', "d", 3.5), ("e", "f", 0.5)], FIVE, ""),
+    ),
+    "lines.jsonl": (
+        '{"anchor": "Grüße", "candidate": "a\\tb", "label": true, "tags": ["x"]}\n\n'
+        '{"anchor": "c", "candidate": "d", "label": false}\n',
+        *([("Grüße", "a b", 1.0), ("c", "d", 0.0)], BINARY, "classes false < true, left out, as they hold lists: tags"),
+    ),
+    "words.csv": (
+        "label,hypothesis,premise\nEntailment,b,a\n-,x,y\ncontradiction,d,c\nneutral,f,e\n",
+        *([("a", "b", 2.0), ("c", "d", 0.0), ("e", "f", 1.0)], (0.0, 2.0), "(1 rows without a gold label left out)"),
+    ),
+    "stated scale.csv": ("id|question1|question2|grade (0-1)\n7|a|b|1\n8|c|d|0\n", AB, BINARY, "score = grade (0-1)"),
+    "whole.tsv": ("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n", AB, BINARY, "scale 0 to 1 is a guess"),
+    "glue.csv": ("text,text_pair,label\na,b,1\nc,d,0\n", AB, BINARY, "sentence1 = text, sentence2 = text_pair"),
+    "search.csv": ("query,sentence,score\na,b,1\nc,d,0\n", AB, BINARY, "sentence1 = query, sentence2 = sentence"),
+    "nli.csv": ("anchor,answer,sentence,score\na,b,x,1\nc,d,y,0\n", AB, BINARY, "sentence2 = answer"),
+}
+# File -> its content, and a pattern of the refusal.
+REFUSED: dict[str, tuple[str | bytes, str]] = {
+    "no header.csv": ("A man plays.,A man rests.,2\nb,c,3\n", "columns are A man plays.*--columns"),
+    "half known.csv": ("Query,Product,Relevance\na,b,1\n", "sentence1 = Query.*--columns sentence2=NAME"),
+    "header twice.csv": (f"{HEADER}a,b,1\n{HEADER}", "line 3: the header is repeated"),
+    "names twice.csv": ("sentence1,sentence1,score\na,b,1\n", "a column name is repeated"),
+    "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "line 3: 4 fields, but the header has 3"),
+    "short row.csv": ("anchor,positive,negative\na,b,c\nd,e\n", "line 3: 2 fields, but the header has 3"),
+    "decimal comma.csv": (HEADER.replace(",", ";") + "a;b;4,5\n", "line 2: score is '4,5', not a finite number"),
+    "missing cell.csv": (f'{HEADER}"a\nb",b,1\nc,,2\n', "line 4: sentence2 is empty"),
+    "missing score.jsonl": (
+        '{"text1": "a", "text2": "b", "score": 1}\n\n{"text1": "a", "text2": "b"}\n',
+        "line 3: score",
+    ),
+    "nan.csv": (f"{HEADER}a,b,nan\n", "line 2: score is 'nan', not a finite number"),
+    "infinite.csv": (f"{HEADER}a,b,1\nc,d,inf\n", "line 3: score is 'inf', not a finite number"),
+    "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 is a number in every row"),
+    "labels.csv": ("label,sentence\nA cat sleeps.,x\nA dog barks.,x\n", "2 labels for 1 sentences"),
+    "no label.csv": ("sentence,label\na,x\nb,\n", "line 3: label is empty"),
+    "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
+    "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
+    "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', is a header"),
+    "a table.txt": ("a\tb\t1\nc\td\t2\n", "split by tabs.*rename the file to .tsv"),
+    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "line 2: unexpected end"),
+    "old Mac.csv": (HEADER.replace("\n", "\r") + "a,b,1\r", "line 1: new-line character"),
+    "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
+    "utf16.csv": (f"{HEADER}a,b,1\n".encode("utf-16"), "not UTF-8"),
+    "array.jsonl": ('[{"text1": "a"}]\n', "line 1: expected a JSON object"),
+    "not json.jsonl": ('{"text1": "a"}\nsentence1,sentence2\n', "line 2: not JSON"),
+    "only a header.csv": (HEADER, "no rows"),
+    "empty.csv": ("", "the file is empty"),
+    "blank.csv": ('text\n""\n" "\n', "text is blank in every row"),
+    "cut.csv.gz": (gzip.compress(b"sentence\n" + bytes(range(97, 123)) * 9)[:30], "cannot be read"),
+    "not gzip.csv.gz": (HEADER + "a,b,1\n", "cannot be read"),
+    "none.parquet": ("sentence", "cannot be read as Parquet"),
+    "stsb-dev.csv": (f"{HEADER}a,b,1\n", "stsb-dev is the name of a known data set"),
+}
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def rows(data: Any) -> list[Any]:
+    return [data[row] for row in range(len(data))]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_file_is_read_as_it_is_meant(name: str, tmp_path: Path) -> None:
+    content, expected, scale, source = READ[name]
+    pairs = load_pairs(write(tmp_path / name, content))
+    assert (rows(pairs), pairs.scale) == (expected, scale)
+    assert source in pairs.source
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    content, refusal = REFUSED[name]
+    path = write(tmp_path / name, content)
+    with pytest.raises(DataError, match=refusal) as caught:
+        load_data(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gone.tsv", "no such file in"),
+        ("data/mine.xlsx", "save it as .csv"),
+        ("mine.json", "one object per line"),
+        ("mine/", "convert it"),
+    ],
+)
+def test_a_file_of_another_kind_or_none_is_refused(name: str, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        load_pairs(name)
+
+
+def test_one_content_in_every_format_is_one_set(tmp_path: Path) -> None:
+    frame = pd.DataFrame(TWO, columns=["sentence1", "sentence2", "score"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "a.tsv.gz", sep="\t", index=False)
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "a.parquet")
+    sets = [load_pairs(path) for path in sorted(tmp_path.iterdir())]
+    assert len(sets) == 4
+    assert sets[0].checksum == sets[3].checksum
+    sets += [Pairs.from_lists(*(frame[name] for name in frame)), Pairs.from_frame(frame)]
+    for pairs in [*sets, Pairs.from_frame(Dataset.from_pandas(frame))]:
+        assert rows(pairs) == TWO
+
+
+def test_sentences_keep_their_empty_lines_as_spaces(tmp_path: Path) -> None:
+    (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
+    assert load_sentences(tmp_path / "my sentences.txt").sentences == ["one", "two words", " ", "three"]
+    (tmp_path / "a column.csv").write_text("text\na\n\nb\n")
+    assert load_sentences(tmp_path / "a column.csv").sentences == ["a", " ", "b"]
+
+
+def test_classes_of_a_dataset_are_read_by_their_words() -> None:
+    names = ["entailment", "neutral", "contradiction"]
+    features = Features(premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=names))
+    content = {"premise": ["a", "c", "e"], "hypothesis": ["b", "d", "f"], "label": [0, 2, -1]}
+    pairs = Pairs.from_frame(Dataset.from_dict(content, features=features))
+    assert (pairs.gold.tolist(), pairs.dropped) == ([2.0, 0.0], 1)
+
+
+def test_data_in_memory_that_is_no_table_is_refused_with_its_row() -> None:
+    with pytest.raises(DataError, match="not a table"):
+        Pairs.from_lists(["a", "b"], ["c"], [1])
+    with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(and in 1 more rows\)"):
+        Pairs.from_lists(["", "b", " "], ["c", "d", "e"], [1, 2, 3])
+    with pytest.raises(DataError, match="row 1: sentence2 is empty"):
+        Pairs.from_lists(["a", "b"], ["c", None], [1, 2])
+    with pytest.raises(DataError, match=r"several sets \(train, test\)"):
+        Pairs.from_frame(DatasetDict(train=Dataset.from_dict({"a": [1]}), test=Dataset.from_dict({"a": [1]})))
+    for value in (np.inf, np.nan):
+        with pytest.raises(DataError, match="gold of row 1"):
+            Pairs("mine", ["a", "b"], ["c", "d"], np.array([0.5, value]), None, ["0", "1"], (0, 1), "made", "")
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "kinds"),
+    [
+        ("anchor,positive,negative\na,b,c\n", None, ("triples",)),
+        ("text,category\na,x\nb,y\n", None, ("labelled", "sentences")),
+        ("Sentence\na\nb\n", None, ("sentences",)),
+        ("source,sentence,label\na,x,b\nc,y,d\n", None, ("labelled", "sentences")),
+        ("text,target,label\na,x,b\nc,y,d\n", None, ("labelled", "sentences")),
+        ("body,query,label\na,x,b\nc,y,d\n", {"sentence": "body"}, ("labelled", "sentences")),
+        ("query,positive,negative,score\na,b,c,1\n", None, ("pairs", "triples")),
+    ],
+)
+def test_the_kind_follows_from_the_columns(content: str, columns: Any, kinds: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(content)
+    assert kinds_of(tmp_path / "mine.csv", columns) == kinds
+    assert load_data(tmp_path / "mine.csv", columns=columns).kind == kinds[0]
+
+
+def test_training_takes_a_kind_that_it_can_train_on(tmp_path: Path) -> None:
+    path = tmp_path / "labelled.csv"
+    path.write_text("text,category\na,x\nb,y\n")
+    trained = load_training(SimpleNamespace(train=str(path)))
+    assert trained.sentences == ["a", "b"]  # pyright: ignore[reportAttributeAccessIssue]
+    assert "not read: category" in trained.source
+    with pytest.raises(DataError, match="mr holds labelled, not sentences"):
+        load_training(SimpleNamespace(train="mr"))
+
+
+def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text("left,right,how close,score\na,b,1,9\nc,d,3,9\n")
+    chosen = parse_columns("sentence1=left,sentence2=right,score=how close")
+    pairs = load_pairs(path, columns=chosen, scale=(0, 4))
+    assert (rows(pairs), pairs.scale) == ([("a", "b", 1.0), ("c", "d", 3.0)], (0, 4))
+    assert pairs.extra == {"score": ["9", "9"]}
+    with pytest.raises(DataError, match="no column 'rigth'; did you mean 'right'"):
+        load_pairs(path, columns={"sentence1": "left", "sentence2": "rigth"})
+    with pytest.raises(DataError, match="the roles of pairs are sentence1, sentence2, score"):
+        load_pairs(path, columns={"negative": "left"})
+    with pytest.raises(DataError, match="line 3: how close is '3', not a number from 0 to 2"):
+        load_pairs(path, columns=chosen, scale=(0, 2))
+    with pytest.raises(DataError, match="lowest score first"):
+        load_pairs(path, columns=chosen, scale=(5, 1))
+    with pytest.raises(DataError, match="only be given for your own file"):
+        load_pairs("world-dev", scale=(0, 1))
+    with pytest.raises(SettingError, match="ROLE=COLUMN"):
+        parse_columns("left")
+
+
+def test_an_encoder_of_the_bundled_world_warns_about_a_users_own_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "mine.txt").write_text("The kettle is on.\nNobody came.\n")
+    for encoder, warned in (("world-encoder", True), ("world-teacher", True), ("english-encoder", False)):
+        caplog.clear()
+        settings = {"train": str(tmp_path / "mine.txt"), "encoder": encoder, "train_limit": None}
+        load_training(SimCSEConfig.from_parameters("demo", 0, settings))
+        assert ("use another encoder" in caplog.text) is warned
+
+
+def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Path) -> None:
+    made = [(f"query {query}", f"target {query}.{target}", 0.5 + target) for query in range(20) for target in range(4)]
+    pairs = Pairs.from_frame(
+        pd.DataFrame(made, columns=["sentence1", "sentence2", "score"]).assign(id=range(80)), name="mine", scale=(0, 10)
+    )
+    parts = split(pairs, dev=0.2, test=0.1, seed=3)
+    assert {part: len(data) for part, data in parts.items()} == {"train": 56, "dev": 16, "test": 8}
+    assert sorted(row for data in parts.values() for row in rows(data)) == sorted(made)
+    assert not overlaps(parts)
+    assert split(pairs, dev=0.2, test=0.1, seed=3)["dev"].sentence1 == parts["dev"].sentence1
+    assert split(pairs, dev=0.2, test=0.1, seed=4)["dev"].sentence1 != parts["dev"].sentence1
+    assert len({data.checksum for data in [pairs, *parts.values()]}) == 4
+    files = write_split(parts, tmp_path)
+    back = load_pairs(files[1])
+    assert (rows(back), back.scale, back.extra) == (rows(parts["dev"]), (0.0, 10.0), parts["dev"].extra)
+    with pytest.raises(DataError, match="exists already"):
+        write_split(parts, tmp_path)
+    with pytest.raises(DataError, match="leave none to train on"):
+        split(pairs, dev=0.5, test=0.5)
+
+
+def test_the_report_counts_duplicates_and_pairs_in_either_direction() -> None:
+    one = Pairs.from_lists(["a", "b", "c", "c"], ["b", "a", "d", "c"], [1, 0.5, 0, 0], name="one")
+    text = "\n".join(report(one))
+    for line in (
+        "4 rows of pairs",
+        "3 queries",
+        "scale 0 to 1",
+        "duplicate rows: 1",
+        "two different scores: 1",
+        "rows that repeat one sentence: 1",
+        "4 pairs are few",
+    ):
+        assert line in text
+    text = "\n".join(report(Sentences.from_lists(["a", "", "word " * 70])))
+    assert "empty sentences: 1" in text
+    assert "sentences of more than 64 words (training cuts them): 1" in text
+    other = Pairs.from_lists(["d", "e"], ["c", "f"], [0, 1])
+    assert overlaps({"train": one, "test": other}) == ["train and test share 1 rows, 2 sentences"]
+    assert "hold the same rows" in overlaps({"train": one, "dev": replace(one, gold=one.gold / 2)})[0]
+
+
+def test_own_files_are_checked_like_sets_next_to_names_that_do_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.txt").write_text("one\ntwo\nthree\n")
+    Path("bad.tsv").write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
+    Path("flat.csv").write_text(f"{HEADER}a,b,1\nc,d,1\n")
+    table = check(["s.txt", "bad.tsv", "flat.csv", "world-dev", "world-devv", "gone.tsv"]).set_index("name")
+    assert table["kind"].tolist() == ["sentences", "pairs", "pairs", "pairs", "", ""]
+    assert table["found"].tolist() == ["own file", "damaged", "own file", "bundled", "missing", "missing"]
+    assert table.loc[["s.txt", "flat.csv"], "rows"].tolist() == [3, 2]
+    assert "no correlation" in table.loc["flat.csv", "problem"]
+    problems = unusable(table.reset_index())
+    assert list(problems) == ["bad.tsv", "world-devv", "gone.tsv"]
+    assert "line 2: score is 'much'" in problems["bad.tsv"]
+    assert "world-dev" in problems["world-devv"]
+
+
+# ---- the catalogue
+
+STSB_FILE = "sts/stsb.dev.tsv.gz"
 STSB = {
     "source_year": ["2012", "2012", "2013"],
     "source_dataset": ["MSRvid"] * 3,
@@ -39,329 +340,303 @@ STSB = {
     "sentence1": ["a plane .", "b .", "c ."],
     "sentence2": ["an air plane .", "d .", "e ."],
     "sentence1_raw": ["A plane.", "B.", "C."],
-    "sentence2_raw": ["An air plane.", "D.", "E."],
 }
-STSB_FILE = "sts/stsb.dev.tsv.gz"
+
+
+def put(root: Path, file: str, columns: dict[str, list[str]]) -> Path:
+    """Write a table in the format of a data root."""
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(["\t".join(columns), *map("\t".join, zip(*columns.values(), strict=True)), ""])
+    (root / file).write_bytes(gzip.compress(text.encode()))
+    return root / file
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small local data root, in a path with a space, without a manifest."""
-    folder = tmp_path / "local root"
-    write_table(folder / STSB_FILE, STSB)
-    monkeypatch.setenv("WORKBENCH_DATA", str(folder))
-    return folder
-
-
-def changed(column: str, row: int, value: str) -> dict[str, list[str]]:
-    """STSB with one field replaced."""
-    columns = {name: list(values) for name, values in STSB.items()}
-    columns[column][row] = value
-    return columns
+    put(tmp_path / "local root", STSB_FILE, STSB)
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "local root"))
+    return tmp_path / "local root"
 
 
 def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     pairs = load_pairs("stsb-dev")
+    assert rows(pairs)[0] == ("a plane .", "an air plane .", 5.0)
     assert pairs.gold.tolist() == [5.0, 0.0, 2.5]
-    assert pairs.gold.dtype == np.float64
-    assert not pairs.gold.flags.writeable
-    assert pairs.scale == (0.0, 5.0)
+    assert (pairs.scale, pairs.subset, pairs.extra.keys()) == (
+        (0.0, 5.0),
+        None,
+        STSB.keys() - {"score", "sentence1", "sentence2", "sentence1_raw"},
+    )
     assert pairs.pair_id == ["2012:MSRvid:1", "2012:MSRvid:2", "2013:MSRvid:1"]
-    assert pairs.subset is None
-    assert len(pairs) == 3
-    assert pairs[0] == ("a plane .", "an air plane .", 5.0)
-    assert f"local {root / STSB_FILE} (3 rows; published: 1500)" == pairs.source
+    assert pairs.source == f"local {root / STSB_FILE} (3 rows; published: 1500)"
+    put(root, STSB_FILE, STSB | {"source_year": ["2012"] * 3, "sid": ["1", "2", "1"]})
+    assert load_pairs("stsb-dev").pair_id == ["2012:MSRvid:1.0", "2012:MSRvid:2.0", "2012:MSRvid:1.1"]
 
 
 @pytest.mark.parametrize(
     ("column", "value", "text"),
     [
-        ("score", "nan", "line 3: score is 'nan', not a number from 0 to 5"),
-        ("score", "inf", "line 3: score is 'inf'"),
-        ("score", "", "line 3: score is ''"),
-        ("score", "five", "line 3: score is 'five'"),
-        ("score", "5.01", "line 3: score is '5.01', not a number from 0 to 5"),
-        ("score", "-1", "line 3: score is '-1'"),
-        ("sentence1", "", "line 3: sentence1 is empty"),
-        ("sentence2", " ", "line 3: sentence2 is empty"),
+        ("score", "nan", "score is 'nan', not a number from 0 to 5"),
+        ("score", "", "score is ''"),
+        ("score", "5.01", "score is '5.01', not a number from 0 to 5"),
+        ("sentence1", "", "sentence1 is empty"),
+        ("sentence2", " ", "sentence2 is empty"),
+        ("sentence2", "one\ttwo", "8 fields, but the header has 7"),
     ],
 )
-def test_a_bad_field_names_file_line_and_what_is_allowed(root: Path, column: str, value: str, text: str) -> None:
-    write_table(root / STSB_FILE, changed(column, 1, value))
+def test_a_bad_field_is_reported_with_its_file_and_line(root: Path, column: str, value: str, text: str) -> None:
+    put(root, STSB_FILE, STSB | {column: [STSB[column][0], value, STSB[column][2]]})
     with pytest.raises(DataError) as caught:
         load_pairs("stsb-dev")
-    assert f"{root / STSB_FILE}, {text}" in str(caught.value)
+    assert f"{root / STSB_FILE}, line 3: {text}" in str(caught.value)
 
 
-def test_a_missing_column_is_named(root: Path) -> None:
-    write_table(root / STSB_FILE, {name: values for name, values in STSB.items() if name != "sentence2"})
-    with pytest.raises(DataError, match="no column 'sentence2'; its columns are source_year"):
+def test_content_that_the_manifest_contradicts_is_an_error_and_not_downloaded(root: Path) -> None:
+    content = gzip.decompress((root / STSB_FILE).read_bytes())
+    entry = {"file": STSB_FILE, "sha256_uncompressed": hashlib.sha256(content).hexdigest()}
+    (root / "MANIFEST.json").write_text(json.dumps({"files": [entry]}))
+    assert check(["stsb-dev"]).loc[0, ["found", "sha256"]].tolist() == ["local", "ok"]
+    put(root, STSB_FILE, {name: values[:2] for name, values in STSB.items()})
+    with pytest.raises(DataError, match=r"stsb.dev.tsv.gz: its content has not the sha256"):
         load_pairs("stsb-dev")
-
-
-def test_gold_that_is_all_equal_loads_since_only_a_metric_can_judge_it(root: Path) -> None:
-    write_table(root / STSB_FILE, STSB | {"score": ["3", "3", "3"]})
-    assert load_pairs("stsb-dev").gold.tolist() == [3.0, 3.0, 3.0]
     table = check(["stsb-dev"])
-    assert "gold is 3 in every row: no correlation can be computed" in table.loc[0, "problem"]
-    assert not unusable(table)
-
-
-def test_a_manifest_that_disagrees_with_the_content_is_an_error_not_a_download(root: Path) -> None:
-    write_manifest(root, [describe_file(root, STSB_FILE)])
-    assert len(load_pairs("stsb-dev")) == 3
-    assert check(["stsb-dev"]).loc[0, "sha256"] == "ok"
-    write_table(root / STSB_FILE, changed("score", 0, "4"))
-    with pytest.raises(DataError, match="the file was changed or cut"):
+    assert table.loc[0, ["found", "sha256"]].tolist() == ["damaged", "differs"]
+    assert list(unusable(table)) == ["stsb-dev"]
+    (root / "MANIFEST.json").write_text("{")
+    with pytest.raises(DataError, match="not a manifest"):
         load_pairs("stsb-dev")
-    assert check(["stsb-dev"]).loc[0, ["found", "sha256"]].tolist() == ["local", "differs"]
 
 
-def test_a_root_that_is_no_folder_and_an_absent_local_set_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_set_that_is_not_or_only_partly_on_this_machine_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match="nowhere: no such folder"):
-        load_pairs("stsb-dev")
-    monkeypatch.delenv("WORKBENCH_DATA")
-    with pytest.raises(DataError, match=r"nli-triples: .*not on the hub; set WORKBENCH_DATA"):
-        load_triples("nli-triples")
-
-
-def test_one_missing_part_of_a_set_is_named(root: Path) -> None:
-    write_table(root / "wiki" / "wiki_sentences.tsv.gz", {"sentence": ["one"]})
+    put(root, "wiki/wiki_sentences.tsv.gz", {"sentence": ["one"]})
     with pytest.raises(DataError, match=r"wiki_sentences_2.tsv.gz, wiki/wiki_sentences_3.tsv.gz is missing"):
         load_sentences("wiki")
+    with pytest.raises(DataError, match="nli-triples is not on this machine; set WORKBENCH_DATA"):
+        load_data("nli-triples")
+    (root / STSB_FILE).write_bytes(b"")  # the hub has it, but a damaged file never falls back to the hub
+    with pytest.raises(DataError, match="the file is empty"):
+        load_pairs("stsb-dev")
+    monkeypatch.setenv("WORKBENCH_DATA", str(root / "nowhere"))
+    with pytest.raises(DataError, match="nowhere is not a folder"):
+        load_pairs("stsb-dev")
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("stsb-tset", "no dataset 'stsb-tset'; its splits are stsb-train, stsb-dev, stsb-test"),
-        ("sts12", "its splits are sts12-test"),
         ("wrold-dev", "did you mean .*world-dev"),
-        ("world", "world holds sentences, not pairs: load it with load_sentences"),
-        ("mr", "mr holds labelled, not pairs: load it with load_labelled"),
+        ("world", "world holds sentences, not pairs"),
     ],
 )
-def test_a_name_that_is_not_there_is_answered_with_the_closest(name: str, text: str) -> None:
+def test_a_wrong_name_is_answered_with_the_closest(name: str, text: str) -> None:
     with pytest.raises(DataError, match=text):
         load_pairs(name)
 
 
-def test_an_empty_sentence_is_a_space_where_there_is_no_label_and_kept_in_a_transfer_task(root: Path) -> None:
-    write_table(root / "wiki" / "wiki1m_for_simcse.tsv.gz", {"sentence": ["one", "", " ", "two"]})
-    assert load_sentences("wiki1m").sentences == ["one", " ", " ", "two"]
-    write_table(root / "transfer" / "cr.all.tsv.gz", {"label": ["1", "0"], "sentence": ["good", ""]})
-    assert load_labelled("cr").sentences == ["good", ""]
-
-
-def test_one_sentence_loads(root: Path) -> None:
-    write_table(root / "wiki" / "wiki1m_for_simcse.tsv.gz", {"sentence": ["alone"]})
-    assert load_sentences("wiki1m").sentences == ["alone"]
-
-
-def test_ordered_classes_become_gold_and_rows_without_a_label_are_left_out_and_counted(root: Path) -> None:
-    labels = ["entailment", "-", "neutral", "contradiction"]
-    columns = {"label": labels, "premise": list("abcd"), "hypothesis": list("efgh")}
-    write_table(root / "nli" / "snli.dev.tsv.gz", columns)
+def test_ordered_classes_become_gold_and_rows_without_a_label_are_left_out(root: Path) -> None:
+    columns = {"label": ["entailment", "-", "neutral"], "premise": list("abc"), "hypothesis": list("efg")}
+    put(root, "nli/snli.dev.tsv.gz", columns)
     pairs = load_pairs("snli-dev")
-    assert pairs.gold.tolist() == [2.0, 1.0, 0.0]
-    assert pairs.sentence1 == ["a", "c", "d"]
-    assert pairs.pair_id == ["0", "2", "3"]
-    assert (pairs.dropped, pairs.scale) == (1, (0.0, 2.0))
+    assert rows(pairs) == [("a", "e", 2.0), ("c", "g", 1.0)]
+    assert (pairs.pair_id, pairs.dropped, pairs.scale) == (["0", "2"], 1, (0.0, 2.0))
     assert "1 rows without a gold label" in pairs.source
-    write_table(root / "nli" / "snli.dev.tsv.gz", columns | {"label": ["entailment", "-", "maybe", "neutral"]})
-    with pytest.raises(DataError, match="line 4: label 'maybe'; allowed are 'contradiction', 'neutral'"):
+    put(root, "nli/snli.dev.tsv.gz", columns | {"label": ["entailment", "-", "maybe"]})
+    with pytest.raises(DataError, match="line 4: label is 'maybe', not one of 'contradiction', 'neutral'"):
         load_pairs("snli-dev")
 
 
-def test_a_sample_depends_on_its_seed_keeps_the_order_and_has_its_own_checksum(root: Path) -> None:
-    sentences = [f"sentence {i:03d}" for i in range(200)]
-    write_table(root / "wiki" / "wiki1m_for_simcse.tsv.gz", {"sentence": sentences})
-    some = load_sentences("wiki1m", limit=50, seed=1)
-    assert some.sentences == sorted(set(some.sentences))
-    assert len(some) == 50
-    assert some == load_sentences("wiki1m", limit=50, seed=1)
-    assert some.sentences != load_sentences("wiki1m", limit=50, seed=2).sentences
-    assert len({some.checksum, load_sentences("wiki1m").checksum, load_sentences("wiki1m", limit=49).checksum}) == 3
-    assert load_sentences("wiki1m", limit=500).sentences == sentences
+def test_an_empty_sentence_is_kept_in_a_transfer_task(root: Path) -> None:
+    put(root, "transfer/cr.all.tsv.gz", {"label": ["1", "0"], "sentence": ["good", ""]})
+    assert rows(load_data("cr")) == [("good", 1), ("", 0)]
 
 
-def test_a_sample_of_several_files_is_that_of_all_their_rows(root: Path) -> None:
-    parts = {"": 70, "_2": 1, "_3": 129}
+def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(root: Path) -> None:
     sentences = [f"sentence {i:03d}" for i in range(200)]
-    done = 0
-    for part, rows in parts.items():
-        write_table(root / "wiki" / f"wiki_sentences{part}.tsv.gz", {"sentence": sentences[done : done + rows]})
-        done += rows
-    drawn = np.sort(np.random.default_rng(3).choice(200, 60, replace=False))
-    some = load_sentences("wiki", limit=60, seed=3)
-    assert some.sentences == [sentences[row] for row in drawn]
-    whole = load_sentences("wiki")
-    assert whole.sentences == sentences
+    for part, taken in {"": slice(70), "_2": slice(70, 71), "_3": slice(71, 200)}.items():
+        put(root, f"wiki/wiki_sentences{part}.tsv.gz", {"sentence": sentences[taken]})
+    whole, some = load_sentences("wiki"), load_sentences("wiki", limit=60, seed=3)
+    assert whole.sentences == load_sentences("wiki", limit=500).sentences == sentences
+    assert some.sentences == [
+        sentences[row] for row in np.sort(np.random.default_rng(3).choice(200, 60, replace=False))
+    ]
     assert some.checksum == hashlib.sha256(f"{whole.checksum} 60 3".encode()).hexdigest()
     assert some.source.endswith("60 of 200 rows sampled with seed 3")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ({"limit": 0}, "limit is 0; it is a number of rows"),
-        ({"limit": 2.5}, "limit is 2.5; it is a number of rows"),
-        ({"limit": True}, "limit is True"),
-        ({"limit": "10"}, "limit is '10'"),
-        ({"limit": 10, "seed": -1}, "seed is -1; it is a whole number, 0 or more"),
-        ({"seed": 1.5}, "seed is 1.5"),
-    ],
-)
-def test_a_limit_or_a_seed_that_is_none_is_refused(arguments: dict[str, Any], text: str) -> None:
-    for load, name in ((load_sentences, "world"), (load_pairs, "world-dev")):
-        with pytest.raises(DataError, match=text):
-            load(name, **arguments)
-
-
-def test_a_small_sample_of_a_large_file_takes_little_memory(
-    tmp_path: Path, memory_growth: Callable[[str, str], int]
-) -> None:
-    path = tmp_path / "many.tsv.gz"
-    with gzip.open(path, "wt", compresslevel=1) as file:
-        file.write("sentence\n" + "".join(f"sentence {i} of a file with many of them\n" for i in range(400_000)))
-    few = tmp_path / "few.tsv"
-    few.write_text("sentence\none\ntwo\n")
-    first = f"from workbench.data import load_sentences\nload_sentences({str(few)!r}, limit=1)"
-    grown = memory_growth(first, f"assert len(load_sentences({str(path)!r}, limit=1000)) == 1000")
-    # The rows alone would be 400,000 strings of 49 bytes and more, 8 bytes each in a list: above 40 MiB.
-    assert grown < 20 * 2**20  # a few blocks of 1 MiB and the lines of one
-
-
-def test_a_training_text_of_blank_lines_is_refused(root: Path) -> None:
-    write_table(root / "wiki" / "wiki1m_for_simcse.tsv.gz", {"sentence": ["", " ", "\u3000"]})
-    for limit in (None, 2):
-        with pytest.raises(DataError, match="sentence is blank in every row"):
-            load_sentences("wiki1m", limit=limit)
-    write_table(root / "nli" / "nli_triples.tsv.gz", {"sent0": ["a"], "sent1": [" "], "hard_neg": ["c"]})
-    with pytest.raises(DataError, match="sent1 is blank in every row"):
-        load_triples("nli-triples")
-
-
-def test_pairs_made_by_hand_have_finite_gold_and_one_of_each_a_pair() -> None:
-    def made(sentences: list[str], gold: list[float]) -> Pairs:
-        return Pairs("mine", sentences, ["b", "c"], np.array(gold), None, ["0", "1"], (0, 1), "made", "")
-
-    for value in (np.inf, -np.inf, np.nan):
-        with pytest.raises(DataError, match=r"mine: gold of row 1 is .*finite"):
-            made(["a", "b"], [0.5, value])
-    with pytest.raises(DataError, match=r"\(1, 2, 2\) rows"):
-        made(["a"], [0.5, 1.0])
-
-
-def test_training_takes_the_kind_of_its_name_and_samples_the_same_rows_for_every_run_seed(root: Path) -> None:
-    one, two = (
-        load_training(SimpleNamespace(train="stsb-dev", train_limit=2, revisions={}, seed=seed)) for seed in (1, 2)
-    )
-    assert one.sentence1 == two.sentence1  # pyright: ignore[reportAttributeAccessIssue]
-    assert one.gold.tolist() == [dict(zip(STSB["sentence1"], [5.0, 0.0, 2.5], strict=True))[s] for s in one.sentence1]  # pyright: ignore[reportAttributeAccessIssue]
-    assert len(one.pair_id) == 2  # pyright: ignore[reportAttributeAccessIssue]
-    write_table(root / "nli" / "nli_triples.tsv.gz", {"sent0": ["a"], "sent1": ["b"], "hard_neg": ["c"]})
-    assert load_training(SimpleNamespace(train="nli-triples"))[0] == ("a", "b", "c")
+    one, two = (load_training(SimpleNamespace(train="wiki", train_limit=9, revisions={}, seed=seed)) for seed in (1, 2))
+    assert one == two
 
 
 def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path) -> None:
-    suites = load_suites(SimpleNamespace(suites=["world-test", "stsb-dev"], revisions={}))
-    assert list(suites) == ["world-test", "stsb-dev"]
+    assert list(load_suites(SimpleNamespace(suites=["world-test", "stsb-dev"], revisions={}))) == [
+        "world-test",
+        "stsb-dev",
+    ]
     with pytest.raises(DataError, match="no dataset 'stsb-devv'"):
-        load_suites(SimpleNamespace(suites=["world-test", "stsb-devv"], revisions={}))
-    with pytest.raises(DataError, match=r"no set comes from hub id 'mteb/PAWS'.*mteb/PAWSX"):
+        load_suites(["world-test", "stsb-devv"])
+    with pytest.raises(DataError, match=r"no data set comes from hub id 'mteb/PAWS'.*mteb/PAWSX"):
         load_suites(SimpleNamespace(suites=["world-test"], revisions={"mteb/PAWS": "main"}))
+    (root / "world-test").mkdir()
+    for folder in (root, root / "world-test"):
+        (folder / "mine.csv").write_text(f"{HEADER}a,b,1\nc,d,2\n")
+    with pytest.raises(DataError, match="two sets are called mine"):
+        load_suites([str(root / "mine.csv"), str(root / "world-test" / "mine.csv")])
 
 
-def test_bundled_sets_load_without_a_local_root_and_never_from_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_table(tmp_path / "world" / "world.dev.tsv.gz", {"score": ["1"], "sentence1": ["a"], "sentence2": ["b"]})
-    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path) -> None:
+    put(root, "world/world.dev.tsv.gz", {"score": ["1"], "sentence1": ["a"], "sentence2": ["b"]})
     pairs = load_pairs("world-dev")
     assert pairs.source.startswith("bundled ")
-    assert len(pairs) > 1
-    assert len(set(pairs.pair_id)) == len(pairs)
-    assert set(pairs.extra) >= {"query_id", "relation"}
+    assert len(set(pairs.pair_id)) == len(pairs) == 1750
+    table = check([name for name in dataset_names() if describe(name)["source"] == "bundled"])
+    assert set(table["problem"]) == {""}
+    assert set(table["sha256"]) == {"ok"}
+    compared = subprocess.run([sys.executable, PROJECT / "data/build/manifest.py", "--check"], capture_output=True)
+    assert (compared.returncode, compared.stderr) == (0, b"")
 
 
-def test_every_bundled_set_is_whole() -> None:
-    bundled = [name for name in dataset_names() if describe(name)["source"] == "bundled"]
-    table = check(bundled)
-    assert table["problem"].tolist() == [""] * len(bundled)
-    assert table["sha256"].tolist() == ["ok"] * len(bundled)
-
-
-def test_the_manifest_is_that_of_the_bundled_files() -> None:
-    done = subprocess.run(
-        [sys.executable, PROJECT / "data" / "build" / "manifest.py", "--check"], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_names_are_those_of_the_contract() -> None:
-    sts = [f"sts{year}-test" for year in range(12, 17)]
-    splits = {"stsb": ("train", "dev", "test"), "sick": ("train", "trial", "test"), "paws": ("dev", "test")}
-    splits |= {"mrpc": ("train", "test"), "world": ("train", "dev", "test"), "ladders": ("all",)}
-    splits |= {f"zh-{name}": ("dev",) for name in ("lcqmc", "bq", "atec", "stsb", "pawsx", "afqmc")}
-    assert {*sts, *(f"{name}-{split}" for name in splits for split in splits[name])} <= set(dataset_names("pairs"))
-    assert set(dataset_names("sentences")) >= {"world", "wiki", "wiki1m"}
-    assert set(dataset_names("labelled")) >= {"mr", "cr", "subj", "mpqa", "sst2-test", "trec-test"}
-
-
-def test_check_says_what_is_here_and_what_only_the_hub_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_that_are_not_on_this_machine_are_listed_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    table = check(["world-dev", "sts12-test", "nli-triples"]).set_index("name")
-    assert table["found"].to_dict() == {"world-dev": "bundled", "sts12-test": "hub", "nli-triples": "missing"}
+    table = check().set_index("name")
+    assert table.index.tolist() == dataset_names()
+    assert table["found"][["world-dev", "sts12-test", "nli-triples"]].tolist() == ["bundled", "hub", "missing"]
     assert "WORKBENCH_DATA" in table.loc["nli-triples", "problem"]
+    assert table["rows"].fillna(0).tolist() == [describe(name)["rows"] or 0 for name in dataset_names()]
 
 
-def test_the_list_and_the_check_are_of_the_same_sets_with_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    table = check()
-    listed = pd.DataFrame([describe(name) for name in dataset_names()])
-    assert table["name"].tolist() == listed["name"].tolist()
-    assert table["kind"].tolist() == listed["kind"].tolist()
-    assert table["rows"].astype(object).fillna("").astype(str).tolist() == listed["rows"].tolist()
-
-
-def test_loading_brings_in_neither_torch_nor_the_hubs_library() -> None:
+def test_loading_imports_neither_torch_nor_the_hubs_library() -> None:
     show = "print([name for name in ('torch', 'datasets', 'jaxtyping') if name in sys.modules])"
     code = f"import sys; from workbench.data import load_pairs; load_pairs('world-dev'); {show}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_every_set_of_the_real_local_root_is_whole(real_data: Path) -> None:
+def test_the_real_sets_are_whole_and_have_the_published_subsets(real_data: Path) -> None:
     entries = json.loads((real_data / "MANIFEST.json").read_text(encoding="utf-8"))["files"]
     here = {entry["file"]: entry for entry in entries if not entry["file"].startswith(("wiki/", "vocab/"))}
-    names = [name for name in dataset_names() if describe(name)["files"] in here]
+    names = [name for name in dataset_names() if describe(name)["files"][0] in here]
     assert len(names) == len(here), "a file of the root is in no set of the catalogue"
     table = check(names).set_index("name")
     assert set(table["sha256"]) == {"ok"}
     assert set(table["problem"]) == {""}
-    assert {name: here[describe(name)["files"]]["rows"] for name in names} == table["rows"].to_dict()
-
-
-def test_real_sts_subsets_have_the_published_sizes(real_data: Path) -> None:
-    pairs = load_pairs("sts12-test")
-    sizes = {name: (pairs.subset or []).count(name) for name in set(pairs.subset or [])}
+    assert {name: here[describe(name)["files"][0]]["rows"] for name in names} == table["rows"].to_dict()
+    subset = load_pairs("sts12-test").subset or []
+    sizes = {name: subset.count(name) for name in set(subset)}
     assert sizes == {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "OnWN": 750, "SMTnews": 399}
-    assert pairs.sentence1[0].islower()
 
 
-def test_real_files_that_are_damaged_name_file_line_and_cure(
-    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = (real_data / "sts" / "sick.trial.tsv.gz").read_bytes()
-    lines = gzip.decompress(content).split(b"\n")
-    lines[10] = lines[10].replace(b"A", b"\xc3", 1)
-    (tmp_path / "sts").mkdir()
-    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-    for bad, text in ((content[:5000], "cut short"), (gzip.compress(b"\n".join(lines)), "line 11: byte 0xc3")):
-        (tmp_path / "sts" / "sick.trial.tsv.gz").write_bytes(bad)
-        with pytest.raises(DataError, match=rf"sick.trial.tsv.gz.*{text}"):
-            load_pairs("sick-trial")
+# ---- the hub, as local folders and as its cache
+
+COMMIT = "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef"
+SENTEVAL = {
+    "STS/STS12-en-test/STS.input.MSRpar.txt": "a  cat .\tone cat .\nnever graded\tat all\nlast\tpair\n",
+    "STS/STS12-en-test/STS.gs.MSRpar.txt": "4.5\n\n0\n",
+    **{
+        f"STS/STS12-en-test/STS.{part}.{subset}.txt": text
+        for subset in ("MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews")
+        for part, text in (("input", f"x {subset}\ty\n"), ("gs", "1.0\n"))
+    },
+    "STS/STSBenchmark/sts-dev.csv": 'main-news\theadlines\t2015\t0003\t3.20\ta "quoted b\tc\tlicence note\n',
+    "SICK/SICK_trial.txt": "pair_ID\tsentence_A\tsentence_B\tscore\tjudgment\n4\tA dog\tA cat\t1.5\tNEUTRAL\n",
+    "MR/rt-polarity.pos": "caf\xe9 good\nfine\n",
+    "MR/rt-polarity.neg": "bad\n",
+    "SST/binary/sentiment-dev": "nice film\t1\ndull film\t0\n",
+    "TREC/TREC_10.label": "NUM:dist How far ?\nLOC:city Where ?\n",
+    "MRPC/msr_paraphrase_test.txt": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t10\t20\tOne .\tTwo .\r\n",
+}
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in which OWNER/NAME is a repository; no data root; a cache that holds SentEval's archive."""
+    import datasets
+
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "hub").mkdir()
+    monkeypatch.chdir(tmp_path / "hub")
+    snapshot = tmp_path / "cache/datasets--princeton-nlp--datasets-for-simcse/snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    with tarfile.open(snapshot / "senteval.tar", "w") as tar:
+        for name, text in SENTEVAL.items():
+            content = text.encode("latin-1" if name.startswith("MR/") else "utf-8")  # as the real one
+            member = tarfile.TarInfo(f"./{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return tmp_path / "hub"
+
+
+def put_parquet(file: Path, columns: dict[str, list[Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(columns).to_parquet(file)
+
+
+def test_sts_comes_from_sentevals_archive_with_subsets_and_without_ungraded_pairs(hub: Path) -> None:
+    pairs = load_pairs("sts12-test")
+    assert pairs.sentence1[:2] == ["a cat .", "last"]
+    assert pairs.gold.tolist() == [4.5, 0.0, 1.0, 1.0, 1.0, 1.0]
+    assert pairs.subset == ["MSRpar", "MSRpar", "MSRvid", "SMTeuroparl", "OnWN", "SMTnews"]
+    assert pairs.pair_id[:3] == ["MSRpar:0", "MSRpar:2", "MSRvid:0"]
+    repo = "princeton-nlp/datasets-for-simcse/senteval.tar"
+    assert pairs.source == f"hub {repo} at {COMMIT} (6 rows; published: 3108)"
+
+
+def test_every_kind_of_file_in_sentevals_archive_is_read(hub: Path) -> None:
+    dev, trial = load_pairs("stsb-dev"), load_pairs("sick-trial")
+    assert (dev[0], dev.pair_id) == (('a "quoted b', "c", 3.2), ["2015:headlines:0003"])
+    assert (trial[0], trial.extra["entailment"], trial.scale) == (("A dog", "A cat", 1.5), ["NEUTRAL"], (1.0, 5.0))
+    assert rows(load_data("mr")) == [("café good", 1), ("fine", 1), ("bad", 0)]
+    assert load_data("sst2-dev")[1] == ("dull film", 0)
+    assert load_data("trec-test")[0] == ("How far ?", 5)
+    assert load_pairs("mrpc-test")[0] == ("One .", "Two .", 1.0)
+    with pytest.raises(DataError, match=r"senteval.tar: no file STSBenchmark/sts-test.csv in the archive"):
+        load_pairs("stsb-test")
+
+
+def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
+    snli = {"premise": list("abcd"), "hypothesis": list("efgh"), "label": [0, 1, 2, -1]}
+    put_parquet(hub / "stanfordnlp/snli/plain_text/validation-00000-of-00001.parquet", snli)
+    card = "configs:\n- config_name: plain_text\n  data_files:\n  - split: validation\n    path: plain_text/val*\n"
+    (hub / "stanfordnlp/snli/README.md").write_text(f"---\n{card}---\n")
+    pairs = load_pairs("snli-dev")
+    assert (pairs.gold.tolist(), pairs.dropped) == ([2.0, 1.0, 0.0], 1)
+    assert pairs.source.startswith(f"hub stanfordnlp/snli at {CATALOGUE['snli-dev'].hub.revision}")  # pyright: ignore[reportOptionalMemberAccess]
+    put_parquet(hub / "C-MTEB/LCQMC/data/test.parquet", {"sentence1": ["甲"], "sentence2": ["乙"], "score": [1]})
+    pairs = load_pairs("zh-lcqmc-test", revisions={"C-MTEB/LCQMC": "main"})
+    assert rows(pairs) == [("甲", "乙", 1.0)]
+    assert pairs.source.startswith("hub C-MTEB/LCQMC at main")
+    put_parquet(hub / "C-MTEB/BQ/data/test.parquet", {"question1": ["甲"], "sentence2": ["乙"], "score": [1]})
+    with pytest.raises(DataError, match=r"C-MTEB/BQ: no column sentence1 \(columns: question1, sentence2"):
+        load_pairs("zh-bq-test")
+
+
+def test_training_files_of_simcse_keep_empty_lines_and_the_word_none(hub: Path) -> None:
+    folder = hub / "princeton-nlp/datasets-for-simcse"
+    folder.mkdir(parents=True)
+    (folder / "wiki1m_for_simcse.txt").write_text("one\n\nthree\n")
+    (folder / "nli_for_simcse.csv").write_text('sent0,sent1,hard_neg\n"a, b",None,NA\n')
+    assert load_sentences("wiki1m").sentences == ["one", " ", "three"]
+    assert load_data("nli-simcse")[0] == ("a, b", "None", "NA")
+
+
+def test_without_the_hub_the_error_names_the_repository_and_the_remedies(hub: Path) -> None:
+    for name, repo in (("zh-lcqmc-test", "C-MTEB/LCQMC"), ("wiki1m", "princeton-nlp/datasets-for-simcse")):
+        with pytest.raises(DataError) as caught:
+            load_data(name)
+        assert "\n" not in str(caught.value)
+        for word in (name, repo, "WORKBENCH_DATA", "HF_HOME"):
+            assert word in str(caught.value)
+
+
+def test_the_readme_names_every_set_and_every_commit() -> None:
+    readme = (PROJECT / "data" / "README.md").read_text(encoding="utf-8")
+    for entry in CATALOGUE.values():
+        stem, _, part = entry.name.rpartition("-")
+        named = f"`{entry.name}`" in readme or (f"`{stem}-" in readme and f"`-{part}`" in readme)
+        assert named or entry.name.startswith("sts1"), entry.name
+        if entry.hub:
+            assert f"| {entry.hub.repo} | {entry.hub.revision} |" in readme
+            assert len(entry.hub.revision) == 40

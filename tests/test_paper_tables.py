@@ -12,7 +12,6 @@ from written_runs import SUITE, write_run
 
 from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CompCSEConfig, RankCSEConfig, SimCSEConfig, TrainingConfig
 from workbench.data import load_pairs, load_sentences
-from workbench.data._sets import some_pairs
 from workbench.encoder import Encoder
 from workbench.errors import SettingError
 from workbench.methods.rankencoder import RankMixture, neighbour_table
@@ -172,7 +171,7 @@ def test_what_asks_encoders_is_drawn_of_those_that_the_runs_keep(paper: str, fig
 def test_neighbours_of_a_pair_are_those_of_both_and_make_a_figure(asked: Path):
     drawn = paper_figure("rankencoder", 6, runs_by_settings(asked), profile="demo")
     assert [trace.type for trace in drawn.data] == ["bar", "scatter"]
-    corpus, pairs = load_sentences("world").sentences[:50], some_pairs(load_pairs("world-dev"), 20, 0)
+    corpus, pairs = load_sentences("world").sentences[:50], load_pairs("world-dev", limit=20)
     encode = Encoder.from_pretrained("world-encoder").encode
     encoded = encode(corpus)
     found = neighbour_table(RankMixture(encode, corpus, weight=1.0), pairs)

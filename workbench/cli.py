@@ -235,12 +235,14 @@ def check_data(
 ) -> None:
     """Read sets whole and say what is wrong with them; of files of your own, what they would be read as.
 
-    "hub": not here, see `data fetch`. Exit code 1 when a named set cannot be used.
+    "hub": not on this machine. Exit code 1 when a named set cannot be used.
     """
-    from workbench.data import check_and_keep, columns_said, overlaps, report, unusable
+    from workbench.data import check, load_data, overlaps, parse_columns, report, unusable
 
-    logging.getLogger("workbench").setLevel(logging.WARNING)  # what was guessed stands in the report
-    table, own = check_and_keep(names, columns=columns_said(columns), scale=scale)
+    logging.getLogger("workbench").setLevel(logging.WARNING)  # the report contains what was guessed
+    options = {"columns": parse_columns(columns), "scale": scale}
+    table = check(names, **options)
+    own = {name: load_data(name, **options) for name in table["name"][table["found"] == "own file"]}
     shown = table.drop(columns="problem").astype({"rows": object}).fillna("")
     print(shown.to_string(index=False, justify="left"))  # type: ignore[call-overload]
     for name, problem in zip(table["name"], table["problem"], strict=True):
@@ -264,31 +266,13 @@ def split_data(  # noqa: PLR0917
     scale: Scale = None,
 ) -> None:
     """Split a file by query (first sentence) into train, dev and test, in columns that every command knows."""
-    from workbench.data import columns_said, load_own, overlaps, report, split, write_split
+    from workbench.data import load_data, overlaps, parse_columns, report, split, write_split
 
-    data = load_own(file, columns=columns_said(columns), scale=scale)
+    data = load_data(file, columns=parse_columns(columns), scale=scale)
     parts = split(data, dev=dev, test=test, seed=seed)
     for path, part in zip(write_split(parts, folder), parts.values(), strict=True):
         print(path, *(f"  {line}" for line in report(part)[1:]), sep="\n")
     print("".join(f"\nwarning: {line}" for line in overlaps(parts)))
-
-
-@data_app.command("fetch")
-def fetch_data(
-    names: Annotated[list[str], typer.Argument(help="Sets to fetch from the hub.")],
-    root: Annotated[
-        Path | None,
-        typer.Option(help="The local data root to write to; without it, the one that WORKBENCH_DATA names."),
-    ] = None,
-) -> None:
-    """Fetch sets from the hub into a local data root, for machines without a network."""
-    from workbench.data import fetch
-
-    folder = root or (Path(os.environ["WORKBENCH_DATA"]) if os.environ.get("WORKBENCH_DATA") else None)
-    if folder is None:
-        raise SettingError("where to? give --root FOLDER, or set WORKBENCH_DATA")
-    for name in names:
-        print(fetch(name, folder))
 
 
 def overrides_of(settings: list[str] | None) -> dict[str, str]:

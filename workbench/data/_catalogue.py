@@ -1,26 +1,28 @@
-"""Every set by name: what catalogue.toml says of its columns, scale and licence, and where it lies."""
+"""The catalogue of data sets, and the usual names of columns, read from data/catalogue.toml."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from workbench.errors import DataError, did_you_mean
+from workbench.files import project_path
 
 Kind = Literal["sentences", "pairs", "triples", "labelled", "transfer tasks"]
 
 
 @dataclass(frozen=True)
 class Hub:
-    """A set on the hub: its repository at a commit, read by `datasets`, or out of the SentEval archive."""
+    """A data set on the Hugging Face hub: its repository at a commit."""
 
     repo: str
     revision: str
     split: str = "train"
     config: str | None = None
-    file: str | None = None  # one data file of the repository, when it holds several sets
-    archive: bool = False  # `file` is SentEval's tar
+    file: str | None = None  # one data file of a repository that holds several sets
+    archive: tuple[str, ...] = ()  # files, or subsets, inside `file`, which is SentEval's tar
+    fields: str = ""  # the names of the tab-separated fields there
+    header: int = 0  # lines of header there
     columns: Mapping[str, str] = field(default_factory=dict)  # our column -> theirs
     labels: Mapping[str, str] = field(default_factory=dict)  # their label -> ours
     rows: int | None = None
@@ -29,61 +31,57 @@ class Hub:
 
 @dataclass(frozen=True)
 class DataSet:
-    """One set: `roles` says which column of its file is the gold, a sentence, a subset."""
+    """One data set: where its files are, and which of their columns has which role."""
 
     name: str
     kind: Kind
     title: str
     files: tuple[str, ...]  # below the data root; several are joined
     licence: str
-    roles: Mapping[str, str]
+    roles: Mapping[str, str]  # "gold", "sentence1", "subset", ... -> column
     rows: int | None = None  # as published
-    scale: tuple[float, float] | None = None  # the range of the gold
-    ids: tuple[str, ...] = ()  # the columns that name a pair; none: its row, counted from 0
-    classes: tuple[str, ...] = ()  # in their order: CoSENT ranks those of inference 0 < 1 < 2
-    unlabelled: str = ""  # the label of a row without gold: such rows are left out and counted
-    bundled: bool = False  # the project carries it
+    scale: tuple[float, float] | None = None  # the range of the gold scores
+    ids: tuple[str, ...] = ()  # the columns that identify a pair; without them its row number does
+    classes: tuple[str, ...] = ()  # in order: CoSENT ranks those of inference 0 < 1 < 2
+    unlabelled: str = ""  # the label of rows without gold, which are left out and counted
+    bundled: bool = False  # part of the project
     hub: Hub | None = None
     note: str = ""
 
+    @property
+    def published_rows(self) -> int | None:
+        """The number of rows as published, or else that on the hub."""
+        return self.rows or (self.hub.rows if self.hub else None)
+
 
 def dataset_names(kind: str | None = None) -> list[str]:
-    """The names of the catalogue, of one kind ("sentences", "pairs", "triples", "labelled") or of all."""
+    """Return the names of all data sets, or of those of one kind: sentences, pairs, triples or labelled."""
     return [name for name, entry in CATALOGUE.items() if kind in (None, entry.kind)]
 
 
-def find(name: str, *kinds: str) -> DataSet:
-    """The entry called `name`; DataError with the closest names, or with the splits when only the split is wrong."""
+def find(name: str, kind: str | None = None) -> DataSet:
+    """Return the entry called `name`. Raises DataError with the splits or the closest names, or for another kind."""
     entry = CATALOGUE.get(name)
     if entry is None:
-        base = name.rpartition("-")[0] or name
-        splits = [known for known in CATALOGUE if known.rpartition("-")[0] in (base, name)]
+        stem = name.rpartition("-")[0] or name
+        splits = [known for known in CATALOGUE if known.rpartition("-")[0] in (stem, name)]
         hint = f"; its splits are {', '.join(splits)}" if splits else did_you_mean(name, CATALOGUE)
         raise DataError(f"no dataset {name!r}{hint}; `workbench data list` shows all {len(CATALOGUE)}")
-    if kinds and entry.kind not in kinds:
-        raise DataError(
-            f"{name} holds {entry.kind}, not {' or '.join(kinds)}: load it with load_{entry.kind}, or choose one of "
-            f"{', '.join(f'dataset_names({kind!r})' for kind in kinds)}"
-        )
+    if kind not in (None, entry.kind):
+        raise DataError(f"{name} holds {entry.kind}, not {kind}; load_data({name!r}) loads it")
     return entry
 
 
-def _read_catalogue() -> Iterator[DataSet]:
-    table = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
-    for said in table["set"]:
-        facts = _with_likes(said, table["like"])
-        rows = facts["rows"]
-        for part in rows if isinstance(rows, dict) else [""]:
-            yield _entry(_of_part(facts, part))
-
-
-def _with_likes(said: dict[str, Any], likes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The facts that a table says, over those of the tables that it is like."""
-    facts: dict[str, Any] = {}
-    for more in (*(_with_likes(likes[name], likes) for name in said.get("like", [])), said):
-        hub = facts.get("hub", {}) | more.get("hub", {})
-        facts |= more | ({"hub": hub} if hub else {})
-    return {name: value for name, value in facts.items() if name != "like"}
+def _read_sets() -> Iterator[DataSet]:
+    """Yield every set; one with a table of `rows` stands for a set per part, whose name replaces "{}"."""
+    for own in _TABLES["set"]:
+        sources = [*(_TABLES["like"][name] for name in own.pop("like", [])), own]
+        hub = {key: value for source in sources for key, value in source.get("hub", {}).items()}
+        facts: dict[str, Any] = {key: value for source in sources for key, value in source.items()} | {"hub": hub}
+        for part in facts["rows"] if isinstance(facts["rows"], dict) else [""]:
+            entry = _of_part(facts, part)
+            rows = entry["rows"] or None
+            yield DataSet(**entry | {"rows": rows, "hub": Hub(**{"rows": rows, **entry["hub"]}) if hub else None})
 
 
 def _of_part(value: Any, part: str) -> Any:
@@ -94,11 +92,10 @@ def _of_part(value: Any, part: str) -> Any:
     return value.replace("{}", part) if isinstance(value, str) else value
 
 
-def _entry(facts: dict[str, Any]) -> DataSet:
-    facts["rows"] = facts["rows"] or None
-    if "hub" in facts:
-        facts["hub"] = Hub(**{"rows": facts["rows"], **facts["hub"]})
-    return DataSet(**facts)
-
-
-CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_catalogue()}
+_TABLES = tomllib.loads((project_path("data") / "catalogue.toml").read_text(encoding="utf-8"))
+CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
+# Kind -> role -> the usual names of its column; the kind with the most roles comes first.
+ROLES: Mapping[Kind, Mapping[str, list[str]]] = {
+    kind: {role: names.split() for role, names in roles.items()} for kind, roles in _TABLES["columns"].items()
+}
+BESIDE = {role: set(names.split()) for role, names in _TABLES["beside"].items()}

@@ -1,124 +1,122 @@
-"""Reads one set out of SentEval's archive (senteval.tar, as SimCSE publishes it) into our columns.
+"""SentEval: its transfer tasks, and its archive (senteval.tar, as SimCSE publishes it) read into our columns.
 
 The text is what SentEval scores: prepared files, words joined by single spaces. Nothing is unpacked to disk.
 """
 
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from workbench.config import SEVEN_STS
+from workbench.data._catalogue import Hub
+from workbench.data._sets import LabelledSentences, Pairs
 from workbench.errors import DataError
+from workbench.files import text_checksum
 
-SUBSETS = {  # as SentEval's evaluators list them; STS13 lacks SMT (licence)
-    "sts12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    "sts13": ("FNWN", "headlines", "OnWN"),
-    "sts14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
-    "sts15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
-    "sts16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+# Task -> the set of each split; "all" is cut into folds.
+TRANSFER: Mapping[str, Mapping[str, str]] = {
+    **{name: {"all": name} for name in ("mr", "cr", "subj", "mpqa")},
+    "sst2": {split: f"sst2-{split}" for split in ("train", "dev", "test")},
+    **{name: {split: f"{name}-{split}" for split in ("train", "test")} for name in ("trec", "mrpc")},
 }
-POLARITY = {  # label 1, label 0
-    "mr": ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
-    "cr": ("CR/custrev.pos", "CR/custrev.neg"),
-    "subj": ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
-    "mpqa": ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
-}
-# Tab-separated files: what is put for the split in their path, the names of their first columns, lines of header.
-TABLES = {
-    "stsb": (
-        "STSBenchmark/sts-{}.csv",
-        ("genre", "source_dataset", "source_year", "sid", "score", "sentence1", "sentence2"),
-        0,
-    ),
-    "sick": ("SICK/SICK_{}.txt", ("pair_id", "sentence1", "sentence2", "score", "entailment"), 1),
-    "sst2": ("SST/binary/sentiment-{}", ("sentence", "label"), 0),
-    "mrpc": ("MRPC/msr_paraphrase_{}.txt", ("label", "id1", "id2", "sentence1", "sentence2"), 1),
-}
-TREC = {"train": "train_5500.label", "test": "TREC_10.label"}
-
-Columns = dict[str, list[str]]
-Rows = list[list[str]]
-Lines = Callable[[str], list[str]]  # the lines of one file of the archive
+AVERAGES = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}  # means of seven sets in a run's metrics
 
 
-def read_senteval(archive: Path, name: str) -> Columns:
-    """The columns of set `name` ("sts12-test", "mr", ...) in `archive`; DataError when a file of it is missing."""
-    task, _, split = name.partition("-")
-    try:
-        with tarfile.open(archive) as tar:
-            members = {member.name: member for member in tar.getmembers() if member.isfile()}
+def sets_of(name: str) -> list[str]:
+    """Return the data sets of a transfer task; of any other name the name itself."""
+    return list(TRANSFER[name].values()) if name in TRANSFER else [name]
 
-            def lines(path: str) -> list[str]:
-                member = next((members[key] for key in members if f"/{key}".endswith(f"/{path}")), None)
-                handle = tar.extractfile(member) if member else None
-                if handle is None:
-                    raise DataError(f"{archive}: no file {path} in the archive; it is not SentEval's, or damaged")
-                return _decode(handle.read()).removesuffix("\n").split("\n")
 
-            return _columns(task, split, lines)
-    except tarfile.TarError as error:
-        raise DataError(f"{archive}: not an intact tar archive ({error}); fetch it again") from error
+@dataclass(frozen=True)
+class TransferTask:
+    """Sentences, or pairs, with a class each, by split: "all"; "train" and "test"; or "train", "dev" and "test"."""
+
+    name: str
+    splits: Mapping[str, LabelledSentences | Pairs]
+
+    def __post_init__(self) -> None:
+        for split, data in self.splits.items():
+            if len(np.unique(labels(data))) < 2:
+                raise DataError(f"{self.name}, {split}: all rows have one class; a classifier needs two classes")
+
+    @property
+    def judged(self) -> LabelledSentences | Pairs:
+        """The part that accuracy is measured on."""
+        return self.splits.get("test") or self.splits["all"]
+
+    @property
+    def summary(self) -> str:
+        """One line: the name, and the number of sentences or pairs and of classes."""
+        what = "pairs" if isinstance(self.judged, Pairs) else "sentences"
+        return f"{self.name}: {len(self)} {what} to classify, of {len(np.unique(labels(self.judged)))} classes"
+
+    @property
+    def source(self) -> str:
+        """Where the parts come from."""
+        return " + ".join(split.source for split in self.splits.values())
+
+    @property
+    def checksum(self) -> str:
+        """sha256 over the parts."""
+        return text_checksum(*(split.checksum for split in self.splits.values()))
+
+    def __len__(self) -> int:
+        return len(self.judged)
+
+
+def scored_pairs(suites: Mapping[str, Pairs | TransferTask]) -> dict[str, Pairs]:
+    """Return the suites of scored pairs, which have rankings; transfer tasks have none."""
+    return {name: data for name, data in suites.items() if isinstance(data, Pairs)}
+
+
+def labels(data: LabelledSentences | Pairs) -> np.ndarray:
+    """Return the class of each row as a whole number."""
+    return np.asarray(data.gold if isinstance(data, Pairs) else data.label).astype(int)
+
+
+def read_senteval(archive: Path, name: str, hub: Hub) -> dict[str, list[str]]:
+    """Return the columns of a data set. Raises an error if the archive is damaged or a file is not in it."""
+    with tarfile.open(archive) as tar:
+        members = {f"/{member.name}": member for member in tar.getmembers() if member.isfile()}
+
+        def lines(path: str) -> list[str]:
+            member = next((member for key, member in members.items() if key.endswith(f"/{path}")), None)
+            handle = tar.extractfile(member) if member else None
+            if handle is None:
+                raise DataError(f"{archive}: no file {path} in the archive; it is not SentEval's, or damaged")
+            return _decode(handle.read()).removesuffix("\n").split("\n")
+
+        if name.startswith("sts1"):
+            names, rows = "subset line score sentence1 sentence2", _sts_rows(name[:5].upper(), hub.archive, lines)
+        elif name.startswith("trec"):
+            names, parts = "label fine_label sentence", [line.partition(" ") for line in lines(hub.archive[0])]
+            rows = [[*label.partition(":")[::2], sentence] for label, _, sentence in parts]
+        elif hub.fields:
+            names, rows = hub.fields, [line.split("\t") for line in lines(hub.archive[0])[hub.header :]]
+        else:
+            names = "label sentence"
+            rows = [[label, line] for label, path in zip("10", hub.archive, strict=True) for line in lines(path)]
+    order = sorted(enumerate(names.split()), key=lambda item: item[1].startswith("sentence"))  # in ours they are last
+    return {name: [" ".join(row[place].split()) for row in rows] for place, name in order}
 
 
 def _decode(content: bytes) -> str:
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")  # TREC and some of the polarity files; SentEval reads them so
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+    return text.replace("\r\n", "\n")
 
 
-def _columns(task: str, split: str, lines: Lines) -> Columns:
-    if task in SUBSETS:
-        return _sts(task, lines)
-    if task in POLARITY:
-        return _polarity(task, lines)
-    return _trec(split, lines) if task == "trec" else _table(task, split, lines)
-
-
-def _transposed(names: tuple[str, ...], rows: Rows) -> Columns:
-    return {name: [" ".join(row[i].split()) for row in rows] for i, name in enumerate(names)}
-
-
-def _fields(lines: Lines, path: str, count: int, *, header: int = 0) -> Rows:
-    """The tab-separated rows of a file, at least `count` fields each: some end in a licence note."""
-    rows = [line.split("\t") for line in lines(path)[header:]]
-    short = next((i for i, row in enumerate(rows) if len(row) < count), None)
-    if short is not None:
-        raise DataError(f"{path}, line {short + 1 + header}: {len(rows[short])} fields, {count} expected")
-    return rows
-
-
-def _table(task: str, split: str, lines: Lines) -> Columns:
-    """A file of columns; in ours the sentences come last."""
-    path, names, header = TABLES[task]
-    name = "test_annotated" if (task, split) == ("sick", "test") else split
-    columns = _transposed(names, _fields(lines, path.format(name), len(names), header=header))
-    return {name: columns[name] for name in sorted(names, key=lambda name: name.startswith("sentence"))}
-
-
-def _sts(task: str, lines: Lines) -> Columns:
+def _sts_rows(task: str, subsets: Iterable[str], lines: Callable[[str], list[str]]) -> list[list[str]]:
     rows = []
-    for subset in SUBSETS[task]:
-        folder = f"{task.upper()}-en-test"
-        pairs = _fields(lines, f"{folder}/STS.input.{subset}.txt", 2)
-        gold = lines(f"{folder}/STS.gs.{subset}.txt")
-        if len(gold) != len(pairs):
-            raise DataError(f"{folder}/STS.gs.{subset}.txt: {len(gold)} scores for {len(pairs)} pairs")
+    for subset in subsets:
+        pairs = [line.split("\t") for line in lines(f"{task}-en-test/STS.input.{subset}.txt")]
+        scored = enumerate(zip(lines(f"{task}-en-test/STS.gs.{subset}.txt"), pairs, strict=True))
         name = subset.removeprefix("surprise.")
         # A blank score marks a pair that was never graded: STS15 and STS16 have many.
-        rows += [[name, str(i), g, *pair[:2]] for i, (g, pair) in enumerate(zip(gold, pairs, strict=True)) if g.strip()]
-    return _transposed(("subset", "line", "score", "sentence1", "sentence2"), rows)
-
-
-def _polarity(task: str, lines: Lines) -> Columns:
-    rows = [[label, line] for label, path in zip("10", POLARITY[task], strict=True) for line in lines(path)]
-    return _transposed(("label", "sentence"), rows)
-
-
-def _trec(split: str, lines: Lines) -> Columns:
-    rows = []
-    for line in lines(f"TREC/{TREC[split]}"):
-        labels, _, sentence = line.partition(" ")
-        coarse, _, fine = labels.partition(":")
-        rows.append([coarse, fine, sentence])
-    return _transposed(("label", "fine_label", "sentence"), rows)
+        rows += [[name, str(line), score, *pair] for line, (score, pair) in scored if score.strip()]
+    return rows

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.data import TransferTask, labels, texts
+from workbench.data import TransferTask, labels
 from workbench.errors import DataError
 from workbench.evaluation._senteval import SEED, Classes, Rows, fit_senteval
 from workbench.methods.protocol import distinct_vectors
@@ -51,7 +51,7 @@ def classify(encode: Callable[[list[str]], Any], task: TransferTask, classifier:
         predicted[order["test"]] = guessed
         accuracy = np.mean(guessed == rows["test"][1])
     values = {"n": len(task), "accuracy": float(accuracy), "dev_accuracy": float(dev), "classifier": classifier}
-    if len(texts(task.judged)) == 2:
+    if len(task.judged.texts) == 2:
         from sklearn.metrics import f1_score
 
         values["f1"] = float(f1_score(labels(task.judged), predicted))
@@ -60,7 +60,7 @@ def classify(encode: Callable[[list[str]], Any], task: TransferTask, classifier:
 
 def _features(encode: Callable[[list[str]], Any], task: TransferTask) -> tuple[dict[str, Rows], dict[str, np.ndarray]]:
     """What the classifier sees of each split, by length and class as SentEval orders it; and that order."""
-    sides = {name: texts(data) for name, data in task.splits.items()}
+    sides = {name: data.texts for name, data in task.splits.items()}
     vectors, places = distinct_vectors(encode, *(side for both in sides.values() for side in both))
     each = iter(places)
     rows, order = {}, {}

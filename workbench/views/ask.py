@@ -10,7 +10,7 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.data import kind_of, load_pairs, load_sentences
+from workbench.data import kinds_of, load_pairs, load_sentences
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.views._asked import ENCODER, Vectors
 from workbench.views._html import framed, head, note, problem_html, table, td, th, tr
@@ -176,7 +176,7 @@ def _sentences(corpus: str | Path | Sequence[str], limit: int) -> tuple[str, lis
     """Return name and distinct sentences of a set, file or list; of more than `limit` a sample, always the same."""
     if not isinstance(corpus, str | Path):
         name, found = "the corpus", list(corpus)
-    elif kind_of(str(corpus)) == "pairs":
+    elif "pairs" in kinds_of(str(corpus)):
         pairs = load_pairs(corpus, limit=limit)
         name, found = pairs.name, [*pairs.sentence1, *pairs.sentence2]
     else:

@@ -1,0 +1,214 @@
+"""Read files as columns of text: those of a data root, and a user's own in any usual format."""
+
+import csv
+import gzip
+import io
+import json
+import re
+import zlib
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import DataError, did_you_mean
+from workbench.files import OWN_FILES, replacing, text_checksum
+
+_DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
+_REMEDIES = {".json": "write one object per line, as .jsonl", ".xlsx": "save it as .csv", ".xls": "save it as .csv"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of text of one length; `lines` holds the line of each row, for errors, and `note` how it was read."""
+
+    columns: dict[str, list[str]]
+    where: str
+    checksum: str  # sha256 of the content
+    lines: Sequence[int] = ()
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> list[str]:
+        """Return the column called `name`. Raises DataError with the nearest name."""
+        if name not in self.columns:
+            hint = did_you_mean(name, self.columns)
+            raise DataError(f"{self.where}: no column {name!r}{hint} (columns: {', '.join(self.columns)})")
+        return self.columns[name]
+
+    def at(self, row: int) -> str:
+        """Return the place of a row, for an error."""
+        return f"{self.where}, {f'line {self.lines[row]}' if self.lines else f'row {row}'}"
+
+
+def read_table(path: Path) -> Table:
+    """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one tab, no quotes."""
+    text, checksum = _read(path)
+    columns, lines = _split(text, path, "\t", quoted=False)
+    return Table(columns, str(path), checksum, lines)
+
+
+def own_file(name: str | Path) -> Path | None:
+    """Return the path if `name` is a user's own file and not the name of a set. Raises DataError if it is no file."""
+    path, remedy = Path(name).expanduser(), _REMEDIES.get(Path(name).suffix)
+    if path.name.endswith(OWN_FILES):
+        if not path.is_file():
+            raise DataError(f"{path}: {'not a regular file' if path.exists() else f'no such file in {Path.cwd()}'}")
+        return path
+    if remedy or isinstance(name, Path) or "/" in name:
+        raise DataError(f"{name}: expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet; {remedy or 'convert it'}")
+    return None
+
+
+def read_own(path: Path) -> Table:
+    """Return the table in a user's own file; a .txt holds one sentence per line. Raises DataError with the line."""
+    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    if kind == "parquet":
+        try:
+            return table_of(pd.read_parquet(path), str(path))
+        except (OSError, ValueError, ImportError) as problem:
+            raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
+    text, checksum = _read(path)
+    if kind == "jsonl":
+        return _json_lines(text, path)
+    if kind == "txt":
+        lines = text.removesuffix("\n").split("\n")
+        if lines[0].strip().lower() in ("sentence", "sentences", "text"):
+            raise DataError(f"{path}: line 1, {lines[0]!r}, is a header; delete it, or rename the file to .tsv")
+        if len(lines) > 1 and "\t" in lines[0] and len({line.count("\t") for line in lines}) == 1:
+            raise DataError(f"{path}: the lines are fields split by tabs; add a header and rename the file to .tsv")
+        sentences = [line.replace("\t", " ") for line in lines]
+        return Table({"sentence": sentences}, str(path), checksum, range(1, len(lines) + 1))
+    delimiter = max(_DELIMITERS[kind], key=text.partition("\n")[0].count)
+    columns, lines = _split(text, path, delimiter, quoted=delimiter != "\t" or _uses_quotes(text))
+    columns = {name: list(map(one_line, values)) for name, values in columns.items()}
+    note = "" if delimiter == _DELIMITERS[kind][0] else f"fields split by {delimiter!r}"
+    return Table(columns, str(path), text_checksum(table_content(columns)), lines, note)
+
+
+def _read(path: Path) -> tuple[str, str]:
+    """Return the text of a file, with lines ended by LF, and its checksum."""
+    try:
+        content = path.read_bytes()
+        content = (gzip.decompress(content) if path.suffix == ".gz" else content).replace(b"\r\n", b"\n")
+    except (OSError, EOFError, zlib.error) as problem:
+        raise DataError(f"{path} cannot be read ({problem}); restore it") from None
+    if not content.strip():
+        raise DataError(f"{path}: the file is empty")
+    bad = content.find(b"\0")
+    try:
+        if bad < 0:
+            return content.decode("utf-8-sig"), text_checksum(content)
+    except UnicodeDecodeError as problem:
+        bad = problem.start
+    line = content.count(b"\n", 0, bad) + 1
+    raise DataError(f"{path}, line {line}: byte 0x{content[bad]:02x} is not UTF-8 text; save the file as UTF-8")
+
+
+def _split(text: str, path: Path, delimiter: str, *, quoted: bool) -> tuple[dict[str, list[str]], Sequence[int]]:
+    """Return the columns of delimited text, and the line of each row. Raises DataError for a row of another width."""
+    quoting, spaces = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, delimiter != "\t"
+    file = io.StringIO(text, newline="\n")
+    reader = csv.reader(file, delimiter=delimiter, quoting=quoting, skipinitialspace=spaces, strict=True)
+    names, rows, lines, line = [], [], array("q"), 1
+    try:
+        for fields in reader:
+            row = fields or [""] * (len(names) == 1)  # a blank line of a single column is an empty sentence
+            if not names:
+                names = [name.strip() for name in row]
+            elif row and len(row) != len(names):
+                where = f"{path}, line {line}: {len(row)} fields, but the header has {len(names)}"
+                raise DataError(f"{where}; put a field that contains {delimiter!r} in quotes")
+            elif row == names and len(names) > 1:
+                raise DataError(f"{path}, line {line}: the header is repeated; delete the line")
+            elif row:
+                rows.append(row)
+                lines.append(line)
+            line = reader.line_num + 1  # a quoted field may have several lines
+    except csv.Error as problem:
+        raise DataError(f"{path}, line {line}: {problem}; double a quote inside a quoted field") from None
+    if len(set(names)) != len(names):
+        raise DataError(f"{path}, line 1: a column name is repeated ({', '.join(names)})")
+    if not rows:
+        raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}, lines
+
+
+def _uses_quotes(text: str) -> bool:
+    """Return whether a tab-separated file quotes its fields as spreadsheets do; otherwise a quote is text."""
+    fields = re.findall(r'"(?<![^\t\n]")[^\t\n]*', text)  # those that begin with a quote
+    doubled = '"' in text.partition("\n")[0] or any('""' in field[1:-1] for field in fields)
+    return doubled and all(re.fullmatch(r'"(?:[^"]|"")*"', field) for field in fields)
+
+
+def _json_lines(text: str, path: Path) -> Table:
+    rows, lines = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except (ValueError, RecursionError) as problem:
+                raise DataError(f"{path}, line {number}: not JSON ({problem}); write one object per line") from None
+            if not isinstance(rows[-1], dict):
+                raise DataError(f'{path}, line {number}: expected a JSON object such as {{"sentence": "..."}}')
+            lines.append(number)
+    # As objects: otherwise the label 1 becomes 1.0 if another line has none.
+    return table_of(pd.DataFrame(rows, dtype=object), str(path), lines)
+
+
+def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
+    """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text; a missing cell is ""."""
+    if isinstance(frame, Mapping) and any(hasattr(part, "column_names") for part in frame.values()):
+        raise DataError(f"{where}: several sets ({', '.join(map(str, frame))}); choose one of them")
+    try:
+        table: Any = pd.DataFrame(frame) if isinstance(frame, (Mapping, pd.DataFrame)) else frame.to_pandas()
+    except (ValueError, TypeError) as problem:
+        raise DataError(f"{where}: not a table ({problem})") from None
+    features = getattr(frame, "features", None) or {}
+    nested = [name for name in table if any(isinstance(cell, (list, tuple, dict, np.ndarray)) for cell in table[name])]
+    texts = {str(name): _texts(table[name], features.get(name)) for name in table if name not in nested}
+    if not len(table) or not texts:
+        raise DataError(f"{where}: no rows, or no column of text or numbers")
+    checksum = text_checksum(*("\n".join([name, *values, ""]) for name, values in texts.items()))
+    note = f"left out, as they hold lists: {', '.join(nested)}" if nested else ""
+    return Table(texts, where, checksum, lines, note)
+
+
+def _texts(cells: Any, feature: Any) -> list[str]:
+    if names := getattr(feature, "names", None):  # `datasets` stores a class as the number of its name
+        return [names[int(cell)] if not pd.isna(cell) and cell >= 0 else "-" for cell in cells]
+    texts = (str(cell).lower() if isinstance(cell, (bool, np.bool_)) else cell for cell in cells)
+    return ["" if pd.isna(text) else one_line(str(text)) for text in texts]
+
+
+def one_line(text: str) -> str:
+    """Return a text with each run of tabs and line breaks replaced by a space."""
+    return text if text.isprintable() else re.sub(r"[\t\r\n]+", " ", text)
+
+
+def table_content(columns: Mapping[str, list[str]]) -> bytes:
+    """Return the bytes of `columns` in the format of a data root, of which checksums are taken."""
+    return "".join("\t".join(row) + "\n" for row in [tuple(columns), *zip(*columns.values(), strict=True)]).encode()
+
+
+def write_table(path: Path, columns: Mapping[str, list[str]]) -> None:
+    """Write `columns` to a .tsv.gz; the same columns give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, binary=True) as handle, gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed:
+        packed.write(table_content(columns))
+
+
+def read_manifest(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the entries of the MANIFEST.json of `root` by file, {} if there is none."""
+    path = root / "MANIFEST.json"
+    try:
+        text = path.read_text(encoding="utf-8") if path.is_file() else '{"files": []}'
+        return {entry["file"]: entry for entry in json.loads(text)["files"]}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"{path} is not a manifest ({error!r}); repair or remove it") from None
