@@ -120,11 +120,7 @@ def other_commands(text: str) -> list[str]:
     lines = [line.split("#")[0].strip() for line in "\n".join(blocks).splitlines() if line.startswith("workbench ")]
     several = [f"{line.split(' | ')[0].rsplit(' ', 1)[0]} {last}" for line in lines for last in line.split(" | ")[1:]]
     known = re.compile(r"workbench (runs|settings|data|evaluate|push)\b")
-    return [
-        line
-        for line in [*several, *(line.split(" | ")[0] for line in lines)]
-        if known.match(line) and "fetch" not in line
-    ]
+    return [line for line in [*several, *(line.split(" | ")[0] for line in lines)] if known.match(line)]
 
 
 def run_command(command: str, folder: Path) -> str:
