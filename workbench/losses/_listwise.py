@@ -1,7 +1,7 @@
 """Losses over lists: each row of a score matrix is one anchor's list; every loss is a mean over rows.
 
 RankCSE prints its sums over the batch (eqs. 1-5); the mean divides all terms alike, so their ratios are the paper's.
-Arguments that must share a shape are compared in the function, not by their annotation: one text for one mistake.
+Shapes that must be equal are compared in the functions, because the annotations are only checked in the tests.
 """
 
 import math
@@ -16,21 +16,20 @@ from workbench.losses._arguments import (
     require_labels,
     require_matrix,
     require_positive,
-    require_positives,
     require_same_shape,
 )
 
 
 def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"]:
-    """The lists without their positives: row i loses column i; the other columns keep their order."""
+    """Drop column i from row i; the other columns keep their order."""
     rows, columns = scores.shape
     kept = torch.arange(columns - 1, device=scores.device).expand(rows, -1)
     kept = kept + (kept >= torch.arange(rows, device=scores.device)[:, None])
     return scores.gather(1, kept)
 
 
-def finite(logits: Tensor) -> Tensor:
-    """The logits, where a candidate masked out (-inf, or the dtype's lowest number before scaling) has weight 0.
+def clamp_masked(logits: Tensor) -> Tensor:
+    """Clamp masked candidates (-inf, or the dtype's lowest number before scaling), which then have weight 0.
 
     At half the lowest number its difference from any other logit is finite, so that 0 log 0 is 0 and not nan.
     """
@@ -38,18 +37,16 @@ def finite(logits: Tensor) -> Tensor:
 
 
 def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tuple[Tensor, Tensor]:
-    """Student's and teacher's lists after the checks that all ranking distillations share, positives out if asked."""
-    (require_positives if exclude_positive else require_matrix)(student, "student")
+    """Check the student's and the teacher's lists, and drop the positives if asked."""
+    require_matrix(student, "student", positives=exclude_positive)
     require_same_shape(student, teacher, "student and teacher")
     require_labels(teacher, "teacher")
-    if exclude_positive:
-        student, teacher = without_positive(student), without_positive(teacher)
-    return student, teacher
+    return (without_positive(student), without_positive(teacher)) if exclude_positive else (student, teacher)
 
 
 @full_precision
 def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
-    """Mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1, one direction only.
+    """Return the mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1, one direction only.
 
     Args:
         scores: [n, m], m >= n. Row i is anchor i, column i its positive, every other column a negative; columns past
@@ -58,33 +55,28 @@ def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tenso
 
     Returns:
         A scalar >= 0; smaller is better.
-
-    Raises:
-        ValueError: Fewer columns than rows, an empty batch, or a temperature that is not positive.
     """
-    require_positives(scores, "scores")
+    require_matrix(scores, "scores", positives=True)
     require_positive(temperature, "temperature")
     return cross_entropy(scores / temperature, torch.arange(len(scores), device=scores.device))
 
 
 def _both_directions(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """log P_i and log Q_i of RankCSE sec. 4.3: top-one distributions of the rows and of the columns."""
+    """Return log P_i and log Q_i of RankCSE sec. 4.3: top-one distributions of the rows and of the columns."""
     require_matrix(scores, "scores")
     if scores.shape[0] != scores.shape[1]:
-        raise ValueError(
-            f"scores have shape {tuple(scores.shape)}; both views score one batch, so give a square matrix"
-        )
+        raise ValueError(f"scores have shape {tuple(scores.shape)}; two views of one batch give a square matrix")
     require_positive(temperature, "temperature")
-    logits = finite(scores / temperature)
+    logits = clamp_masked(scores / temperature)
     return log_softmax(logits, dim=1), log_softmax(logits.T, dim=1)
 
 
 @full_precision
 def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
-    """Mean over i of JS(P_i || Q_i), natural logarithm: RankCSE eq. 2.
+    """Return the mean over i of JS(P_i || Q_i), natural logarithm: RankCSE eq. 2.
 
     P_i = softmax of row i of scores / tau_1 and Q_i = softmax of row i of its transpose: the lists of the two views.
-    Positives stay in, gradient flows through both.
+    The positives stay in the lists and gradient flows through both.
 
     Args:
         scores: [n, n], scores of view 1 (rows) with view 2 (columns).
@@ -92,9 +84,6 @@ def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float
 
     Returns:
         A scalar in [0, ln 2]; 0 when both views give the same lists.
-
-    Raises:
-        ValueError: The matrix is not square or empty, or the temperature is not positive.
     """
     log_p, log_q = _both_directions(scores, temperature)
     log_m = torch.logaddexp(log_p, log_q) - math.log(2)
@@ -105,7 +94,7 @@ def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float
 
 @full_precision
 def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
-    """Mean over i of -(H(P_i) + H(Q_i)) / 2: what the public RankCSE code computes in place of eq. 2.
+    """Return the mean over i of -(H(P_i) + H(Q_i)) / 2: what the public RankCSE code computes in place of eq. 2.
 
     That code clamps log M from below at 1e-7; log M is never positive, so it becomes the constant 1e-7 (left out here)
     and the divergence from the mixture is lost. What remains flattens the lists and compares nothing.
@@ -116,9 +105,6 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
 
     Returns:
         A scalar in [-ln n, 0].
-
-    Raises:
-        ValueError: The matrix is not square or empty, or the temperature is not positive.
     """
     log_p, log_q = _both_directions(scores, temperature)
     return 0.5 * (log_p.exp() * log_p + log_q.exp() * log_q).sum(dim=1).mean()
@@ -126,20 +112,17 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
 
 @full_precision
 def top_one(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, "n m"]:
-    """sigma(S / tau) of RankCSE sec. 3: how likely each item of a list is to be its first.
+    """Return sigma(S / tau) of RankCSE sec. 3: the probability of each item of a list to be its first.
 
     Args:
-        scores: [n, m], a list a row; -inf masks an item out.
+        scores: [n, m], one list per row; -inf masks an item out.
         temperature: tau > 0, divides; the smaller, the more the largest score takes.
 
     Returns:
         [n, m], rows that sum to 1.
-
-    Raises:
-        ValueError: A temperature that is not positive.
     """
     require_positive(temperature, "temperature")
-    return softmax(finite(scores / temperature), dim=1)
+    return softmax(clamp_masked(scores / temperature), dim=1)
 
 
 @full_precision
@@ -151,7 +134,7 @@ def listnet(
     teacher_temperature: float,
     exclude_positive: bool = True,
 ) -> Float[Tensor, ""]:
-    """Mean over i of -sum_j softmax(S^T_i / tau_3)_j log softmax(S_i / tau_2)_j: RankCSE eq. 4.
+    """Return the mean over i of -sum_j softmax(S^T_i / tau_3)_j log softmax(S_i / tau_2)_j: RankCSE eq. 4.
 
     The positive is left out of both softmaxes by default (footnote 1).
 
@@ -160,19 +143,16 @@ def listnet(
         teacher: S^T, the same shape; gradient flows into it unless it was computed without.
         student_temperature: tau_2 > 0, divides.
         teacher_temperature: tau_3 > 0, divides.
-        exclude_positive: Leave column i out of row i's list; needs m >= n. A list left empty has loss 0.
+        exclude_positive: Leave column i out of row i's list; needs m >= n. An empty list has loss 0.
 
     Returns:
-        A scalar; smaller is better; its least value is the mean entropy of the teacher's lists.
-
-    Raises:
-        ValueError: Shapes differ or cannot hold the positives, the teacher holds nan, a temperature is not positive.
+        A scalar; smaller is better; its minimum is the mean entropy of the teacher's lists.
     """
     require_positive(student_temperature, "student_temperature")
     require_positive(teacher_temperature, "teacher_temperature")
     student, teacher = paired_lists(student, teacher, exclude_positive)
-    wanted = top_one(teacher, temperature=teacher_temperature).to(student.dtype)
-    return -(wanted * log_softmax(finite(student / student_temperature), dim=1)).sum(dim=1).mean()
+    target = top_one(teacher, temperature=teacher_temperature).to(student.dtype)
+    return -(target * log_softmax(clamp_masked(student / student_temperature), dim=1)).sum(dim=1).mean()
 
 
 @full_precision
@@ -183,26 +163,23 @@ def listmle(
     temperature: float,
     exclude_positive: bool = False,
 ) -> Float[Tensor, ""]:
-    """Mean over i of -log P(pi_i | S_i, tau_2), pi_i the teacher's order, best first: RankCSE eq. 5.
+    """Return the mean over i of -log P(pi_i | S_i, tau_2), pi_i the teacher's order, best first: RankCSE eq. 5.
 
     -log P = sum_k [log sum_{l >= k} exp(S_pi(l) / tau_2) - S_pi(k) / tau_2], summed over the list. Candidates that the
-    teacher ties stand in the order of their columns, lower first. Only the teacher's order counts, never its scale.
+    teacher ties keep the order of their columns. Only the teacher's order counts, never its scale.
 
     Args:
         student: S, [n, m].
         teacher: S^T, the same shape; receives no gradient.
         temperature: tau_2 > 0, divides.
-        exclude_positive: Leave column i out of row i's list; needs m >= n. A list left empty has loss 0.
+        exclude_positive: Leave column i out of row i's list; needs m >= n. An empty list has loss 0.
 
     Returns:
         A scalar >= 0; smaller is better.
-
-    Raises:
-        ValueError: Shapes differ or cannot hold the positives, the teacher holds nan, the temperature is not positive.
     """
     require_positive(temperature, "temperature")
     student, teacher = paired_lists(student, teacher, exclude_positive)
     order = teacher.detach().argsort(dim=1, descending=True, stable=True)
-    logits = finite(student.gather(1, order) / temperature)
+    logits = clamp_masked(student.gather(1, order) / temperature)
     remaining = logits.flip(1).logcumsumexp(dim=1).flip(1)
     return (remaining - logits).sum(dim=1).mean()

@@ -1,4 +1,4 @@
-"""CoSENT: whatever the labels put higher must score higher. Sorted, so that n pairs cost n log n, not n squared.
+"""CoSENT: pairs with higher labels must score higher. Sorting makes n pairs cost n log n instead of n squared.
 
 With x = lambda * scores, the sum over all pairs of pairs factors by the higher one, i:
     sum_{y_i > y_j} exp(x_j - x_i) = sum_i exp(-x_i) * sum_{j: y_j < y_i} exp(x_j),
@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from workbench.losses._arguments import full_precision, require_pairs, require_positive
-from workbench.losses._listwise import finite, paired_lists
+from workbench.losses._listwise import clamp_masked, paired_lists
 
 
 def _cosent_rows(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, " n"]:
-    """log(1 + sum_{labels_a > labels_b} exp(logits_b - logits_a)) for each row."""
-    labels, order = (labels.detach() + 0).sort(dim=1, stable=True)  # + 0: truth values become numbers, as others are
-    logits = finite(logits.gather(1, order))
+    """Return log(1 + sum_{labels_a > labels_b} exp(logits_b - logits_a)) for each row."""
+    labels, order = (labels.detach() + 0).sort(dim=1, stable=True)  # + 0 turns booleans into numbers
+    logits = clamp_masked(logits.gather(1, order))
     lower = torch.searchsorted(labels, labels)  # how many items have a strictly lower label
     running = logits.logcumsumexp(dim=1).gather(1, (lower - 1).clamp_min(0))
     terms = torch.where(lower > 0, running - logits, -math.inf)
@@ -29,21 +29,18 @@ def _cosent_rows(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) ->
 
 @full_precision
 def cosent(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: float = 20.0) -> Float[Tensor, ""]:
-    """log(1 + sum over pairs with gold_a > gold_b of exp(lambda (scores_b - scores_a))): CoSENT eq. 10.
+    """Return log(1 + sum over pairs with gold_a > gold_b of exp(lambda (scores_b - scores_a))): CoSENT eq. 10.
 
-    Eq. 11 is the same of an interaction model's scores. One scalar for the batch, no division. Pairs of equal gold are
-    never compared; when all gold is equal the loss is exactly 0 and so is its gradient. Time O(n log n), memory O(n).
+    Eq. 11 is the same for the scores of an interaction model. One scalar for the batch, no division. Pairs of equal
+    gold are not compared; if all gold is equal, loss and gradient are exactly 0. Time O(n log n), memory O(n).
 
     Args:
-        scores: [n], one score a sentence pair (a cosine, or a cross-encoder's logit); larger is closer.
+        scores: [n], one score per sentence pair (a cosine, or a cross-encoder's logit); larger is closer.
         gold: [n], floats or integers on any scale: only their order counts. Receives no gradient.
         scale: lambda > 0, multiplies; 20 in the paper, 1 in both codes' interaction models.
 
     Returns:
         A scalar >= 0; smaller is better.
-
-    Raises:
-        ValueError: Unequal lengths, an empty batch, nan in gold, or a scale that is not positive.
     """
     require_positive(scale, "scale")
     require_pairs(scores, gold)
@@ -58,7 +55,7 @@ def cosent_lists(
     scale: float = 20.0,
     exclude_positive: bool = True,
 ) -> Float[Tensor, ""]:
-    """Mean over i of CoSENT inside anchor i's list: items j with scores S(i)_j and labels S^T(i)_j.
+    """Return the mean over i of CoSENT inside anchor i's list: items j with scores S(i)_j and labels S^T(i)_j.
 
     CoSENT table III puts CoSENT in the place of RankCSE's ranking loss without giving a formula; this reading, lists as
     in RankCSE sec. 4.4 and positives out as in its footnote 1, is ours.
@@ -71,9 +68,6 @@ def cosent_lists(
 
     Returns:
         A scalar >= 0; smaller is better; 0 for lists that the teacher ties throughout.
-
-    Raises:
-        ValueError: Shapes differ or cannot hold the positives, the teacher holds nan, the scale is not positive.
     """
     require_positive(scale, "scale")
     student, teacher = paired_lists(student, teacher, exclude_positive)

@@ -1,4 +1,4 @@
-"""Losses that hold each score against a target of its own: the supervised baselines, and RankEncoder's distillation."""
+"""Losses that compare each score with its own target: the supervised baselines, and RankEncoder's distillation."""
 
 import torch
 from jaxtyping import Bool, Float, Shaped
@@ -18,17 +18,11 @@ CONTRASTIVE_FORMS = ("paper", "hinge")
 
 @full_precision
 def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tensor, ""]:
-    """Mean of (scores - gold)^2: CoSENT eq. 4.
+    """Return the mean of (scores - gold)^2: CoSENT eq. 4.
 
     Args:
         scores: [n], cosines.
         gold: [n], on the scale of the scores; the CoSENT code divides labels by their maximum, into [0, 1].
-
-    Returns:
-        A scalar >= 0; smaller is better.
-
-    Raises:
-        ValueError: Unequal lengths, an empty batch, or nan in gold.
     """
     require_pairs(scores, gold)
     return (scores - gold.to(scores.dtype)).square().mean()
@@ -38,29 +32,23 @@ def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tenso
 def contrastive(
     scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, epsilon: float, form: str = "paper"
 ) -> Float[Tensor, ""]:
-    """Mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2 and the form that its code runs.
+    """Return the mean of y (1 - cos)^2 / 2 + (1 - y) N(cos) / 2: CoSENT eq. 2 and the form that its code runs.
 
     N = max(epsilon, cos)^2 ("paper", eq. 2 as printed: below epsilon a negative still costs epsilon^2, without
     gradient) or max(0, cos - epsilon)^2 ("hinge", Hadsell's margin 1 - epsilon). They agree at epsilon = 0 only.
 
     Args:
         scores: [n], cosines.
-        gold: [n], 1 for a similar pair, 0 for another; nothing between.
+        gold: [n], 1 for a similar pair, 0 for another; no other value.
         epsilon: The cosine above which a negative is pushed away, in [-1, 1] (table I: -1 to 0.9).
         form: "paper" or "hinge".
-
-    Returns:
-        A scalar >= 0; smaller is better.
-
-    Raises:
-        ValueError: Unequal lengths, an empty batch, gold other than 0 and 1, an unknown form.
     """
     require_pairs(scores, gold)
     if form not in CONTRASTIVE_FORMS:
         raise ValueError(f"form is {form!r}; choose one of {', '.join(CONTRASTIVE_FORMS)}")
     similar = gold.to(scores.dtype)
     if not bool(((similar == 0) | (similar == 1)).all()):
-        raise ValueError("gold holds other values than 0 and 1; cut graded labels at a threshold first")
+        raise ValueError("gold contains values other than 0 and 1; cut graded labels at a threshold first")
     pushed = scores.clamp_min(epsilon) if form == "paper" else (scores - epsilon).clamp_min(0)
     return 0.5 * (similar * (1 - scores).square() + (1 - similar) * pushed.square()).mean()
 
@@ -69,21 +57,15 @@ def contrastive(
 def triplet(
     anchor: Float[Tensor, "n d"], positive: Float[Tensor, "..."], negative: Float[Tensor, "..."], *, margin: float
 ) -> Float[Tensor, ""]:
-    """Mean of max(d(a, p) - d(a, n) + epsilon, 0), d Euclidean: CoSENT eq. 6.
+    """Return the mean of max(d(a, p) - d(a, n) + epsilon, 0), d Euclidean: CoSENT eq. 6.
 
     The distance is exact: nothing is added under the root, and its gradient at two equal vectors is 0.
 
     Args:
         anchor: [n, d].
-        positive: [n, d], closer to the anchor than
+        positive: [n, d], closer to the anchor than `negative`.
         negative: [n, d].
         margin: epsilon > 0, by how much (SBERT: 1).
-
-    Returns:
-        A scalar >= 0; smaller is better.
-
-    Raises:
-        ValueError: Shapes differ, an empty batch, or a margin that is not positive.
     """
     require_matrix(anchor, "anchor")
     require_same_shape(anchor, positive, "anchor and positive")
@@ -95,12 +77,7 @@ def triplet(
 
 
 def kept_pairs(target: Float[Tensor, "n m"], *, lower: float | None, upper: float | None) -> Bool[Tensor, "n m"]:
-    """Which pairs RankEncoder sec. 3.5 keeps: lower <= target <= upper, both inclusive, None for no bound.
-
-    Returns a mask [n, m]; its mean is the share of kept pairs, worth a column in the log.
-    """
-    if lower is not None and upper is not None and not lower <= upper:
-        raise ValueError(f"lower is {lower} and upper is {upper}; nothing lies between: give lower <= upper")
+    """Return the mask [n, m] of pairs that RankEncoder sec. 3.5 keeps: lower <= target <= upper, None for no bound."""
     kept = torch.ones_like(target, dtype=torch.bool)
     if lower is not None:
         kept &= target >= lower
@@ -113,22 +90,16 @@ def kept_pairs(target: Float[Tensor, "n m"], *, lower: float | None, upper: floa
 def rank_mse(
     scores: Float[Tensor, "n m"], target: Float[Tensor, "..."], *, lower: float | None, upper: float | None
 ) -> Float[Tensor, ""]:
-    """Mean of (target - scores)^2 over pairs with tau_l <= target <= tau_u: RankEncoder eq. 6; without bounds eq. 4.
+    """Return the mean of (target - scores)^2 over pairs with tau_l <= target <= tau_u: RankEncoder eq. 6.
 
-    Without bounds the diagonal counts (eq. 4 sums over all i, j); any upper below 1 drops it. Where nothing is
-    kept eq. 6 is 0 / 0: the loss is exactly 0 with a gradient of 0, so that a batch without similar pairs is harmless.
+    Without bounds it is eq. 4, and the diagonal counts (eq. 4 sums over all i, j); any upper below 1 drops it. If no
+    pair is kept, eq. 6 is 0 / 0; here loss and gradient are then exactly 0, so that such a batch is harmless.
 
     Args:
         scores: cos(E2(x_i), E2(x_j)), [n, m].
         target: u_i . u_j, similarities of rank vectors, the same shape; gradient flows into it unless computed without.
         lower: tau_l (0.5), or None for no bound below.
         upper: tau_u (0.8), or None for no bound above.
-
-    Returns:
-        A scalar >= 0; smaller is better.
-
-    Raises:
-        ValueError: Shapes differ, an empty batch, nan in target, or lower above upper.
     """
     require_matrix(scores, "scores")
     require_same_shape(scores, target, "scores and target")

@@ -1,4 +1,4 @@
-"""How vectors become scores: cosine matrices, and one vector out of the vectors of several parts."""
+"""How vectors become scores: cosine matrices, and the composition of several parts' vectors into one."""
 
 from collections.abc import Sequence
 
@@ -20,8 +20,8 @@ def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 
 
 @full_precision
-def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m width"]) -> Float[Tensor, "n m"]:
-    """Cosine of every row of `a` with every row of `b`: phi(f(x_i), f(x_j)') of RankCSE eq. 1.
+def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    """Return the cosine of every row of `a` with every row of `b`: phi(f(x_i), f(x_j)') of RankCSE eq. 1.
 
     A row of zeros has no direction; its cosines are 0.
 
@@ -31,41 +31,24 @@ def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m width"]) -> Float
 
     Returns:
         [n, m] in [-1, 1] up to rounding; larger is closer.
-
-    Raises:
-        ValueError: The widths differ, or an argument is no matrix.
     """
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ValueError(
-            f"a and b have shapes {tuple(a.shape)} and {tuple(b.shape)}; give [n, d] and [m, d] of one width"
-        )
     return _unit_rows(a) @ _unit_rows(b).T
 
 
 def compose(parts: Sequence[Float[Tensor, "n d"]], how: str) -> Float[Tensor, "n d"]:
-    """One vector out of the vectors of a sentence's parts: aggregate(z', z'') of CompCSE sec. 3, table 3.
+    """Combine the vectors of a sentence's parts: aggregate(z', z'') of CompCSE sec. 3, table 3.
 
     Keeps the precision of its input, as the layer that follows it does.
 
     Args:
-        parts: One [n, d] a part, left to right.
+        parts: One [n, d] for each part, left to right.
         how: "avg", "sum", or "concat_halves": the first d // 2 coordinates of the left part, the rest of the right one.
-
-    Returns:
-        [n, d].
-
-    Raises:
-        ValueError: An unknown `how`, no parts, parts of unequal shape, or "concat_halves" of other than two parts.
     """
     if how not in COMPOSITIONS:
         raise ValueError(f"how is {how!r}; choose one of {', '.join(COMPOSITIONS)}")
-    shapes = [tuple(part.shape) for part in parts]
-    if not shapes or len(set(shapes)) > 1 or len(shapes[0]) != 2:
-        raise ValueError(f"parts have shapes {shapes}; give one [n, d] a part, all of one shape")
     if how == "concat_halves":
-        if len(parts) != 2:
-            raise ValueError(f"concat_halves takes a left and a right part, got {len(parts)}; use avg or sum")
-        half = shapes[0][1] // 2
-        return torch.cat([parts[0][:, :half], parts[1][:, half:]], dim=1)
+        left, right = parts
+        half = left.shape[1] // 2
+        return torch.cat([left[:, :half], right[:, half:]], dim=1)
     stacked = torch.stack(list(parts))
     return stacked.mean(dim=0) if how == "avg" else stacked.sum(dim=0)
