@@ -1,4 +1,4 @@
-"""What the field measures, in numpy: correlations in [-1, 1], nan where undefined, never a made-up 0."""
+"""Metrics in numpy: correlations in [-1, 1], and nan where a metric is undefined."""
 
 from workbench.metrics.correlation import (
     average_ranks as average_ranks,
@@ -16,8 +16,8 @@ from workbench.metrics.groups import (
 )
 from workbench.metrics.significance import (
     Interval as Interval,
+    IntervalMethod as IntervalMethod,
     Measure as Measure,
-    Method as Method,
     PermutationTest as PermutationTest,
     Spread as Spread,
     bootstrap_interval as bootstrap_interval,

@@ -10,16 +10,16 @@ FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 
 
 def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
-    """Which pairs are of the similar third: gold [n] above 0.67 of the way up its scale (RankEncoder figure 5)."""
+    """Return the mask of the similar third: gold [n] above 0.67 of the way up its scale (RankEncoder figure 5)."""
     low, high = scale
     return np.asarray(gold) > low + 0.67 * (high - low)
 
 
 @dataclass(frozen=True, eq=False)
 class RankingGroup:
-    """One query with its targets, in the order of the pairs; its length is their number, iteration gives the targets.
+    """One query with its targets, in the order of the pairs; `len` counts the targets, iteration yields them.
 
-    pairs holds the index of each target's pair, so `predicted[group.pairs]` are the targets' scores.
+    pairs: the index of each target's pair, so that `predicted[group.pairs]` are the targets' scores. gold: [targets].
     """
 
     query: str
@@ -42,33 +42,17 @@ def ranking_groups(
     more_than: int = FEWEST_TARGETS - 1,
     either_side: bool = True,
 ) -> dict[str, RankingGroup]:
-    """Every sentence in more than three pairs, as a query with its partners: RankCSE app. G.
+    """Return every sentence in more than three pairs as a query with its partners: RankCSE app. G.
 
-    A sentence counts on whichever side it stands, a pair of a sentence with itself once; pairs given twice stay two
-    targets. STS-B test has 19 such queries (12 if only first sentences count): quote the number beside any mean.
+    A sentence counts on both sides, a pair of a sentence with itself once; repeated pairs are separate targets. STS-B
+    test has 19 such queries (12 if only first sentences count): quote the number together with any mean.
 
-    Args:
-        sentence1: First sentences.
-        sentence2: Second sentences.
-        gold: Label of each pair.
-        more_than: A query has more targets than this.
-        either_side: False: only first sentences are queries.
-
-    Returns:
-        query -> RankingGroup, in order of first appearance; empty when no sentence has enough partners.
-
-    Raises:
-        ValueError: Unequal lengths, or more_than below 0.
+    With `either_side=False` only first sentences are queries; a query has more targets than `more_than`. The result is
+    query -> RankingGroup, in order of first appearance.
     """
     labels = np.asarray(gold, dtype=np.float64)
-    if not len(sentence1) == len(sentence2) == len(labels):
-        raise ValueError(
-            f"{len(sentence1)} and {len(sentence2)} sentences for {len(labels)} labels; give one each a pair"
-        )
-    if more_than < 0:
-        raise ValueError(f"more_than is {more_than}; give the number of pairs that is not yet enough, 0 or more")
     members: dict[str, list[tuple[int, str]]] = {}
-    for index, (first, second) in enumerate(zip(sentence1, sentence2, strict=True)):
+    for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
         members.setdefault(first, []).append((index, second))
         if either_side and first != second:
             members.setdefault(second, []).append((index, first))

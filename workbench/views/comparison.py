@@ -21,8 +21,8 @@ from workbench.errors import RunError, printable
 from workbench.files import set_name
 from workbench.metrics import (
     Interval,
+    IntervalMethod,
     Measure,
-    Method,
     bootstrap_interval,
     permutation_test,
     seed_spread,
@@ -156,7 +156,9 @@ def measure_of(runs: pd.DataFrame) -> Measure:
     return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
 
 
-def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000, method: Method = "percentile") -> pd.DataFrame:
+def intervals(
+    runs: pd.DataFrame, suite: str, *, samples: int = 1000, method: IntervalMethod = "percentile"
+) -> pd.DataFrame:
     """label, seed, value, low, high: each run's Spearman with its 95% bootstrap interval over pairs, in [-1, 1].
 
     `method`: "percentile", or "bca", which corrects for bias and skewness (see `metrics.bootstrap_interval`). What was
@@ -175,7 +177,7 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000, method: Me
 
 
 def _kept_interval(
-    path: str, stage: str, suite: str, *, measure: Measure, samples: int, method: Method
+    path: str, stage: str, suite: str, *, measure: Measure, samples: int, method: IntervalMethod
 ) -> Interval | None:
     """Of one run, computed once; None where its scores cannot be read."""
 
