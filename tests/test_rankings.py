@@ -93,7 +93,8 @@ def test_rows_in_another_order_are_matched_by_target() -> None:
 
 def test_a_query_of_one_suite_is_found_among_several() -> None:
     both = pd.concat([table(RIGHT), table(TIED, "other")])
-    assert rankings.one_query(both, "q1", "other")["rank"].tolist() == [5, 4, 3, 2, 1]
+    wide = rankings.side_by_side({"both": both}, "q1", suite="other")
+    assert wide["rank: both"].tolist() == [5, 4, 3, 2, 1]
     assert len(rankings.per_query_metrics(both)) == 4
 
 
@@ -133,18 +134,17 @@ def test_stsb_rankings_hold_its_nineteen_queries(real_data: Path) -> None:
 
 
 MISTAKES = {
-    "one score a pair": lambda: table(RIGHT[:3]),
-    "nan in 1 places": lambda: table([float("nan"), *RIGHT[1:]]),
+    "there must be 9": lambda: table(RIGHT[:3]),
+    "none of them nan": lambda: table([float("nan"), *RIGHT[1:]]),
     "no column score": lambda: rankings.per_query_metrics(table(RIGHT).drop(columns="score")),
-    "no query 'q7' in the table; it has q0, q1": lambda: rankings.one_query(table(RIGHT), "q7"),
-    "is in few, other; say which": lambda: rankings.one_query(pd.concat([table(RIGHT), table(RIGHT, "other")]), "q0"),
-    "rank other targets": lambda: rankings.side_by_side({"a": table(RIGHT), "b": table(RIGHT)[1:]}, "q0"),
-    "no tables": lambda: rankings.side_by_side({}, "q0"),
-    "share 8 of their 9 and 8": lambda: rankings.disagreements(table(RIGHT), table(RIGHT)[1:]),
+    "query 'q7' is in the suites": lambda: rankings.side_by_side({"a": table(RIGHT)}, "q7"),
+    "'few', 'other'": lambda: rankings.side_by_side({"a": pd.concat([table(RIGHT), table(RIGHT, "other")])}, "q0"),
+    "b ranks other targets": lambda: rankings.side_by_side({"a": table(RIGHT), "b": table(RIGHT)[1:]}, "q0"),
+    "share 8 of 9 and 8": lambda: rankings.disagreements(table(RIGHT), table(RIGHT)[1:]),
 }
 
 
 @pytest.mark.parametrize(("text", "call"), MISTAKES.items(), ids=MISTAKES.keys())
-def test_a_mistake_is_named_with_its_cure(text: str, call: Callable[[], object]) -> None:
+def test_a_mistake_is_refused(text: str, call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=text):
         call()

@@ -13,7 +13,6 @@ from workbench.config import BUNDLED_MODELS, Pooling
 from workbench.encoder._reading import Checkpoint, Reading
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import checkpoint_checksum, project_path
-from workbench.publishing import reading_hub
 
 SETTINGS_FILE = "encoder.json"
 
@@ -145,8 +144,7 @@ def _download(name: str, revision: str | None) -> Path:
         errors.HFValidationError: f"is no folder and no valid hub id; {_known()}",
     }
     try:
-        with reading_hub():
-            return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         at = f" --revision {revision}" if revision else ""
         unreachable = (
