@@ -1,12 +1,13 @@
 """Settings refuse what they do not know and say what they do."""
 
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from workbench.config import (
+    ALIASES,
     CONFIGS,
     BaseConfig,
     CompCSEConfig,
@@ -23,7 +24,7 @@ EVERY_PROFILE = [(name, profile) for name, config in CONFIGS.items() for profile
 @pytest.mark.parametrize(("method", "profile"), EVERY_PROFILE)
 def test_every_profile_resolves_and_survives_json(method: str, profile: str):
     config = CONFIGS[method].from_parameters(profile, seed=7)
-    again = CONFIGS[method].model_validate_settings(json.loads(json.dumps(config.model_dump(mode="json"))))
+    again = CONFIGS[method](**json.loads(json.dumps(config.model_dump(mode="json"))))
     assert again == config
     assert again.digest() == config.digest()
 
@@ -52,9 +53,28 @@ def test_a_profile_takes_changes_by_name():
     config = SimCSEConfig.from_profile("demo", seed=3, temperature=0.07)
     assert config == SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})
     assert list(config.changed()) == ["temperature"]
+    assert config == SimCSEConfig(profile="demo", seed=3, temperature="0.07")
     assert SimCSEConfig(temperature=0.07).changed() == {"temperature": 0.07}
-    with pytest.raises(SettingError, match="did you mean 'temperature'"):
-        SimCSEConfig.from_profile("demo", temprature=0.07)
+
+
+@pytest.mark.parametrize("make", [SimCSEConfig, lambda **given: SimCSEConfig.from_parameters("demo", 0, given)])
+def test_an_unknown_name_is_refused_with_a_suggestion(make: Callable[..., SimCSEConfig]):
+    with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
+        make(temprature=0.07)
+    with pytest.raises(SettingError, match="did you mean 'paper'"):
+        SimCSEConfig(profile="papr")
+
+
+def test_names_of_other_libraries_are_accepted():
+    theirs = {"lr": "1e-4", "max_seq_length": 20, "num_train_epochs": 2, "warmup_ratio": 0.1, "report_to": "wandb"}
+    theirs |= {"per_device_train_batch_size": 32, "logging-steps": 5, "nproc_per_node": 2, "eval_dataset": "stsb-dev"}
+    names = ["learning_rate", "max_tokens", "epochs", "warmup", "track", "batch_size", "log_steps", "processes", "dev"]
+    expected = dict(zip(names, [1e-4, 20, 2.0, 0.1, "wandb", 32, 5, 2, "stsb-dev"], strict=True))
+    for config in (SimCSEConfig.from_profile("demo", **theirs), SimCSEConfig.from_parameters("demo", 0, theirs)):
+        assert config.changed() == expected
+    assert {SimCSEConfig.setting_name(name) for name in ALIASES} <= SimCSEConfig.model_fields.keys()
+    with pytest.raises(SettingError, match="learning_rate is given twice"):
+        SimCSEConfig(lr=1e-4, learning_rate=1e-5)
 
 
 @pytest.mark.parametrize("method", CONFIGS)
@@ -65,48 +85,33 @@ def test_the_demo_gives_a_start_outside_the_world_a_rate_that_does_not_ruin_it(m
     assert config.from_profile("demo", encoder=str(tmp_path)).learning_rate == 3e-5
     assert list(tuned.changed()) == ["encoder"], "the rate follows from the start"
     assert "learning_rate is 3e-05 and not 0.001" in tuned.recipe
-    assert config.model_validate_settings(tuned.model_dump(mode="json")).digest() == tuned.digest()
+    assert config(**tuned.model_dump(mode="json")).digest() == tuned.digest()
     own = config.from_profile("demo", encoder="english-encoder", learning_rate=1e-3)
     assert (own.learning_rate, own.recipe, own.changed()["learning_rate"]) == (1e-3, "", 1e-3)
     assert config.from_profile("demo", encoder="world-teacher").learning_rate == 1e-3
     assert usual.recipe == config.from_profile("paper", encoder="english-encoder").recipe == ""
 
 
-def test_an_unknown_setting_is_refused_with_a_suggestion():
-    with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
-        SimCSEConfig.from_parameters("demo", 0, {"temprature": 0.1})
-
-
-def test_an_unknown_profile_is_refused_with_a_suggestion():
-    with pytest.raises(SettingError, match="did you mean 'paper'"):
-        SimCSEConfig.from_parameters("papr")
-
-
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("temperature", "warm", "got 'warm'; allowed: a number > 0"),
-        ("temperature", 0, "got 0 .* > 0"),
-        ("temperature", float("nan"), "got nan"),
-        ("temperature", True, "bool"),
-        ("max_steps", 2.5, "a whole number"),
-        ("mlp", "maybe", "true or false"),
-        ("pooling", "clss", "one of 'cls'"),
-        ("suites", [], "suites"),
+        ("temperature", "warm", r"valid number.* \(got 'warm'\)"),
+        ("temperature", 0, r"greater than 0 \(got 0\)"),
+        ("temperature", float("nan"), "finite"),
+        ("dropout", 1.5, "less than 1"),
+        ("max_steps", 2.5, "integer"),
+        ("mlp", "maybe", "boolean"),
+        ("pooling", "clss", "'cls', 'mean'"),
+        ("suites", [], "at least 1 item"),
         ("suites", ["stsb-test", "stsb-test"], "more than once"),
-        ("batch_size", 1, ">= 2"),
-        ("seed", 3, "give --seed 3 to a command"),
     ],
 )
-def test_a_value_that_is_not_allowed_is_refused_with_what_is(name: str, value: object, words: str):
-    with pytest.raises(SettingError, match=words):
-        SimCSEConfig.from_parameters("demo", 0, {name: value})
-
-
-@pytest.mark.parametrize("overrides", ["temperature=0.1", ["temperature"], 3])
-def test_overrides_that_are_no_dictionary_are_refused(overrides: object):
-    with pytest.raises(SettingError, match="give a dictionary"):
-        SimCSEConfig.from_parameters("demo", 0, overrides)  # type: ignore[arg-type]
+def test_a_value_that_is_not_allowed_is_refused_together_with_every_other(name: str, value: object, words: str):
+    with pytest.raises(SettingError, match=rf"{name}: .*{words}") as refusal:
+        SimCSEConfig.from_parameters("demo", 0, {name: value, "batch_size": 1})
+    assert "batch_size: " in str(refusal.value)
+    with pytest.raises(SettingError, match="give --seed to a command"):
+        SimCSEConfig.from_parameters("demo", 0, {"seed": 3})
 
 
 def test_text_from_a_command_line_is_read_as_its_setting_type():
@@ -123,7 +128,7 @@ def test_the_pooling_of_a_profile_is_said_of_its_own_encoder_alone():
     config.from_parameters("paper", 0, {"encoder": "bert-base-uncased"}).require_pooling("mean")
     for said in ("first_last", "mean"):
         config.from_parameters("paper", 0, {"encoder": "roberta-base", "pooling": said}).require_pooling("mean")
-    with pytest.raises(SettingError, match="roberta-base was saved with 'mean', and cosent takes 'first_last'"):
+    with pytest.raises(SettingError, match="roberta-base was saved with 'mean', and cosent uses 'first_last'"):
         config.from_parameters("paper", 0, {"encoder": "roberta-base"}).require_pooling("mean")
 
 
@@ -155,15 +160,8 @@ def test_two_files_of_one_name_are_no_two_suites(tmp_path):
         SimCSEConfig.from_parameters("demo", 0, {"suites": [str(file) for file in files]})
 
 
-def test_every_wrong_value_is_named_at_once():
-    with pytest.raises(SettingError) as refusal:
-        SimCSEConfig.from_parameters("demo", 0, {"temperature": -1, "batch_size": 0})
-    assert "temperature" in str(refusal.value)
-    assert "batch_size" in str(refusal.value)
-
-
 def test_a_batch_that_processes_cannot_share_is_refused():
-    with pytest.raises(SettingError, match="multiple of processes"):
+    with pytest.raises(SettingError, match="not a multiple of processes"):
         SimCSEConfig.from_parameters("demo", 0, {"batch_size": 7, "processes": 2})
 
 
@@ -247,15 +245,6 @@ def test_a_place_where_nothing_is_is_refused(overrides: dict):
         config.digest()
 
 
-def test_what_would_never_end_is_not_read(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe.txt")
-    (tmp_path / "device.txt").symlink_to("/dev/zero")
-    for name in ("pipe.txt", "device.txt"):
-        config = SimCSEConfig.from_parameters("demo", 0, {"train": str(tmp_path / name)})
-        with pytest.raises(SettingError, match=f"train: .*{name} is no regular file"):
-            config.digest()
-
-
 def test_a_big_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = SimCSEConfig.from_parameters("demo", 0, own(tmp_path / "here"))
     digest = config.digest()
@@ -283,36 +272,21 @@ def test_settings_do_not_change_once_made():
         SimCSEConfig.from_parameters("demo").temperature = 1.0  # type: ignore[misc]
 
 
-def test_the_rendered_table_marks_what_was_overridden():
-    page = SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.07})._repr_html_()
-    assert "<b>temperature</b>" in page
-    assert "<b>batch_size</b>" not in page
-
-
-def test_a_name_in_the_rendered_table_is_never_broken():
-    page = SimCSEConfig.from_parameters("demo")._repr_html_()
-    assert "<td style='text-align:left; white-space:nowrap'>learning_rate</td>" in page
-
-
-def test_the_rendered_table_folds_what_every_method_shares():
-    page = RankCSEConfig.from_parameters("demo", 0, {"max_grad_norm": 2.0})._repr_html_()
-    shown, folded = page.split("<details>")
-    for name in ("teachers", "temperature", "mlp", "batch_size", "learning_rate", "max_grad_norm"):
+def test_the_rendered_table_has_changed_settings_in_bold_and_folds_those_of_no_paper():
+    config = RankCSEConfig.from_parameters("demo", 0, {"max_grad_norm": 2.0, "suites": ["<img src=x>"]})
+    shown, folded = config._repr_html_().split("<details>")
+    for name in ("teachers", "temperature", "batch_size", "learning_rate", "max_grad_norm"):
         assert f">{name}<" in shown
         assert f">{name}<" not in folded
     for name in ("weight_decay", "log_steps", "device"):
         assert f">{name}<" in folded
-        assert f">{name}<" not in shown
-    assert "<details>" not in BaseConfig.from_parameters("demo")._repr_html_()
-
-
-def test_a_limit_unit_and_source_stand_in_the_table_and_in_the_refusal():
-    table = SimCSEConfig.from_parameters("paper").table().set_index("setting")
-    assert table.loc["dropout", "allowed"] == "a number >= 0 and < 1 or none"
-    assert table.loc["max_steps", ["unit", "source"]].tolist() == ["steps", "our choice"]
-    assert table.loc["dropout", "source"] == "SimCSE table 2"
-    with pytest.raises(SettingError, match=r"dropout: got 1.5 .* a number >= 0 and < 1 or none - dropout rate of the"):
-        SimCSEConfig.from_parameters("demo", 0, {"dropout": 1.5})
+    assert "font-weight: bold" in shown
+    assert "font-weight: bold" not in folded
+    assert "<img" not in shown
+    table = config.table().set_index("setting")
+    assert table.loc["dropout", "allowed"] == "float >= 0 and < 1 or none"
+    assert table.loc["max_steps", ["unit", "source"]].tolist() == ["steps", "our choice for 'demo'"]
+    assert table.loc["max_grad_norm", ["source", "changed"]].tolist() == ["given for this run", True]
 
 
 if __name__ == "__main__":

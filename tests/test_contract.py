@@ -252,7 +252,7 @@ def flat(method: Method) -> Tensor:
 @pytest.mark.parametrize("name", [name for name, each in CONFIGS.items() if each.from_parameters().pooling != "mean"])
 def test_a_default_pooling_does_not_undo_that_of_a_start_unless_it_is_asked_for(name: str):
     given = {"encoder": "english-encoder"}
-    with pytest.raises(SettingError, match="give pooling=mean"):
+    with pytest.raises(SettingError, match="set pooling=mean"):
         METHODS[name](CONFIGS[name].from_parameters("demo", 0, given))
     asked = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, given | {"pooling": "cls"}))
     assert asked.encoder.pooling == "cls"
@@ -263,7 +263,7 @@ def test_a_pooling_that_nothing_reads_is_not_asked_for():
     assert METHODS["rankencoder"](CONFIGS["rankencoder"].from_parameters("demo", 0, given)).encoder.pooling == "mean"
     CONFIGS["mixed"].from_parameters("demo", 0, given).require_pooling("mean")
     CONFIGS["cosent"].from_parameters("demo", 0, {"model": "interaction"}).require_pooling("cls")
-    with pytest.raises(SettingError, match="give pooling=cls"):
+    with pytest.raises(SettingError, match="set pooling=cls"):
         CONFIGS["cosent"].from_parameters("demo").require_pooling("cls")
 
 

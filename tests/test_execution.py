@@ -61,7 +61,7 @@ def test_every_method_has_a_notebook_with_the_same_parameters(method: str):
         ({"method": "simsce"}, "did you mean 'simcse'"),
         ({"method": "simcse", "profile": "dmo"}, "did you mean 'demo'"),
         ({"method": "simcse", "overrides": {"temprature": 1}}, "did you mean 'temperature'"),
-        ({"method": "simcse", "overrides": {"temperature": "hot"}}, "a number > 0"),
+        ({"method": "simcse", "overrides": {"temperature": "hot"}}, "valid number"),
     ],
 )
 def test_what_does_not_exist_is_refused_before_anything_is_made(tmp_path: Path, arguments: dict, words: str):
@@ -131,7 +131,7 @@ def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torc
     ("method", "overrides", "words"),
     [
         ("simcse", {"max_tokens": 5000}, "max_tokens is 5000, but world-encoder takes 64 tokens"),
-        ("simcse", {"encoder": "english-encoder"}, "was saved with 'mean'.* give pooling=mean .* or pooling=cls"),
+        ("simcse", {"encoder": "english-encoder"}, "was saved with 'mean'.* set pooling=mean .* or pooling=cls"),
         ("simcse", {"pooling": "mask"}, "template, and world-encoder has none"),
         ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder needs sentences"),
         ("rankencoder", {"corpus": "wrld"}, "wrld.*world"),

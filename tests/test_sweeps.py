@@ -128,8 +128,8 @@ def test_what_is_left_out_is_read_as_the_grid_is(entry: dict):
     [
         ({"methods": ["simsce"]}, "did you mean 'simcse'"),
         ({"methods": ["simcse"], "grid": {"temprature": [1]}}, "did you mean 'temperature'"),
-        ({"methods": ["simcse", "cosent"], "grid": {"temperature": [1]}}, r"METHOD\.temperature"),
-        ({"methods": ["simcse"], "grid": {"temperature": [0.1, -1]}}, "a number > 0"),
+        ({"methods": ["simcse", "cosent"], "grid": {"temperature": [1]}}, r"METHOD\.NAME"),
+        ({"methods": ["simcse"], "grid": {"temperature": [0.1, -1]}}, "greater than 0"),
         ({"methods": ["simcse"], "seeds": "4-0"}, "0-2,7"),
         ({"methods": ["simcse"], "seeds": "0-999999999"}, "at most"),
         ({"methods": ["simcse"], "seeds": "0-999", "grid": {"temperature": [0.1] * 1000}}, "at most"),

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line feed
 
@@ -39,11 +39,7 @@ def did_you_mean(given: object, known: Iterable[str], cutoff: float = 0.6) -> st
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
-def unknown_name(
-    kind: str, given: object, known: Iterable[str], where: str, elsewhere: Mapping[str, str] | None = None
-) -> str:
-    """The refusal of an unknown name, with the nearest known one; `elsewhere`: what is called otherwise elsewhere."""
+def unknown_name(kind: str, given: object, known: Iterable[str], where: str) -> str:
+    """Return the message for an unknown name, with the most similar known one."""
     names = sorted(known)
-    ours = (elsewhere or {}).get(str(given).lstrip("-").replace("-", "_").lower())
-    hint = f"; here that is {ours}" if ours else did_you_mean(given, names)
-    return f"no {kind} {given!r} {where}{hint} (known: {', '.join(names)})"
+    return f"no {kind} {given!r} {where}{did_you_mean(given, names)} (known: {', '.join(names)})"

@@ -1,11 +1,11 @@
-"""Settings of every method: validated, documented, torch-free."""
+"""Settings of every method: validated, documented, without torch."""
 
 from typing import NoReturn
 
 from workbench.config._bases import BaseConfig as BaseConfig
 from workbench.config._compcse import CompCSEConfig as CompCSEConfig
 from workbench.config._cosent import CoSENTConfig as CoSENTConfig
-from workbench.config._machinery import Settings as Settings
+from workbench.config._machinery import ALIASES as ALIASES, Settings as Settings
 from workbench.config._mixed import MixedConfig as MixedConfig
 from workbench.config._rankcse import RankCSEConfig as RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig as RankEncoderConfig
@@ -27,5 +27,5 @@ class _Configs(dict[str, type[TrainingConfig]]):
 _EVERY = (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig, MixedConfig)
 CONFIGS = _Configs({config.method: config for config in _EVERY})
 
-# Whatever a run on disk can be of: a method that trains, or an encoder that is evaluated as it is.
+# The kinds of runs on disk: of a method that trains, or of an encoder that is evaluated as it is.
 RECORDED: dict[str, type[TrainingConfig] | type[BaseConfig]] = {**CONFIGS, BaseConfig.method: BaseConfig}

@@ -1,6 +1,6 @@
-"""Settings of what is evaluated as it is: an encoder that lies somewhere, and the bases that papers compare with."""
+"""Settings of models that are evaluated as they are: an encoder, or a baseline of the papers."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from annotated_types import Ge
@@ -8,31 +8,27 @@ from annotated_types import Ge
 from workbench.config._machinery import Count, Settings, Source, Unit
 from workbench.config._training import SEVEN_STS, EncoderName, Pooling, SetName, Suites
 
+_WHITENING: dict[str, Any] = {"kind": "whitening", "pooling": "first_last"}
 _DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world", "suites": ["world-test"]}
 
 
 class BaseConfig(Settings):
     """A pooling of a pretrained encoder, its whitening, its static word embeddings, or tf-idf."""
 
-    method: ClassVar[str] = "base"
-    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+    method = "base"
+    profiles = {
         "as-it-is": {},
         "first-last": {"pooling": "first_last"},
         "embedding-last": {"pooling": "embedding_last"},
         "cls": {"pooling": "cls"},
         "mean": {"pooling": "mean"},
         "prompt": {"pooling": "mask", "template": 'This sentence : "{sentence}" means [MASK].'},
-        "whitening": {"kind": "whitening", "pooling": "first_last", "width": 256},
-        "whitening-large": {
-            "kind": "whitening",
-            "encoder": "bert-large-uncased",
-            "pooling": "first_last",
-            "width": 384,
-        },
+        "whitening": {**_WHITENING, "width": 256},
+        "whitening-large": {**_WHITENING, "encoder": "bert-large-uncased", "width": 384},
         "static": {"kind": "static"},
         "tfidf": {"kind": "tfidf"},
         "demo": {**_DEMO, "kind": "pooling", "pooling": "cls"},
-        "demo-whitening": {**_DEMO, "kind": "whitening", "pooling": "first_last", "width": 64},
+        "demo-whitening": {**_DEMO, **_WHITENING, "width": 64},
         "demo-static": {**_DEMO, "kind": "static"},
         "demo-tfidf": {**_DEMO, "kind": "tfidf"},
     }
@@ -40,42 +36,40 @@ class BaseConfig(Settings):
     profile: str = "as-it-is"
     """which set of values the settings start from"""
     kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"
-    """what the embedding is: pooled hidden states, those whitened, word embeddings, or word counts"""
+    """the embedding: pooled hidden states, the same whitened, word embeddings, or word counts"""
     encoder: EncoderName = "bert-base-uncased"
     """bundled name, local folder (of a finished run: its encoder) or hub id; tfidf has none"""
     pooling: Pooling | None = None
-    """how token states become one vector; none: as the checkpoint or its published name says"""
+    """how token states become one vector; none: that of the checkpoint or of its published name"""
     template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
-    """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's, or that of its
-    published name"""
+    """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's"""
     width: Annotated[Count | None, Unit("coordinates"), Source("BERT-whitening: 256 base, 384 large")] = None
-    """k: coordinates kept by whitening; none: every direction in which the sentences vary"""
+    """k: coordinates kept by whitening; none: all in which the sentences vary"""
     fit_on: SetName = "wiki1m"
-    """sentences that whitening and tfidf are fitted on: a catalogue name or a file"""
+    """sentences on which whitening and tfidf are fitted: a catalogue name or a file"""
     fit_limit: Annotated[int | None, Ge(2), Unit("sentences")] = 100_000
-    """a seeded sample of so many; none: all"""
+    """size of a seeded sample of them; none: all"""
     words: Annotated[Count | None, Unit("words")] = None
-    """tfidf keeps the so many most frequent words; none: all"""
+    """most frequent words kept by tfidf; none: all"""
     revision: str | None = None
     """git revision of a hub id"""
     suites: Suites = SEVEN_STS
-    """what it is evaluated on: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
+    """evaluation sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     classifier: Literal["sklearn", "senteval"] = "sklearn"
-    """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, of which published accuracies are"""
+    """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, as in published accuracies"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """as in training; whitening itself is float64"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """where to compute; auto takes the best there is"""
+    """where to compute; auto: the best device available"""
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
-        """The trainings that must come first: none by name."""
         return []
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaseConfig":
         owners = {"width": ("kind", "whitening"), "template": ("pooling", "mask"), "words": ("kind", "tfidf")}
-        for name, (owner, wanted) in owners.items():
-            if getattr(self, name) is not None and (given := getattr(self, owner)) != wanted:
-                raise ValueError(f"{name} belongs to {owner} {wanted!r}, and {owner} is {given!r}; leave {name} out")
+        for name, (owner, value) in owners.items():
+            if getattr(self, name) is not None and getattr(self, owner) != value:
+                raise ValueError(f"{name} belongs to {owner} {value!r}, and {owner} is {getattr(self, owner)!r}")
         return self

@@ -1,6 +1,6 @@
 """Settings of CompCSE."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from annotated_types import Ge, Le
@@ -9,22 +9,20 @@ from workbench.config._machinery import Count, Positive, Source, Unit
 from workbench.config._training import DEMO, SetName, WordsConfig
 
 Compose = Literal["positive", "anchor", "both", "none"]
+Aggregation = Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
+Subsampling = Literal["none", "adjacent", "overlapping", "subsuming", "spans"]
 
+_BERT_LARGE = {"encoder": "bert-large-uncased", "learning_rate": 1e-5}
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
 
 class CompCSEConfig(WordsConfig):
     """CompCSE; the defaults are the published settings of BERT-base."""
 
-    method: ClassVar[str] = "compcse"
-    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+    method = "compcse"
+    profiles = {
         "paper": {},
-        "paper-bert-large": {
-            "encoder": "bert-large-uncased",
-            "learning_rate": 1e-5,
-            "subvector": None,
-            "subsampling": "subsuming",
-        },
+        "paper-bert-large": {**_BERT_LARGE, "subvector": None, "subsampling": "subsuming"},
         "paper-roberta-base": {"encoder": "roberta-base", **_ROBERTA},
         "paper-roberta-large": {"encoder": "roberta-large", "learning_rate": 1e-5, **_ROBERTA},
         # Table 2's row "w/ composition", the start of tables 3 to 5: all coordinates, nothing subsampled.
@@ -37,56 +35,37 @@ class CompCSEConfig(WordsConfig):
     temperature: Annotated[Positive, Source("CompCSE eq. 1; value: SimCSE's")] = 0.05
     """tau of the infoNCE softmax; divides the cosines"""
     compose: Annotated[Compose, Source("CompCSE table 4; none: table 2, SimCSE")] = "positive"
-    """what is composed of the parts; none: two dropout views, as SimCSE"""
-    aggregation: Annotated[
-        Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"], Source("CompCSE table 3")
-    ] = "avg"
+    """which sides of a pair are composed of parts; none: two dropout views, as SimCSE"""
+    aggregation: Annotated[Aggregation, Source("CompCSE table 3")] = "avg"
     """how the parts' vectors become one"""
-    partition: Annotated[Literal["words", "tokens"], Source("CompCSE sec. 3 says tokens, its files hold texts")] = (
-        "words"
-    )
-    """what sentences are cut between: whitespace words, or the tokenizer's tokens"""
+    partition: Annotated[Literal["words", "tokens"], Source("CompCSE sec. 3: tokens; its files: words")] = "words"
+    """units between which sentences are cut: whitespace words, or the tokenizer's tokens"""
     parts: Annotated[int, Ge(2), Le(4), Unit("parts"), Source("CompCSE table 5")] = 2
     """pieces a sentence is cut into"""
-    subsampling: Annotated[
-        Literal["none", "adjacent", "overlapping", "subsuming", "spans"], Source("CompCSE sec. 3, table 2")
-    ] = "none"
+    subsampling: Annotated[Subsampling, Source("CompCSE sec. 3, table 2")] = "none"
     """further training texts made of a sentence's clauses"""
     subsuming_depth: Annotated[int, Ge(2), Le(3), Source("CompCSE's code")] = 2
     """2: a sentence and its halves; 3: its halves and quarters"""
     spans: SetName | None = None
-    """a .tsv file of your own spans, for subsampling=spans"""
+    """a .tsv file of spans, for subsampling=spans"""
     keep_sentences: Annotated[bool, Source("CompCSE sec. 3 (expand)")] = True
-    """the whole sentences stay in the training set beside what is subsampled"""
-    mlp: Annotated[Literal["after", "before", "none"], Source("CompCSE fig. 1 and its code; sec. 3 says before")] = (
-        "after"
-    )
-    """where the tanh layer of training stands: after or before aggregation; dropped at test"""
+    """the whole sentences stay in the training set in addition to the subsampled texts"""
+    mlp: Annotated[Literal["after", "before", "none"], Source("CompCSE fig. 1, its code; sec. 3: before")] = "after"
+    """position of the tanh layer of training, after or before aggregation; dropped at test"""
     subvector: Annotated[Count | None, Unit("coordinates"), Source("CompCSE table 6 (after DirectCLR)")] = 256
-    """d0: the loss reads the first so many coordinates; none: all"""
+    """d0: number of first coordinates that the loss reads; none: all"""
 
     @property
     def dropout_views(self) -> bool:
-        """Whether dropout alone makes the two views of a sentence differ: if nothing is composed."""
         return self.compose == "none"
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "CompCSEConfig":
-        two_sided = ("concat_halves", "concat_difference_project")
-        if self.parts != 2 and self.aggregation in two_sided:
-            raise ValueError(
-                f"aggregation {self.aggregation!r} joins a left and a right part; set parts=2 (now {self.parts}), or "
-                "aggregation avg, sum or concat_project"
-            )
-        if self.parts != 2 and self.subsampling != "none":
-            raise ValueError(f"subsampling gives a left and a right span; set parts=2 (now {self.parts})")
+        two_sided = self.aggregation in ("concat_halves", "concat_difference_project") or self.subsampling != "none"
+        if self.parts != 2 and two_sided:
+            raise ValueError(f"aggregation {self.aggregation!r} with subsampling {self.subsampling!r} needs parts=2")
         if (self.subsampling == "spans") != (self.spans is not None):
-            raise ValueError(
-                f"subsampling is {self.subsampling!r} and spans is {self.spans!r}; give spans=FILE with "
-                "subsampling=spans, and neither without the other"
-            )
+            raise ValueError(f"subsampling is {self.subsampling!r} and spans is {self.spans!r}; each needs the other")
         if self.subsampling == "none" and not self.keep_sentences:
-            raise ValueError(
-                "keep_sentences=false without subsampling leaves nothing to train on; choose a subsampling"
-            )
+            raise ValueError("keep_sentences=false without subsampling leaves no texts to train on; set one of them")
         return self

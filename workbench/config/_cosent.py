@@ -1,19 +1,19 @@
 """Settings of CoSENT and of the supervised losses that its paper compares."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
-from annotated_types import Ge, Le, MinLen
+from annotated_types import Ge, Le
 
 from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO_DATA, SEVEN_STS, Pooling, SetName, TrainingConfig
+from workbench.config._training import DEMO_DATA, SEVEN_STS, Pooling, SetName, Suites, TrainingConfig
 
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
 
 _CHINESE = "bert-base-chinese"
 _CHINESE_ROBERTA = "hfl/chinese-roberta-wwm-ext"
 _CHINESE_STS = [f"zh-{name}-test" for name in ("atec", "bq", "lcqmc", "pawsx", "stsb")]
-# Trained on natural language inference and never on similarity: CoSENT tables III, V and IX, and the top half of VI.
+# Trained on natural language inference, not on similarity: CoSENT tables III, V and IX, and the top half of VI.
 _NLI: dict[str, Any] = {
     "train": "allnli-train",
     "dev": "allnli-dev",
@@ -28,7 +28,7 @@ _CHINESE_NLI = {**_NLI, "train": "zh-nli-train", "dev": "zh-nli-dev", "suites": 
 
 
 def _supervised(name: str, *, dev: str = "dev", eval_steps: int = 1000, **more: Any) -> dict[str, Any]:
-    """Trained, chosen and tested on the three parts of one set: CoSENT tables IV, VI, VII and VIII."""
+    """Return settings of training, dev and test on one dataset: CoSENT tables IV, VI, VII and VIII."""
     parts = {"train": f"{name}-train", "dev": f"{name}-{dev}", "suites": [f"{name}-test"]}
     return {**parts, "eval_steps": eval_steps, **more}
 
@@ -36,8 +36,8 @@ def _supervised(name: str, *, dev: str = "dev", eval_steps: int = 1000, **more: 
 class CoSENTConfig(TrainingConfig):
     """CoSENT and its baselines; the defaults are the published settings of supervised training."""
 
-    method: ClassVar[str] = "cosent"
-    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+    method = "cosent"
+    profiles = {
         "paper": _NLI,
         "paper-bert-large": {**_NLI, "encoder": "bert-large-uncased"},
         "paper-roberta-base": {**_NLI, "encoder": "roberta-base", "pooling": "cls"},
@@ -45,7 +45,7 @@ class CoSENTConfig(TrainingConfig):
         "paper-stsb": _supervised("stsb", eval_steps=360),
         "paper-sick": _supervised("sick", dev="trial", eval_steps=282),
         "paper-paws": _supervised("paws"),
-        # SentEval's MRPC has no development part; the training part stands in, which keeps the last checkpoint or so.
+        # SentEval's MRPC has no development part; the training part takes its place.
         "paper-mrpc": _supervised("mrpc", dev="train", eval_steps=255),
         "paper-nli": _supervised("allnli"),
         "paper-zh-nli": _CHINESE_NLI,
@@ -69,67 +69,55 @@ class CoSENTConfig(TrainingConfig):
     }
 
     model: Annotated[Literal["representation", "interaction"], Source("CoSENT fig. 2")] = "representation"
-    """representation: cosine of two sentence vectors; interaction: one score of both sentences read together"""
+    """representation: cosine of two sentence vectors; interaction: a cross-encoder's score of both sentences"""
     objective: Annotated[Objective, Source("CoSENT eqs. 2, 4-6, 10, 11")] = "cosent"
-    """the loss; cross_entropy belongs to the interaction model, mse, softmax, contrastive and triplet to the other"""
+    """the loss; cross_entropy needs model=interaction; mse, softmax, contrastive and triplet the other"""
     scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
     """lambda, multiplies score differences"""
     interaction_scale: Annotated[Literal["paper", "code"], Source("CoSENT eq. 11")] = "paper"
-    """lambda of the interaction model: paper: scale, as eq. 11 prints it; code: 1, as both published codes run it"""
+    """lambda of the interaction model; paper: scale, as in eq. 11; code: 1, as in both published codes"""
     epsilon: Annotated[float, Ge(-1), Le(1), Source("CoSENT sec. V-H")] = 0.0
-    """contrastive: the cosine above which a dissimilar pair costs"""
+    """contrastive: the cosine above which a dissimilar pair has a loss"""
     contrastive_form: Annotated[Literal["paper", "hinge"], Source("CoSENT eq. 2")] = "paper"
-    """of a dissimilar pair: paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as published code runs it"""
+    """loss of a dissimilar pair; paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as in published code"""
     threshold: Annotated[float | None, Source("CoSENT code")] = None
-    """contrastive and triplet: pairs with gold above it are similar; none: the middle of the scale"""
+    """contrastive and triplet: pairs with gold above it are similar; none: the middle of the range"""
     margin: Annotated[Positive, Source("SBERT sec. 3.1")] = 1.0
-    """triplet: epsilon, by how much the negative is farther"""
+    """triplet: epsilon, by how much the negative must be farther"""
     softmax_labels: Annotated[Literal["whole", "nearest", "floor"], Source("CoSENT sec. V-B")] = "whole"
-    """softmax: classes of graded gold; whole: refused, nearest: rounded, floor: cut off as published code does"""
+    """softmax: classes of graded gold; whole: an error, nearest: rounded, floor: cut off as in published code"""
     softmax_bias: Annotated[bool, Source("CoSENT eq. 5")] = False
-    """softmax: a bias beside W, as sentence-transformers has it"""
+    """softmax: a bias in addition to W, as in sentence-transformers"""
 
     pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
-    """how token states become one sentence vector"""
     max_tokens: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
-    """training sentences (interaction: both together) are cut here"""
+    """training sentences (interaction: both together) are cut at this length"""
     train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
     """training pairs (triplet: triples too): a name or a file"""
-    suites: Annotated[list[SetName], MinLen(1), Source("CoSENT tab. IV")] = ["stsb-test"]
+    suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["stsb-test"]
     """scored pairs reported at the end"""
     batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
-    """pairs a step, over all processes"""
+    """pairs per step, over all processes"""
     epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
-    """passes over the training set"""
     learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
-    """AdamW's peak step size; it decays linearly to 0"""
     weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
-    """AdamW's decoupled decay, not of biases and LayerNorms"""
     warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
-    """share of the steps in which the learning rate rises linearly"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
-        """Scored pairs, or what makes triples."""
         return ("pairs", "triples") if self.objective == "triplet" else ("pairs",)
 
     @property
     def effective_scale(self) -> float:
-        """The lambda that is used."""
+        """The lambda that the loss uses."""
         return 1.0 if self.model == "interaction" and self.interaction_scale == "code" else self.scale
 
     def require_pooling(self, saved: Pooling | None) -> None:
-        """Raises SettingError as of every training; the interaction model pools nothing."""
-        if self.model == "representation":
+        if self.model == "representation":  # the interaction model does not pool
             super().require_pooling(saved)
 
     @pydantic.model_validator(mode="after")
     def _model_has_objective(self) -> "CoSENTConfig":
-        allowed = ["cosent", "cross_entropy"] if self.model == "interaction" else ["cosent", "mse", "softmax"]
-        allowed += [] if self.model == "interaction" else ["contrastive", "triplet"]
-        if self.objective not in allowed:
-            raise ValueError(
-                f"objective {self.objective!r} does not belong to model {self.model!r}, which has "
-                f"{', '.join(allowed)}; change one of the two settings"
-            )
+        if self.objective != "cosent" and (self.model == "interaction") != (self.objective == "cross_entropy"):
+            raise ValueError(f"objective {self.objective!r} is not one of model {self.model!r}; change one of the two")
         return self

@@ -1,6 +1,6 @@
 """Settings of the methods' terms in one loss."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from annotated_types import Ge, Le
@@ -14,28 +14,28 @@ from workbench.config._training import DEMO
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
-    """Terms of CompCSE, RankCSE, RankEncoder and CoSENT together; the defaults leave SimCSE alone.
+    """Loss terms of CompCSE, RankCSE, RankEncoder and CoSENT together; with the defaults it is SimCSE.
 
-    No paper has it: its "paper" profiles are SimCSE's settings of the papers' backbones.
+    It is of no paper: its "paper" profiles are SimCSE's settings of the papers' backbones.
     """
 
-    method: ClassVar[str] = "mixed"
-    outside_digest: ClassVar[frozenset[str]] = RankCSEConfig.outside_digest | RankEncoderConfig.outside_digest
-    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+    method = "mixed"
+    outside_digest = RankCSEConfig.outside_digest | RankEncoderConfig.outside_digest
+    profiles = {
         **SimCSEConfig.profiles,
         "demo": {**DEMO, "compose": "positive", "gamma": 1.0, "teachers": ["world-teacher"]},
     }
 
     compose: Compose = "none"
-    """what is composed of the parts (CompCSE); none: two dropout views are each other's positive"""
+    """which sides of a pair are composed of parts (CompCSE); none: two dropout views"""
     subvector: Count | None = None
-    """the losses over lists read the first so many coordinates; none: all"""
+    """number of first coordinates that the losses over lists read; none: all"""
     beta: NonNegative = 0.0
-    """weight of the two views' consistency (RankCSE)"""
+    """weight of the consistency of the two views (RankCSE)"""
     gamma: NonNegative = 0.0
-    """weight of the distillation of the teachers' lists (RankCSE), by the loss that `ranking` names"""
+    """weight of the distillation of the teachers' lists (RankCSE) with the loss `ranking`"""
     rank_lists: NonNegative = 0.0
-    """weight of the same loss with lists of rank similarities under E1 for those of the teachers"""
+    """weight of the same loss with lists of rank similarities under E1 in place of the teachers'"""
     rank_weight: NonNegative = 0.0
     """weight of the squared distance to the rank similarities under E1 (RankEncoder)"""
     combination: Literal["max", "sum"] = "sum"
@@ -47,28 +47,26 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def ranked(self) -> bool:
-        """Whether E1 and a corpus are needed in training or at test."""
+        """Whether training or test needs E1 and a corpus."""
         return bool(self.rank_lists or self.rank_weight or self.inference_weight)
 
     @property
     def listed(self) -> bool:
-        """Whether a term reads the scores of one view of the batch with the other."""
+        """Whether a term reads the scores between the two views of a batch."""
         return bool(self.info_nce or self.beta or self.gamma or self.rank_lists or self.rank_weight)
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
-        """Scored pairs where CoSENT reads gold; the other terms then make their lists of both sides' sentences."""
+        """Scored pairs if CoSENT reads gold; the lists of other terms are then of both sides' sentences."""
         return ("pairs",) if self.cosent else ("sentences",)
 
     @property
     def checkpoints(self) -> list[str]:
-        """What training starts from, E1 where ranks count, teachers whose lists do."""
         start = RankEncoderConfig.checkpoints.__get__(self) if self._reads_e1 else [self.encoder]
         return list(dict.fromkeys([*start, *(self.teachers if self.gamma else [])]))
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
-        """E1, where it counts and `base` names a method."""
         return super().runs_needed if self._reads_e1 else []
 
     @property
@@ -77,23 +75,19 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def dropout_views(self) -> bool:
-        """Whether dropout alone makes the two views of a sentence differ."""
         return self.listed and super().dropout_views
 
     @property
     def has_loss(self) -> bool:
-        """Whether a term is left."""
+        """Whether there is a loss term."""
         return bool(self.listed or self.cosent)
 
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":
         if self.pooling == "mask":
-            raise ValueError("pooling 'mask': parts of a sentence stand in no template; choose another pooling")
+            raise ValueError("pooling 'mask' needs whole sentences in a template; choose another pooling")
         if self.combination == "max" and not (self.info_nce and self.rank_weight):
-            raise ValueError("combination 'max' is of info_nce and rank_weight; set both, or combination=sum")
+            raise ValueError("combination 'max' needs info_nce and rank_weight; set both, or combination=sum")
         if self.cosent and (self.compose not in ("none", "positive") or self.subsampling != "none"):
-            raise ValueError(
-                f"cosent reads whole sentences, a row each: compose is {self.compose!r} and subsampling "
-                f"{self.subsampling!r}; set compose=none or positive, and subsampling=none"
-            )
+            raise ValueError("cosent reads whole sentences; set compose=none or positive, and subsampling=none")
         return self

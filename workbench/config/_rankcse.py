@@ -1,6 +1,6 @@
 """Settings of RankCSE."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from annotated_types import Ge, MinLen
@@ -11,10 +11,11 @@ from workbench.config._training import DEMO, ContrastiveConfig, EncoderName, Fol
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
 _PAPER_ALPHA = 1 / 3
+Ranking = Literal["listnet", "listmle", "cosent"]
 
 
 def _table_9(encoder: str, ranking: str, learning_rate: float, *temperatures: float) -> dict[str, Any]:
-    """One column of RankCSE table 9; `temperatures`: tau_2, and tau_3 where the loss has one."""
+    """Return a column of RankCSE table 9; `temperatures`: tau_2, and tau_3 if the loss has one."""
     names = ("student_temperature", "teacher_temperature")
     return {
         "encoder": encoder,
@@ -28,9 +29,9 @@ def _table_9(encoder: str, ranking: str, learning_rate: float, *temperatures: fl
 class RankCSEConfig(ContrastiveConfig):
     """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9)."""
 
-    method: ClassVar[str] = "rankcse"
-    outside_digest: ClassVar[frozenset[str]] = ContrastiveConfig.outside_digest | {"cache"}
-    profiles: ClassVar[dict[str, dict[str, Any]]] = {
+    method = "rankcse"
+    outside_digest = ContrastiveConfig.outside_digest | {"cache"}
+    profiles = {
         "paper": _table_9("bert-base-uncased", "listnet", 3e-5, 0.025, 0.0125),
         "paper-listmle": _table_9("bert-base-uncased", "listmle", 2e-5, 0.05),
         "paper-bert-large": _table_9("bert-large-uncased", "listnet", 3e-5, 0.05, 0.025),
@@ -41,7 +42,7 @@ class RankCSEConfig(ContrastiveConfig):
         "paper-roberta-large-listmle": _table_9("roberta-large", "listmle", 3e-5, 0.025),
         # CoSENT table III: "the original settings of RankCSE" with CoSENT in the place of the ranking loss.
         "paper-cosent": _table_9("bert-base-uncased", "cosent", 2e-5),
-        # What the script of the public re-implementation runs.
+        # The script of the public re-implementation.
         "community": {
             **_table_9("bert-base-uncased", "listmle", 3e-5, 0.05),
             "teachers": ["voidism/diffcse-bert-base-uncased-sts", _BERT_TEACHERS[1]],
@@ -55,35 +56,30 @@ class RankCSEConfig(ContrastiveConfig):
     }
 
     batch_size: Annotated[int, Ge(2), Unit("sentences"), Source("RankCSE table 9")] = 128
-    """sentences a step, over all processes"""
     epochs: Annotated[Positive, Unit("epochs"), Source("RankCSE app. A")] = 4.0
-    """passes over the training set"""
     warmup: Annotated[Fraction, Source("RankCSE app. A")] = 0.05
-    """share of the steps in which the learning rate rises linearly from 0"""
     temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.05
     """tau_1 of infoNCE and of the consistency; divides the cosines"""
     lists_after_mlp: bool = True
-    """the student's lists are of the vectors that infoNCE sees; false: of the vectors under the tanh layer"""
+    """the student's lists are made of the vectors of infoNCE; false: of those before the tanh layer"""
     info_nce: Annotated[bool, Source("RankCSE table 4")] = True
-    """the contrastive term; false: the ablation without it"""
+    """the contrastive term"""
     beta: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
-    """weight of the consistency; 0: the ablation without it"""
+    """weight of the consistency"""
     consistency: Annotated[Literal["js", "entropy"], Source("RankCSE eq. 2")] = "js"
-    """how the two views' lists are held together; entropy: what the public code computes instead of eq. 2"""
+    """loss between the two views' lists; entropy: what the public code computes instead of eq. 2"""
     gamma: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
-    """weight of the ranking distillation; 0: the ablation without it"""
-    ranking: Annotated[Literal["listnet", "listmle", "cosent"], Source("RankCSE eqs. 4, 5; CoSENT table III")] = (
-        "listnet"
-    )
+    """weight of the ranking distillation"""
+    ranking: Annotated[Ranking, Source("RankCSE eqs. 4, 5; CoSENT table III")] = "listnet"
     """the loss that distils the teacher's lists"""
     positive: Annotated[Literal["paper", "kept", "dropped"], Source("RankCSE eq. 5, footnote 1")] = "paper"
-    """whether a sentence stands in its own list; paper: ListMLE keeps it, ListNet drops it, and so does CoSENT here"""
+    """whether a sentence is in its own list; paper: ListMLE keeps it, ListNet and CoSENT drop it"""
     student_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.025
     """tau_2 of the student's lists; divides the cosines"""
     teacher_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.0125
     """tau_3 of the teacher's lists, ListNet only; divides the cosines"""
     temperatures: Annotated[Literal["paper", "community"], Source("RankCSE eqs. 4, 5")] = "paper"
-    """community: as the public code wires them, tau_1 for the student's lists and tau_2 for the teacher's"""
+    """community: as in the public code, tau_1 for the student's lists and tau_2 for the teacher's"""
     cosent_scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
     """lambda of CoSENT on lists; multiplies the cosines"""
     teachers: Annotated[list[EncoderName], MinLen(1), Source("RankCSE app. A")] = _BERT_TEACHERS
@@ -91,22 +87,21 @@ class RankCSEConfig(ContrastiveConfig):
     teacher_weights: Annotated[list[float] | None, Source("RankCSE sec. 4.4, app. A")] = None
     """shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for more"""
     teacher_pooling: dict[EncoderName, Pooling] = {}
-    """teacher -> pooling, where neither its files nor its name say, or to overrule them"""
+    """teacher -> pooling, instead of that of its files or name"""
     teacher_template: dict[EncoderName, str] = {}
     """teacher -> template, for pooling mask"""
     teacher_max_tokens: Annotated[int | None, Ge(3), Unit("tokens")] = 32
-    """teachers read sentences up to here, specials included, as the student does; none: whole"""
+    """teachers cut sentences here, specials included, as the student does; none: never"""
     cache: Folder | None = None
-    """folder of cached teacher embeddings; none: WORKBENCH_CACHE, else the user's cache"""
+    """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 
     @property
     def checkpoints(self) -> list[str]:
-        """The encoder and the teachers whose lists count."""
         return [self.encoder, *(self.teachers if self.gamma else [])]
 
     @property
     def weights(self) -> list[float]:
-        """alpha of each teacher: the weights given, or the paper's."""
+        """alpha of each teacher: teacher_weights, or the paper's."""
         count = len(self.teachers)
         if self.teacher_weights is not None:
             return self.teacher_weights
@@ -114,44 +109,36 @@ class RankCSEConfig(ContrastiveConfig):
 
     @property
     def list_temperatures(self) -> tuple[float, float]:
-        """Temperatures of the student's and the teacher's lists, after the wiring that `temperatures` names."""
+        """Temperatures of the student's and the teacher's lists, as the setting `temperatures` assigns them."""
         if self.temperatures == "community":
             return self.temperature, self.student_temperature
         return self.student_temperature, self.teacher_temperature
 
     @property
     def drops_positive(self) -> bool:
-        """Whether the sentence itself is left out of its list in the ranking loss."""
+        """Whether a sentence is left out of its own list in the ranking loss."""
         return self.positive == "dropped" or (self.positive == "paper" and self.ranking != "listmle")
 
     @property
     def has_loss(self) -> bool:
-        """Whether a term is left."""
+        """Whether there is a loss term."""
         return bool(self.info_nce or self.beta or self.gamma)
 
     @pydantic.field_validator("teachers")
     @classmethod
     def _distinct_teachers(cls, teachers: list[str]) -> list[str]:
-        repeated = sorted({name for name in teachers if teachers.count(name) > 1})
-        if repeated:
-            raise ValueError(f"teachers: {', '.join(repeated)} named more than once; give it a larger weight instead")
+        if repeated := sorted({name for name in teachers if teachers.count(name) > 1}):
+            raise ValueError(f"{', '.join(repeated)} named more than once; set a larger weight instead")
         return teachers
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankCSEConfig":
         weights = self.weights
-        if len(weights) != len(self.teachers):
-            raise ValueError(
-                f"teacher_weights: {len(weights)} weights for {len(self.teachers)} teachers; give one each, or none"
-            )
-        if min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
-            raise ValueError(f"teacher_weights: got {weights}, sum {sum(weights):g}; shares are >= 0 and sum to 1")
+        if len(weights) != len(self.teachers) or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+            raise ValueError(f"teacher_weights {weights}: give one share >= 0 per teacher, with sum 1")
         for name in ("teacher_pooling", "teacher_template"):
-            unknown = sorted(set(getattr(self, name)) - set(self.teachers))
-            if unknown:
-                raise ValueError(f"{name}: {unknown[0]!r} is no teacher; teachers are {', '.join(self.teachers)}")
+            if unknown := sorted(set(getattr(self, name)) - set(self.teachers)):
+                raise ValueError(f"{name}: {unknown[0]!r} is not one of the teachers {', '.join(self.teachers)}")
         if not self.has_loss:
-            raise ValueError(
-                "info_nce is false and every weight (beta, gamma, ...) 0: no loss is left; keep at least one"
-            )
+            raise ValueError("info_nce is false and all weights (beta, gamma, ...) are 0; set one, there is no loss")
         return self

@@ -1,8 +1,8 @@
-"""The settings that every method's training shares; a method's own file changes and adds."""
+"""Settings of every method's training, which a method's own file changes and extends."""
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from annotated_types import Ge, MinLen
@@ -15,53 +15,42 @@ Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
 
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
-# The encoders that the project carries -> the set whose words each knows, and no others; "": English.
+# Bundled encoders -> the dataset whose words each knows, and no others; "": English.
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
 
-# The bundled world, which every "demo" profile trains on and reports, and how long most train on it.
+# The bundled world, on which every "demo" profile trains and reports, and how long most train.
 DEMO_DATA: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}
 DEMO = {**DEMO_DATA, "learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
-
-
-# What "demo" sets instead if the start is not of the bundled world: its rate, made for a poor start, would ruin one
-# that is tuned for sentences (benchmarks/own_data.py).
+# Set by "demo" if the start is not of the bundled world: its rate, made for a poor start, would ruin one that is tuned
+# for sentences (benchmarks/own_data.py).
 TUNED_START: dict[str, Any] = {"learning_rate": 3e-5, "eval_steps": 10}
 
 
-def whole_folder(name: str) -> str:
-    """A folder, which need not exist yet, by its whole path."""
-    return str(Path(name).expanduser().resolve())
-
-
 def whole_encoder(name: str) -> str:
-    """An encoder in a folder of the user's own by its whole path: a run must not depend on where it was started.
+    """Return the absolute path of a local encoder, so that a run does not depend on where it was started.
 
-    A link stays one: its name may be the published one, which says how the checkpoint is read.
+    A link is not resolved: its name may be the published one, from which the pooling of the checkpoint follows.
     """
     path = Path(name).expanduser()
-    own = bool(name.strip()) and name not in BUNDLED_MODELS and path.is_dir()
-    return os.path.abspath(path) if own else name  # noqa: PTH100 - the link stays
+    is_local = bool(name.strip()) and name not in BUNDLED_MODELS and path.is_dir()
+    return os.path.abspath(path) if is_local else name  # noqa: PTH100 - a link stays
 
 
-def whole_file(name: str) -> str:
-    """A data file of the user's own by its whole path; a folder is no data, whatever set it is called like."""
+def _whole_file(name: str) -> str:
     path = Path(name).expanduser()
     return str(path.resolve()) if name.endswith(OWN_FILES) and path.is_file() else name
 
 
-# Names that settings keep as whole paths where they are the user's own folders and files.
+# Settings keep the names of local folders and files as absolute paths.
 EncoderName = Annotated[str, pydantic.AfterValidator(whole_encoder)]
-SetName = Annotated[str, pydantic.AfterValidator(whole_file)]
-Folder = Annotated[str, pydantic.AfterValidator(whole_folder)]
+SetName = Annotated[str, pydantic.AfterValidator(_whole_file)]
+Folder = Annotated[str, pydantic.AfterValidator(lambda name: str(Path(name).expanduser().resolve()))]
 
 
 def _distinct(suites: list[str]) -> list[str]:
     names = [set_name(name) for name in suites]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(
-            f"suites: {', '.join(repeated)} named more than once; name each set once, and give files other names"
-        )
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{', '.join(repeated)} named more than once; name each set once, and give files other names")
     return suites
 
 
@@ -71,12 +60,7 @@ Suites = Annotated[list[SetName], MinLen(1), pydantic.AfterValidator(_distinct)]
 class TrainingConfig(Settings):
     """Encoder, data, optimisation and hardware of one training run."""
 
-    outside_digest: ClassVar[frozenset[str]] = Settings.outside_digest | {
-        "log_steps",
-        "save_steps",
-        "chunk_size",
-        "track",
-    }
+    outside_digest = Settings.outside_digest | {"log_steps", "save_steps", "chunk_size", "track"}
 
     encoder: Annotated[EncoderName, Source("SimCSE sec. 6")] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
@@ -85,61 +69,59 @@ class TrainingConfig(Settings):
     max_tokens: Annotated[int, Ge(3), Unit("tokens")] = 32
     """training sentences are cut here, specials included"""
     dropout: Annotated[Fraction | None, Source("SimCSE table 2")] = None
-    """dropout rate of the backbone in training; none: that of the checkpoint, or 0.1 if that is 0 and the loss compares
-    two dropout views"""
+    """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and views need it"""
     train: Annotated[SetName, Source("SimCSE sec. 6")] = "wiki1m"
-    """training set: a catalogue name or a file of your own"""
+    """training set: a catalogue name or a file"""
     train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
     """train on a seeded sample of this many examples; none: all"""
     dev: Annotated[SetName, Source("SimCSE sec. 6.1")] = "stsb-dev"
     """scored pairs that choose the checkpoint"""
     suites: Annotated[Suites, Source("SimCSE sec. 6.1")] = SEVEN_STS
-    """what is reported at the end: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
+    """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
     """hub id -> git revision, instead of the catalogue's"""
     batch_size: Annotated[int, Ge(2), Unit("sentences"), Source("SimCSE app. A")] = 64
-    """sentences a step, over all processes"""
+    """sentences per step, over all processes"""
     epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A")] = 1.0
     """passes over the training set"""
     max_steps: Annotated[Count | None, Unit("steps")] = None
-    """stop after this many steps; none: as epochs say"""
+    """stop after this many steps; none: after epochs"""
     learning_rate: Annotated[Positive, Source("SimCSE app. A")] = 3e-5
     """AdamW's peak step size; it decays linearly to 0"""
     weight_decay: NonNegative = 0.0
-    """AdamW's decoupled decay"""
+    """AdamW's decoupled decay, without biases and LayerNorms"""
     warmup: Fraction = 0.0
     """share of the steps in which the learning rate rises linearly from 0"""
     max_grad_norm: Positive = 1.0
     """gradients are scaled down to this norm"""
     eval_steps: Annotated[Count, Unit("steps")] = 125
-    """dev Spearman is measured every so many steps"""
+    """steps between two evaluations on dev"""
     patience: Annotated[Count | None, Unit("evaluations")] = None
-    """training ends after so many evaluations in a row without a better dev Spearman; none: never early"""
+    """training ends after this many evaluations without a better dev Spearman; none: never early"""
     save_steps: Annotated[Count, Unit("steps")] = 500
-    """the training state is saved every so many steps, to resume from after a kill"""
+    """steps between two saved training states, from which an interrupted run continues"""
     log_steps: Annotated[Count, Unit("steps")] = 10
-    """losses are logged every so many steps"""
+    """steps between two logged losses"""
     track: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
-    """where the rows of a run's history are sent too, as they come; none: nowhere"""
+    """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """bf16 where the hardware multiplies it fast, else fp32; fp16 on GPUs alone; losses are always fp32"""
+    """auto: bf16 if the hardware multiplies it fast, otherwise fp32; fp16 needs a GPU; losses are always fp32"""
     chunk_size: Annotated[Count | None, Unit("texts")] = None
-    """texts that the encoder reads at a time in a step, each chunk computed twice: the loss of the whole batch in the
-    memory of a chunk; none: all at once"""
+    """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """where to compute; auto takes the best there is"""
+    """where to compute; auto: the best device available"""
     processes: Count = 1
-    """training processes (one a GPU); each takes an equal share of the batch"""
+    """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
     def profile_values(cls, profile: str, encoder: str | None = None) -> dict[str, Any]:
-        """Return what a profile sets: "demo" has a lower rate unless it starts from an encoder of the bundled world."""
+        """Return a profile's values; "demo" has a lower rate unless it starts from an encoder of the bundled world."""
         of_world = encoder is None or BUNDLED_MODELS.get(encoder) == "world"
         return super().profile_values(profile) | ({} if profile != "demo" or of_world else TUNED_START)
 
     @property
     def recipe(self) -> str:
-        """A sentence on the rate that the start changed, or an empty text."""
+        """A sentence on the learning rate if the start changed it, otherwise an empty text."""
         usual = self.profile_values(self.profile).get("learning_rate")
         chosen = self.profile_values(self.profile, self.encoder).get("learning_rate")
         if chosen in (usual, None) or self.learning_rate != chosen:
@@ -151,67 +133,61 @@ class TrainingConfig(Settings):
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
-        """The kinds of training set that the method reads."""
+        """The kinds of training set that the method can read."""
         return ("sentences",)
 
     @property
     def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
-        """Setting -> the sets that it names, and the kinds that it takes."""
-        return {
-            "train": ([self.train], self.train_kinds),
-            "dev": ([self.dev], ("pairs",)),
-            "suites": (self.suites, ("pairs", "transfer tasks")),
-        }
+        """Setting -> the datasets that it names, and the kinds that it accepts."""
+        sets: dict[str, Any] = {"train": ([self.train], self.train_kinds), "dev": ([self.dev], ("pairs",))}
+        return sets | {"suites": (self.suites, ("pairs", "transfer tasks"))}
 
     @property
     def checkpoints(self) -> list[str]:
-        """The encoders that training loads, by name."""
+        """Names of the encoders that training loads."""
         return [self.encoder]
 
     @property
     def dropout_views(self) -> bool:
-        """Whether dropout alone makes the two views of a sentence differ."""
+        """Whether the two views of a sentence differ by dropout alone."""
         return False
 
     def require_pooling(self, saved: Pooling | None) -> None:
-        """Raises SettingError where the start was saved with another pooling and none was named.
+        """Raise SettingError if the start was saved with another pooling and none was chosen.
 
-        A default would undo in silence what the encoder was tuned for.
+        The default would silently undo what the encoder was tuned for.
         """
         if saved not in (None, self.pooling) and "pooling" not in self.model_fields_set:
             raise SettingError(
-                f"pooling: {self.encoder} was saved with {saved!r}, and {self.method} takes {self.pooling!r} unless "
-                f"told otherwise; give pooling={saved} to read it as it was, or pooling={self.pooling} to change it"
+                f"pooling: {self.encoder} was saved with {saved!r}, and {self.method} uses {self.pooling!r} by "
+                f"default; set pooling={saved} to read it as it was, or pooling={self.pooling} to change it"
             )
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
-        """Method and profile of the runs of the same seed that this one learns from."""
+        """Method and profile of the runs of the same seed that must be trained first."""
         return []
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":
         if self.batch_size % self.processes:
-            raise ValueError(
-                f"batch_size {self.batch_size} cannot be shared equally by {self.processes} processes; "
-                "give a multiple of processes"
-            )
+            raise ValueError(f"batch_size {self.batch_size} is not a multiple of processes ({self.processes})")
         if self.precision == "fp16" and self.device == "cpu":
-            raise ValueError("precision: fp16 is for GPUs, and device is 'cpu'; give 'bf16', 'fp32' or 'auto'")
+            raise ValueError("precision fp16 needs a GPU, and device is 'cpu'; set precision to bf16, fp32 or auto")
         return self
 
 
 class WordsConfig(TrainingConfig):
-    """What every contrastive method may add to its loss: guessing masked words."""
+    """Settings of every contrastive method, whose loss may include masked language modelling."""
 
-    added: ClassVar[frozenset[str]] = frozenset({"mlm_weight"})
+    added = frozenset({"mlm_weight"})
 
     mlm_weight: Annotated[NonNegative, Source("SimCSE's code: 0.1; RankEncoder table 3")] = 0.0
-    """weight of guessing masked words, of which transfer tasks gain; 0: none"""
+    """weight of masked language modelling, which improves transfer tasks"""
 
 
 class ContrastiveConfig(WordsConfig):
-    """What SimCSE shares with the methods that add a ranking loss to its own."""
+    """Settings that SimCSE shares with the methods that add a ranking loss to its own."""
 
     temperature: Annotated[Positive, Source("SimCSE eq. 4")] = 0.05
     """tau of the infoNCE softmax; divides the cosines"""
@@ -220,5 +196,4 @@ class ContrastiveConfig(WordsConfig):
 
     @property
     def dropout_views(self) -> bool:
-        """Whether dropout alone makes the two views of a sentence differ."""
         return True

@@ -18,7 +18,7 @@ def runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
     """The folders of the runs that the run in a row of `read_rows` learns from."""
     if not row.get("settings"):  # what cannot be read
         return set()
-    config = RECORDED[row["method"]].model_validate_settings(row["settings"])
+    config = RECORDED[row["method"]](**row["settings"])
     named = {Path(text) for texts in config.paths().values() for text in texts}
     found = {each.parent if each.name == "encoder" else each for each in named}
     with suppress(WorkbenchError):  # its settings name what is not there: then nothing is needed any more

@@ -255,7 +255,7 @@ def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaseConfig:
             f"{path / 'config.json'} is not that of a run: "
             f"{unknown_name('method', facts.get('method'), RECORDED, 'in this workbench')}"
         )
-    return RECORDED[facts["method"]].model_validate_settings(facts["settings"])
+    return RECORDED[facts["method"]](**facts["settings"])
 
 
 def _begin(file: Path, facts: dict[str, Any]) -> None:

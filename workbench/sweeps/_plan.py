@@ -11,7 +11,7 @@ from typing import Any
 
 import pydantic
 
-from workbench.config import CONFIGS, TrainingConfig
+from workbench.config import ALIASES, CONFIGS, TrainingConfig
 from workbench.errors import SettingError, unknown_name
 from workbench.files import text_checksum
 from workbench.runs import run_path
@@ -175,7 +175,7 @@ def cells_of(spec: Spec) -> list[Cell]:
     Raises SettingError for unknown names and values, and if nothing is left to run.
     """
     cells: dict[str, Cell] = {}
-    names = {"method", *(name for each in CONFIGS.values() for name in each.model_fields)}
+    names = {"method", *ALIASES, *(name for each in CONFIGS.values() for name in each.model_fields)}
     for unknown in (name for entry in spec.without for name in entry if name not in names):
         raise SettingError(unknown_name("setting", unknown, names, "of a method (in without)"))
     unused = list(spec.without)
@@ -198,10 +198,10 @@ def cells_of(spec: Spec) -> list[Cell]:
 
 def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
     for method, own in spec.methods.items():
-        grid, known = {**spec.grid, **own}, CONFIGS[method].model_fields
-        if unknown := [name for name in grid if name not in known]:
-            hint = f"; for one method write METHOD.{unknown[0]}=..." if unknown[0] in spec.grid else ""
-            raise SettingError(unknown_name("setting", unknown[0], known, f"in {method}") + hint)
+        try:
+            grid = {CONFIGS[method].setting_name(name): values for name, values in {**spec.grid, **own}.items()}
+        except SettingError as error:
+            raise SettingError(f"{error}; a setting of one method is METHOD.NAME=...") from None
         for values in itertools.product(*grid.values()):
             settings = dict(zip(grid, values, strict=True))
             varied = ", ".join(f"{name}={value}" for name, value in settings.items() if len(grid[name]) > 1)
@@ -213,9 +213,8 @@ def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
 def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
     config = CONFIGS[method].from_parameters(profile, seed, settings)
     stored = config.model_dump(mode="json")
-    return Cell(
-        method, profile, seed, {key: stored[key] for key in settings}, run_path(config, ".").as_posix(), (), name
-    )
+    read = {name: stored[name] for name in map(config.setting_name, settings)}
+    return Cell(method, profile, seed, read, run_path(config, ".").as_posix(), (), name)
 
 
 def _add(cells: dict[str, Cell], cell: Cell) -> None:
@@ -233,9 +232,10 @@ def _holds(entry: dict[str, Any], cell: Cell) -> bool:
     facts = {"method": cell.method, "profile": cell.profile, "seed": cell.seed}
     if any(str(facts[name]) != str(value) for name, value in entry.items() if name in facts):
         return False
-    changes = {name: value for name, value in entry.items() if name not in facts}
+    config = CONFIGS[cell.method]
     try:
-        asked = CONFIGS[cell.method].from_parameters(cell.profile, cell.seed, cell.overrides | changes)
+        changes = {config.setting_name(name): value for name, value in entry.items() if name not in facts}
+        asked = config.from_parameters(cell.profile, cell.seed, cell.overrides | changes)
     except SettingError:  # the method has no such setting, or the value does not fit the others of this cell
         return False
     return asked.model_dump() == cell.config.model_dump()
