@@ -15,7 +15,7 @@ from workbench import look
 from workbench.config import SEVEN_STS, BaseConfig, SimCSEConfig
 from workbench.data import Pairs, load_pairs
 from workbench.encoder import Encoder
-from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation import evaluate, evaluate_model, for_mteb, to_mteb
 from workbench.methods.protocol import unit_rows
 from workbench.runs import Run, list_runs
@@ -111,7 +111,7 @@ def ragged(sentences: list[str]) -> list[list[float]]:
         (lambda s: torch.zeros(len(s), 0), "one row each"),
         (lambda s: torch.ones(len(s), 2, dtype=torch.complex64), "no table of numbers"),
         (lambda s: [torch.tensor(row) for row in ragged(s)], "no table of numbers"),
-        ("world-encoder", "got a str; give sentences -> vectors"),
+        ("world-encoder", "'world-encoder' is no model; give a function"),
     ],
 )
 def test_what_gives_no_vectors_is_refused(encode, words: str):
@@ -155,22 +155,17 @@ def test_what_scores_pairs_needs_no_vectors():
 
 
 @pytest.mark.parametrize(
-    ("suites", "words"),
+    "suites",
     [
-        ({}, "suites: got none; give names"),
-        ([pairs([1.0, 2.0])], "suites: got list"),
-        (pairs([1.0, 2.0]), "suites: got Pairs"),
-        ({"made": ["a", "b"]}, "'made' is a list"),
+        {},
+        [pairs([1.0, 2.0])],
+        pairs([1.0, 2.0]),
+        {"made": ["a", "b"]},
     ],
 )
-def test_what_are_no_suites_is_refused(suites, words: str):
-    with pytest.raises(DataError, match=words):
+def test_what_are_no_suites_is_refused(suites):
+    with pytest.raises(DataError, match="suites must be names"):
         evaluate(by_letters, suites)
-
-
-def test_an_unknown_aggregation_is_refused_without_subsets_too():
-    with pytest.raises(SettingError, match=r"no aggregation 'x' .*known: all, mean, wmean"):
-        evaluate(by_letters, {"made": pairs([1.0, 2.0])}, how="x")  # type: ignore[arg-type]
 
 
 def trained_run(root: Path) -> Run:
@@ -183,7 +178,7 @@ def test_a_run_that_is_not_trained_to_its_end_is_not_finished_by_an_evaluation(t
     run = Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
     made = {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6)}
     evaluate(by_letters, made, run=run, stage="before")
-    with pytest.raises(RunError, match=r"has not come to its end.*: call fit\(..., run=run\) first"):
+    with pytest.raises(RunError, match=r"has not finished; call fit\(..., run=run\) first"):
         evaluate(by_letters, made, run=run)
     assert not run.finished
 
@@ -217,9 +212,9 @@ def test_a_suite_called_as_the_average_is_a_suite(tmp_path: Path):
 def test_an_evaluation_that_a_run_does_not_hold_is_refused(tmp_path: Path):
     run = trained_run(tmp_path)
     evaluate(by_letters, {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6, ["x", "y"] * 12)}, run=run)
-    with pytest.raises(RunError, match="holds an evaluation of made"):
+    with pytest.raises(RunError, match="contains an evaluation of made"):
         evaluate(by_letters, {"other": pairs([1.0, 2.0])}, run=run)
-    with pytest.raises(RunError, match="by 'all'"):
+    with pytest.raises(RunError, match="of made, all, not of made, mean"):
         evaluate(by_letters, {"made": pairs([1.0, 2.0])}, run=run, how="mean")
 
 

@@ -50,7 +50,7 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
     try:
         suites = load_suites(config)
         method = METHODS[config.method](config)
-        evaluate(method if method.pairwise else method.encode_plain, suites, run=current, stage="before")
+        evaluate(method if method.pairwise else method.encoder, suites, run=current, stage="before")
         fit(method, load_training(config), load_dev(config), run=current, quiet=quiet)
         evaluate(method, suites, run=current)
         current.record(seconds=round(time.monotonic() - started, 1))
@@ -84,7 +84,8 @@ def run_method(
         return Run(path)
     check_settings(config)
     # As the settings read them: a relative path given here must also be found from the kernel's own folder.
-    read = {name: value for name, value in config.model_dump(mode="json").items() if name in (overrides or {})}
+    names = {config.setting_name(name) for name in overrides or {}}
+    read = {name: value for name, value in config.model_dump(mode="json").items() if name in names}
     with explained(path):
         path.mkdir(parents=True, exist_ok=True)
         lock = lock_run(path, ".headless.lock")  # no second process may write the same notebook

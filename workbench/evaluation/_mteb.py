@@ -1,6 +1,5 @@
-"""Encoders and results of ours as the benchmark library mteb takes them; needs the extra `mteb`."""
+"""Encoders and results in the formats of the benchmark library mteb; needs the extra `mteb`."""
 
-import logging
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -9,15 +8,11 @@ from workbench.evaluation._evaluate import encoder_of
 from workbench.installation import require_modules
 from workbench.runs import Run
 
-_LOG = logging.getLogger("workbench")
 _MEASURES = ("spearman", "kcc", "ndcg", "accuracy", "f1")
 
 
 def for_mteb(model: Any, name: str) -> Any:
-    """`model` for `mteb.evaluate(for_mteb(model, "me/mine"), tasks)`: what `evaluate` takes as vectors, `encode` first.
-
-    name: "organisation/model", under which mteb keeps results. Raises EncoderError for what embeds nothing.
-    """
+    """Return `model` (an object with `encode`, or a function) for `mteb.evaluate`, as "organisation/model" `name`."""
     require_modules("mteb")
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.models.model_meta import ModelMeta
@@ -34,13 +29,10 @@ def for_mteb(model: Any, name: str) -> Any:
 
 
 def to_mteb(run: Run, folder: str | Path, name: str = "") -> list[Path]:
-    """Writes what a run was evaluated on in mteb's result format, a file a suite; the files.
+    """Write a run's results in mteb's format, one file per suite, and return the files.
 
-    They lie as mteb keeps results, so that `mteb.ResultCache(folder)` loads them: results/<name>/<digest and seed>. A
-    suite keeps its own name, since mteb's tasks are other texts or other rows; mteb keeps six decimals, in [-1, 1].
-
-    name: "organisation/model"; "" is the run's method and folder. RunError where nothing was evaluated,
-    ModuleNotFoundError without mteb.
+    `mteb.ResultCache(folder)` loads them. A suite keeps its own name, since mteb's tasks have other texts or rows; one
+    whose Spearman is undefined has no file. name: "organisation/model", by default method and folder of the run.
     """
     require_modules("mteb")
     from mteb import ResultCache, TaskResult
@@ -48,19 +40,16 @@ def to_mteb(run: Run, folder: str | Path, name: str = "") -> list[Path]:
 
     cache, revision, inputs = ResultCache(folder), run.path.name, run.facts()["inputs"]
     meta = ModelMeta.create_empty({"name": name or f"{run.config.method}/{revision}", "revision": revision})
-    written = []
+    files = []
     for suite, values in run.metrics().items():
-        if "n" not in values:  # an average of seven
-            continue
         found = {measure: values[measure] for measure in _MEASURES if values.get(measure) is not None}
         main = found.get("accuracy", found.get("spearman"))
-        if main is None:
-            _LOG.warning("%s: its Spearman is undefined (all scores are equal), which mteb has no form for", suite)
+        if "n" not in values or main is None:  # the average of seven sets, or an undefined value
             continue
         language = "zho-Hans" if suite.startswith("zh-") else "eng-Latn"
         scores: Any = {"test": [found | {"main_score": main, "hf_subset": "default", "languages": [language]}]}
-        read = inputs.get(f"suite {suite}") or inputs[suite]
-        facts = {"task_name": suite, "dataset_revision": read["sha256"], "mteb_version": version("mteb")}
+        source = inputs.get(f"suite {suite}") or inputs[suite]
+        facts = {"task_name": suite, "dataset_revision": source["sha256"], "mteb_version": version("mteb")}
         cache.save_to_cache(TaskResult(scores=scores, evaluation_time=None, **facts), meta)
-        written.append(cache.get_task_result_path(suite, meta))
-    return written
+        files.append(cache.get_task_result_path(suite, meta))
+    return files

@@ -1,4 +1,4 @@
-"""An encoder evaluated as it is, kept beside the runs of the methods."""
+"""Evaluate an encoder as it is and store the result as a run."""
 
 from pathlib import Path
 
@@ -10,12 +10,7 @@ from workbench.runs import Run, is_finished, run_path
 
 
 def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
-    """The finished run `<root>/base/<digest>-s0` of a model that nothing is trained for; one that is there is read.
-
-    It holds what `evaluate` writes of a trained one, and so stands in every list, table and comparison of runs.
-    Raises DataError, EncoderError, SettingError or RunError with the cause.
-    """
-    # The model first, whose name is more often wrong, and both before a folder is made.
+    """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
     model = None if is_finished(run_path(config, runs_root)) else load_base(config)
     suites = load_suites(config)
     run = Run.create(config, runs_root)

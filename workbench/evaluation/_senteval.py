@@ -13,16 +13,15 @@ from workbench.errors import DataError
 SEED = 1111
 _BATCH, _EPOCHS, _MOST, _TENACITY, _HELD = 64, 4, 200, 5, 0.05
 Rows = tuple[np.ndarray, np.ndarray]  # features [n, d], classes [n]
-Classes = Callable[[np.ndarray], np.ndarray]  # features -> the class of each row
+Predict = Callable[[np.ndarray], np.ndarray]  # features -> the class of each row
 
 
-def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> list[Classes]:
-    """A linear layer a strength, trained by Adam with that weight decay; the best on `held`, None: on 5% of `train`.
+def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> list[Predict]:
+    """Train one linear layer per weight decay by Adam; keep the best on `held`, by default on 5% of `train`.
 
-    It is judged after every four epochs, 200 at most, and ends at the sixth time in all that it is no better than ever
-    before (SentEval's count does not start again). The generators are its own: the same rows give the same weights.
-    Every strength begins alike and reads the rows in one order, so that all layers are rows of one and train as one.
-    Raises DataError where 5% of `train` is not one row.
+    It is evaluated after every four epochs, 200 at most, and stops at the sixth time in all that it is not better than
+    before (SentEval does not reset its count). It uses its own generators: the same rows give the same weights. All
+    layers start alike and read the rows in one order, so they are trained as the rows of one layer.
     """
     order = np.random.RandomState(SEED)  # SentEval's generator
     x, y = torch.from_numpy(train[0]).float(), torch.from_numpy(train[1]).long()
@@ -30,7 +29,7 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
         shuffled = order.permutation(len(x))
         cut = int(_HELD * len(x))
         if not cut:
-            raise DataError(f"{len(x)} rows, of which SentEval's classifier keeps 5% to stop by: give 20 or more")
+            raise DataError(f"{len(x)} rows; SentEval's classifier needs 20 or more, 5% of which it stops by")
         dev_x, dev_y, x, y = x[shuffled[:cut]], y[shuffled[:cut]], x[shuffled[cut:]], y[shuffled[cut:]]
     else:
         dev_x, dev_y = torch.from_numpy(held[0]).float(), torch.from_numpy(held[1]).long()
@@ -41,18 +40,18 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
     while (training := worse <= _TENACITY).any() and epochs <= _MOST:
         for _ in range(_EPOCHS):
             for batch in torch.from_numpy(order.permutation(len(x))).split(_BATCH):
-                layers.learn(x[batch], y[batch])
+                layers.backward(x[batch], y[batch])
                 optimizer.step()
         epochs += _EPOCHS
-        accuracy = (layers.classes(dev_x) == dev_y).float().mean(dim=1)
+        accuracy = (layers.predict(dev_x) == dev_y).float().mean(dim=1)
         better = training & (accuracy > best)
         kept.weight[better], kept.bias[better] = layers.weight[better], layers.bias[better]
         best, worse = torch.where(better, accuracy, best), worse + ~better
-    return [lambda given, i=i: kept.classes(torch.from_numpy(given).float())[i].numpy() for i in range(len(strengths))]
+    return [lambda rows, i=i: kept.predict(torch.from_numpy(rows).float())[i].numpy() for i in range(len(strengths))]
 
 
 class _Layers:
-    """Linear layers of one start that see the same rows, each with a weight decay of its own."""
+    """Linear layers with one start and the same rows, each with its own weight decay."""
 
     def __init__(self, width: int, classes: int, strengths: Sequence[float]):
         with torch.random.fork_rng(devices=[]):
@@ -64,16 +63,15 @@ class _Layers:
         self.each = torch.eye(classes)
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """[rows, layers, classes]."""
-        flat = functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten())
-        return flat.unflatten(1, self.bias.shape)
+        """Return [rows, layers, classes]."""
+        return functional.linear(x, self.weight.flatten(0, 1), self.bias.flatten()).unflatten(1, self.bias.shape)
 
-    def classes(self, x: torch.Tensor) -> torch.Tensor:
-        """[layers, rows]."""
+    def predict(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the classes [layers, rows]."""
         return self.logits(x).argmax(dim=2).T
 
-    def learn(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """The gradients: of cross-entropy, and of the decay as Adam adds it."""
+    def backward(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Set the gradients of cross-entropy, and of the decay as Adam adds it."""
         wrong = (self.logits(x).softmax(dim=2) - self.each[y, None]) / len(x)
         self.weight.grad = (wrong.flatten(1).T @ x).view_as(self.weight).add_(self.decay[..., None] * self.weight)
         self.bias.grad = wrong.sum(dim=0).add_(self.decay * self.bias)
