@@ -1,6 +1,7 @@
 """Tables and figures of the papers: every number in one, every command documented, runs fill their cells."""
 
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,17 @@ import pytest
 from test_docs import COMMANDS, EVALUATES, evaluated, resolved
 from written_runs import SUITE, write_run
 
-from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CompCSEConfig, RankCSEConfig, SimCSEConfig, TrainingConfig
+from workbench.cli import overrides_of
+from workbench.config import (
+    CONFIGS,
+    SEVEN_STS,
+    BaseConfig,
+    CompCSEConfig,
+    CoSENTConfig,
+    RankCSEConfig,
+    SimCSEConfig,
+    TrainingConfig,
+)
 from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import SettingError
@@ -18,7 +29,15 @@ from workbench.methods.rankencoder import RankMixture, neighbour_table
 from workbench.methods.rankencoder._corpus import write_corpus
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
-from workbench.views import paper_cells, paper_figure, paper_table, published_numbers, runs_by_settings
+from workbench.views import (
+    finished_runs,
+    paper_cells,
+    paper_figure,
+    paper_table,
+    papers,
+    published_numbers,
+    runs_by_settings,
+)
 from workbench.views.paper_tables import TRANSFER
 from workbench.views.papers import commands, layout, on_the_world, settings_key, settings_of
 
@@ -207,3 +226,78 @@ def test_what_is_not_there_is_refused_with_what_is():
         paper_table("rankces", 2, {})
     with pytest.raises(SettingError, match=r"no table '99' .*13"):
         paper_table("rankcse", 99, {})
+
+
+def test_the_command_of_settings_makes_just_their_run():
+    settings = {
+        "temperature": 1 / 30,
+        "teachers": ["world-teacher", "world-encoder"],
+        "teacher_weights": [1 / 3, 2 / 3],
+        "teacher_pooling": {"world-teacher": "mask"},
+        "teacher_template": {"world-teacher": 'It\'s "{sentence}": [MASK].'},
+        "info_nce": False,
+        "dropout": 0.15,
+    }
+    config = RankCSEConfig.from_parameters("demo", 0, settings)
+    typed = [word for word in shlex.split(commands([config]))[5:] if word != "--set"]
+    assert RankCSEConfig.from_parameters("demo", 0, overrides_of(typed)).digest() == config.digest()
+
+
+def test_a_run_that_cannot_be_read_is_no_run_of_a_papers_row(tmp_path: Path):
+    for seed in (0, 1):
+        run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
+    (run.path / "metrics.json").write_text("{")
+    (found,) = runs_by_settings(tmp_path).values()
+    assert [one.config.seed for one in found] == [0]
+
+
+def test_published_numbers_stand_beside_with_their_own_model_and_data(tmp_path: Path):
+    for config in (SimCSEConfig, CoSENTConfig):
+        write_run(tmp_path, config.from_parameters("demo", 0, {}), 1.0)
+    write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.2}), 1.0)
+    runs = finished_runs(tmp_path, SUITE)
+    published = pd.DataFrame(
+        [
+            ("table 2", "BERT-base", "SimCSE", "average", "76.25"),
+            ("table 9", "BERT-base", "SimCSE", "average", "76.25"),
+            ("table 2", "BERT-large", "SimCSE", "average", "78.41"),
+            ("table 6 (deviation of 5 runs)", "BERT-base", "SimCSE", "average", "0.70"),
+            ("table 2", "BERT-base", "SimCSE", "STS-B", "76.85"),
+            ("table 4", "BERT-base", "SimCSE + RankEncoder", "average", "78.1"),
+            ("table 5", "BERT-base", "RankCSE-ListNet, teacher DiffCSE + SimCSE", "average", "80.20"),
+            ("table 9", "BERT-base", "DiffCSE", "average", "78.49"),
+        ],
+        columns=["table", "model", "method", "task", "value"],
+    )
+    beside = papers.published_beside(runs, SUITE, published, "BERT-base")
+    assert beside.index.tolist() == ["cosent", "simcse", "simcse", "simcse"]
+    assert beside["published"].tolist() == ["", "", "", "76.25"]
+    assert beside["measured here"].astype(bool).tolist() == [True, True, True, False]
+    assert beside["data"].tolist() == [SUITE, SUITE, SUITE, "average"]
+    assert beside["model"].tolist() == ["world-encoder"] * 3 + ["BERT-base"]
+    assert beside["from"].iloc[-1] == "table 2; table 9"
+    assert len(papers.published_beside(runs, SUITE, published)) == 5
+
+
+def test_the_papers_numbers_at_hand_are_numbers_of_known_tables():
+    published = papers.published_numbers()
+    values = published["value"].astype(float)
+    assert values[~published["task"].isin(["batch size", "minutes"])].between(-100, 100).all()
+    # A task has one name in all files, and "average" is that of the seven STS sets: others stand beside nothing.
+    for _, row in published.groupby(["table", "model", "method"]):
+        tasks = set(row["task"])
+        assert ("TREC" in tasks) == ("SST" in tasks)
+        assert "average" not in tasks or {f"STS{year}" for year in range(12, 17)} <= tasks or len(tasks) < 3
+    simcse = published[(published["method"] == "SimCSE") & (published["model"] == "BERT-base")]
+    assert float(simcse[simcse["task"] == "STS12"]["value"].iloc[0]) == 68.40  # RankCSE table 2
+
+
+def test_mrpc_classified_and_mrpc_ranked_are_two_published_numbers():
+    row = {"label": "simcse", "method": "simcse", "encoder": "e", "accuracy": 0.9, "spearman": np.nan}
+    tables = {
+        suite: papers.published_beside(pd.DataFrame([row]), suite, papers.published_numbers())
+        for suite in ("mrpc", "mrpc-test")
+    }
+    assert tables["mrpc"]["measured here"].iloc[0] == "90.00"
+    assert "74.43" in tables["mrpc"]["published"].tolist()  # SimCSE in RankCSE table 3
+    assert not set(tables["mrpc"]["from"]) & set(tables["mrpc-test"]["from"].iloc[1:])

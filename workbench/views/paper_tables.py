@@ -11,7 +11,7 @@ from workbench.config import SEVEN_STS
 from workbench.files import set_name
 from workbench.metrics import seed_spread, similar_third, spearman
 from workbench.runs import Run
-from workbench.views.comparison import readable
+from workbench.views.finished import read_or_warn
 from workbench.views.papers import (
     AVERAGE,
     TASKS,
@@ -106,13 +106,13 @@ def _on_the_world(cells: Sequence[Cell], runs: Runs, suite: str) -> pd.DataFrame
 
 def measured(cell: Cell, cells: Sequence[Cell], runs: Runs) -> list[Any]:
     """What each finished run of a cell's settings has there, in the paper's unit; `cells`: of the whole table."""
-    found = (readable(run.path, lambda run: _value(run, cell, cells)) for run in cell.of(runs))
+    found = (read_or_warn(run.path, lambda run: _value(run, cell, cells)) for run in cell.of(runs))
     return [value for value in found if value is not None]
 
 
 def on_suite(own: Sequence[Run], suite: str, name: str = "spearman") -> list[float]:
     """A metric x 100 of each of these runs that was scored on the suite."""
-    found = [(readable(run.path, Run.metrics) or {}).get(suite, {}).get(name) for run in own]
+    found = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}).get(name) for run in own]
     return [100 * value for value in found if value is not None]
 
 
@@ -169,7 +169,7 @@ def kept(history: pd.DataFrame) -> Any:
 
 def best_dev(run: Run) -> float:
     """Spearman x 100 on dev of the checkpoint that was kept; nan where nothing was trained or measured."""
-    history = readable(run.path, Run.history) if (run.path / "history.csv").is_file() else None
+    history = read_or_warn(run.path, Run.history) if (run.path / "history.csv").is_file() else None
     return math.nan if history is None else 100 * kept(history).get("dev_spearman", math.nan)
 
 

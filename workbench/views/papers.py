@@ -20,7 +20,7 @@ from workbench.config import CONFIGS, RECORDED, BaseConfig, TrainingConfig
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path
 from workbench.runs import Run, list_runs, short_value
-from workbench.views.comparison import measure_of, readable, spread
+from workbench.views.finished import format_spread, measure_of, read_or_warn
 
 Config = TrainingConfig | BaseConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` gives them
@@ -66,7 +66,7 @@ def runs_by_settings(root: str | Path) -> Runs:
     found: dict[str, list[Run]] = {}
     listed = list_runs(root)
     for path in listed.loc[listed["status"] == "finished", "path"]:
-        key = readable(path, lambda run: settings_key(run.config))
+        key = read_or_warn(path, lambda run: settings_key(run.config))
         if key is not None:
             found.setdefault(key, []).append(Run(path))
     return found
@@ -235,7 +235,7 @@ def published_beside(runs: pd.DataFrame, suite: str, published: pd.DataFrame, mo
                 "data": suite,
                 "from": f"seeds: {len(group)}",
             }
-            rows.append({"method": method, **ours, "measured here": spread(group[measure_of(runs)].to_numpy())})
+            rows.append({"method": method, **ours, "measured here": format_spread(group[measure_of(runs)].to_numpy())})
         theirs = known.loc[known["method"].map(_method_of) == method]
         for _, group in theirs.groupby(["method", "model", "value"], sort=False):
             first = group.iloc[0].to_dict()

@@ -12,8 +12,8 @@ from workbench.errors import WorkbenchError
 from workbench.runs import Run, told_apart
 from workbench.views._html import framed, problem_html, table, td, th, tr
 from workbench.views._table import Panel, Table, View, dropdown, value_of
-from workbench.views.comparison import readable, seed_table, suite_version
-from workbench.views.of_runs import (
+from workbench.views.finished import read_or_warn, seed_table, suite_version
+from workbench.views.run_contents import (
     SEEDS,
     encoders_of_runs,
     pairs_of_runs,
@@ -51,7 +51,7 @@ class RunPicker(View):
         paths_of_runs(runs, labels, seeds)
         self._all, self.suite = runs.reset_index(drop=True), suite
         self._fed: dict[str, Any] = {}
-        facts = [readable(path, Run.facts) or {} for path in self._all["path"]]
+        facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
         ended = [str(each.get("ended", "")) for each in facts]
         versions = [suite_version(each, suite) for each in facts]
         ticked = self._of(labels)

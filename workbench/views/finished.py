@@ -1,0 +1,233 @@
+"""Tables of finished runs: their labels, and their scores over seeds. No torch is loaded."""
+
+import logging
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from shlex import quote
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from workbench.config import BaseConfig
+from workbench.data import AVERAGES
+from workbench.errors import RunError
+from workbench.files import set_name
+from workbench.metrics import Measure, seed_spread
+from workbench.runs import Run, read_rows, scored, short_value, told_apart
+
+_LOG = logging.getLogger("workbench")
+_T = TypeVar("_T")
+BEFORE = "before"  # the stage of a run before training, and the label of its scores
+_FACTS = ["method", "settings", "encoder", "seed", "path"]
+_VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
+
+
+def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
+    """Return a row for each finished run under `runs_root` that was scored on `suite`, by label and seed.
+
+    A file of your own is a suite by its name, with or without its ending. A run that cannot be read and a copy of a run
+    are left out with a warning, here and in every table of runs.
+
+    Returns:
+        label, method, settings (profile and changes), encoder, seed, path; before (Spearman, or accuracy of a transfer
+        task, of the encoder before training), spearman, kcc, ndcg in [-1, 1], accuracy, f1 in [0, 1], nan if a run has
+        none; pairs, queries.
+
+    Raises:
+        ValueError: There are finished runs, but none was scored on `suite`, and it is no file.
+    """
+    name, rows, first, suites = set_name(suite), [], {}, set()
+    for row in read_rows(runs_root):
+        if str(row["status"]).startswith("unreadable"):
+            _LOG.warning("left out: %s: %s", row["path"], row["status"])
+        if row["status"] != "finished":
+            continue
+        suites |= set(scored(row))
+        original = first.setdefault((row["digest"], row["seed"]), row["path"])
+        if original != row["path"]:
+            _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
+        elif name in scored(row) and (values := read_or_warn(row["path"], partial(_values_on, suite=name))):
+            rows.append(row | values)
+    if suites and not rows and suite_file(suite) is None:
+        raise ValueError(f"no finished run was scored on {name!r}; they were scored on {', '.join(sorted(suites))}")
+    table = pd.DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
+    table["settings"] = list(map(_settings_text, rows))
+    table.insert(0, "label", label_runs(rows))
+    return table.sort_values(["label", "seed"], ignore_index=True)
+
+
+def _values_on(run: Run, suite: str) -> dict[str, Any]:
+    metrics = run.metrics()
+    start = run.metrics(BEFORE).get(suite, {}) if run.has(BEFORE) else {}
+    values = {**metrics[suite], "before": start.get("spearman", start.get("accuracy"))}
+    sets = [name for name in AVERAGES.get(suite, [suite]) if name in metrics]
+    values["pairs"] = sum(metrics[name].get("n", 0) for name in sets)
+    return {"encoder": run.config.encoder, **{name: values.get(name) for name in _VALUES}}
+
+
+def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
+    """Return how many runs there are, what they are compared with, and the command that makes more."""
+    file = suite_file(suite)
+    if runs.empty and file:
+        return (
+            f"No finished run under {runs_root} was scored on {file.name}. Score models on it with\n"
+            f"    workbench evaluate MODEL --suites {quote(str(file))} --runs {quote(str(runs_root))}\n"
+            "where MODEL is the folder of a run or model, or a name such as english-encoder, and run this again."
+        )
+    if runs.empty:
+        return (
+            f"No finished runs under {runs_root}. Make some with\n"
+            "    workbench run simcse --seed 0\n    workbench run simcse --seed 1\nand run this notebook again."
+        )
+    labels, commands = list(dict.fromkeys(runs["label"])), ""
+    shared, _ = told_apart(runs["settings"].tolist())
+    text = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}: "
+    if len(labels) == 1:
+        text += "each is compared with its own encoder before training. To compare settings or methods run more, as"
+        commands = "\n    workbench run simcse --seed 0 --set temperature=0.1\n    workbench run compcse --seed 0"
+    else:
+        text += f"each is compared with {default_baseline(labels)}; in 20_compare `baseline` names another."
+    return textwrap.fill(text, 96, break_long_words=False, break_on_hyphens=False) + commands
+
+
+def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return mean ± deviation over seeds, x 100, for each label.
+
+    Columns: settings (without those that all runs share), seeds, Spearman before, Spearman, KCC, NDCG, or of a transfer
+    task accuracy before, accuracy, F1; pairs, queries. Columns without a value are left out.
+    """
+    titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
+    if measure_of(runs) == "accuracy":
+        titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
+    own = pd.Series(told_apart(runs["settings"].tolist())[1], index=runs.index)
+    rows = [
+        {
+            "label": label,
+            "settings": own[group.index[0]],
+            "seeds": len(group),
+            **{title: format_spread(group[name].to_numpy()) for name, title in titles.items()},
+            "pairs": group["pairs"].iloc[0],
+            "queries": group["queries"].fillna(0).iloc[0],
+        }
+        for label, group in runs.groupby("label", sort=False)
+    ]
+    columns = ["label", "settings", "seeds", *titles.values(), "pairs", "queries"]
+    table = pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
+    kept = (table != "").any() | (table.columns == [*titles.values()][1])  # the score itself, even if undefined
+    return table.loc[:, kept if len(table) else table.columns]
+
+
+def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return label, part, mean, std, n: the score on every suite and subset over seeds, in [-1, 1].
+
+    The score is Spearman, or accuracy on transfer tasks if the runs were compared on one. If all runs have one label,
+    the first run's encoder before training is added as "before".
+    """
+    values, measure = defaultdict(list), measure_of(runs)
+    for label, _, path, stage in with_start(runs):
+        for suite, metrics in (read_or_warn(path, partial(Run.metrics, stage=stage)) or {}).items():
+            parts = {suite: metrics, **{f"{suite}: {name}": part for name, part in metrics.get("subsets", {}).items()}}
+            for name in (name for name in parts if measure in parts[name]):
+                values[label, name].append(parts[name][measure])
+    rows = [(*names, *seed_spread(of_seeds)) for names, of_seeds in values.items()]
+    return pd.DataFrame(rows, columns=["label", "part", "mean", "std", "n"])
+
+
+def measure_of(runs: pd.DataFrame) -> Measure:
+    """Return how the runs of `finished_runs` were scored on their suite."""
+    return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
+
+
+def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
+    """Return label, seed, path, stage of each run; if there is one label only, the start of the first run too."""
+    rows = [(run["label"], run["seed"], run["path"], "") for run in runs.to_dict("records")]
+    starts = [(BEFORE, seed, path, BEFORE) for _, seed, path, _ in rows if Run(path).has(BEFORE)]
+    return [*(starts[:1] if len(set(runs["label"])) == 1 else []), *rows]
+
+
+def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> list[str]:
+    """Return a label for each row of `read_rows`: its method, and the settings that differ within the method.
+
+    An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
+    same: each learned from the run of its own seed.
+
+    Args:
+        rows: As `read_rows` returns them.
+        without: Settings that a label leaves out.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[_short_label(row)].append(row)
+    own = {}
+    for name, group in groups.items():
+        named = ["encoder"] if {row["method"] for row in group} == {BaseConfig.method} else []
+        own[name] = iter(told_apart(list(map(_settings_text, group)), [*without, *named])[1])
+    pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
+    labels = [f"{name} ({text})" if text else name for name, text in pairs]
+    # Two runs of one label and one seed differ in something that the words of their settings do not show.
+    left_out = [str([row["settings"][name] for name in without]) for row in rows]
+    counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
+    ambiguous = {label for (label, *_), count in counts.items() if count > 1}
+    return [
+        f"{label} {row['digest']}" if label in ambiguous else label for label, row in zip(labels, rows, strict=True)
+    ]
+
+
+def _short_label(row: Mapping[str, Any]) -> str:
+    if row["method"] != BaseConfig.method:
+        return row["method"]
+    kind, encoder = row["settings"]["kind"], short_value(row["settings"]["encoder"])
+    return {"pooling": encoder, "tfidf": kind}.get(kind, f"{encoder}, {kind}")
+
+
+def _settings_text(row: Mapping[str, Any]) -> str:
+    return ", ".join(text for text in (row["profile"], row["changed"]) if text)
+
+
+def default_baseline(labels: Sequence[str]) -> str:
+    """Return the first SimCSE, from which every method starts, otherwise the first label."""
+    return next((label for label in labels if label.startswith("simcse")), labels[0])
+
+
+def suite_file(suite: str) -> Path | None:
+    """Return the path of your own file that `suite` names; None if it names a set or no file is there."""
+    path = Path(suite).expanduser()
+    return path.absolute() if suite != set_name(suite) and path.is_file() else None
+
+
+def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
+    """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
+    inputs = facts.get("inputs", {})
+    names = AVERAGES.get(suite, [set_name(suite)])
+    return [inputs.get(f"suite {name}", inputs.get(name, {})).get("sha256") for name in names]
+
+
+def read_or_warn(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
+    """Return what `read` returns for the run; None, with a warning, if the run cannot be read."""
+    try:
+        return read(Run(path))
+    except RunError as problem:
+        _LOG.warning("left out: %s: %s", path, problem)
+        return None
+
+
+def rows_by_suite(run: Run, kind: str, stage: str = "") -> dict[str, pd.DataFrame]:
+    """Return suite -> rows of scores.csv or rankings.csv (`kind`), kept in memory until the file changes."""
+    file = run.path / stage / f"{kind}.csv"
+    return _cached_rows(str(run.path), kind, stage, file.stat().st_mtime_ns if file.is_file() else 0)
+
+
+@lru_cache(maxsize=64)
+def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, pd.DataFrame]:
+    table: pd.DataFrame = getattr(Run(path), kind)(stage)
+    return {str(suite): rows.reset_index(drop=True) for suite, rows in table.groupby("suite", sort=False)}
+
+
+def format_spread(values: np.ndarray) -> str:
+    """Return mean ± deviation x 100 of the seeds' values; "" if undefined."""
+    spread = seed_spread(100 * values)
+    return "" if pd.isna(spread.mean) else str(spread)
