@@ -13,7 +13,6 @@ from written_runs import SUITE, write_run
 
 from workbench.cli import overrides_of
 from workbench.config import (
-    CONFIGS,
     SEVEN_STS,
     BaseConfig,
     CompCSEConfig,
@@ -22,11 +21,7 @@ from workbench.config import (
     SimCSEConfig,
     TrainingConfig,
 )
-from workbench.data import load_pairs, load_sentences
-from workbench.encoder import Encoder
 from workbench.errors import SettingError
-from workbench.methods.rankencoder import RankMixture, neighbour_table
-from workbench.methods.rankencoder._corpus import write_corpus
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views import (
@@ -43,7 +38,6 @@ from workbench.views.papers import commands, layout, on_the_world, settings_key,
 
 PAPERS = ("rankcse", "compcse", "cosent", "rankencoder")
 TABLES = [(paper, table) for paper in PAPERS for table in layout(paper)["tables"]]
-ASKED = ("phrases", "lengths", "neighbours", "spaces")
 FIGURES = [(paper, figure) for paper in PAPERS for figure in layout(paper)["figures"]]
 
 
@@ -169,48 +163,10 @@ def test_every_figure_is_drawn_or_says_its_commands(paper: str, figure: str, tmp
     finished(tmp_path / "other", world, {})
     (tmp_path / "other" / run.path.relative_to(tmp_path) / "history.csv").rename(run.path / "history.csv")
     drawn = paper_figure(paper, figure, runs_by_settings(tmp_path), profile="demo", suite=SUITE)
-    if of["kind"] in ASKED:  # these runs have no encoder
-        assert isinstance(drawn, pd.DataFrame)
-        assert drawn["not drawn"].str.contains("encoder|E1").all()
-        return
     assert isinstance(drawn, go.Figure)
     assert drawn.data
     if len(paper_figure(paper, figure, {}, profile="demo")) > 1:
         assert drawn.layout.meta["no run yet"].startswith("workbench run ")
-
-
-@pytest.mark.parametrize(("paper", "figure", "panels"), [("compcse", 4, 2), ("compcse", 5, 2), ("rankencoder", 7, 2)])
-def test_what_asks_encoders_is_drawn_of_those_that_the_runs_keep(paper: str, figure: int, panels: int, asked: Path):
-    drawn = paper_figure(paper, figure, runs_by_settings(asked), profile="demo")
-    assert isinstance(drawn, go.Figure)
-    assert len(drawn.data) == panels
-    assert drawn.layout.meta is None
-
-
-def test_neighbours_of_a_pair_are_those_of_both_and_make_a_figure(asked: Path):
-    drawn = paper_figure("rankencoder", 6, runs_by_settings(asked), profile="demo")
-    assert [trace.type for trace in drawn.data] == ["bar", "scatter"]
-    corpus, pairs = load_sentences("world").sentences[:50], load_pairs("world-dev", limit=20)
-    encode = Encoder.from_pretrained("world-encoder").encode
-    encoded = encode(corpus)
-    found = neighbour_table(RankMixture(encode, corpus, weight=1.0), pairs)
-    for side1, side2, shared in zip(pairs.sentence1, pairs.sentence2, found["shared"], strict=True):
-        nearest = [set(np.argsort(-(encoded @ encode(text)).numpy())[:6]) for text in (side1, side2)]
-        assert shared == len(nearest[0] & nearest[1])
-
-
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Finished runs of figures that ask encoders: all keep the bundled one."""
-    root = tmp_path_factory.mktemp("asked")
-    given = {"simcse": {}, "compcse": {}, "rankencoder": {"base_root": str(root)}}
-    configs = [CONFIGS[method].from_parameters("demo", 0, changed) for method, changed in given.items()]
-    encoder = Encoder.from_pretrained("world-encoder")
-    for config in [*configs, CompCSEConfig.from_parameters("demo", 0, {"compose": "none"})]:
-        kept = finished(root, config, {}).path / "encoder"
-        encoder.save(kept)
-        write_corpus(kept, load_sentences("world").sentences[:200])
-    return root
 
 
 @pytest.mark.parametrize(("paper", "figure", "count"), [("cosent", 4, 9), ("rankcse", "3b", 4), ("rankcse", "3a", 12)])

@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from workbench.data import load_pairs, load_sentences
+from workbench.encoder import Encoder
+from workbench.methods.rankencoder import RankMixture, neighbour_table
 from workbench.views import (
     closed_against_exact,
     neighbour_bins,
@@ -39,6 +42,16 @@ def test_each_bin_holds_the_mean_overlap_and_the_difference_of_two_correlations(
         assert bars.y[place] == pytest.approx(part["shared"].mean())
         ranked, cosine = (scipy.stats.spearmanr(part[name], part["gold"]).statistic for name in ("ranked", "cosine"))
         assert line.y[place] == pytest.approx(100 * (ranked - cosine))
+
+
+def test_neighbours_that_a_pair_shares_are_near_to_both_sentences():
+    corpus, pairs = load_sentences("world").sentences[:50], load_pairs("world-dev", limit=20)
+    encode = Encoder.from_pretrained("world-encoder").encode
+    encoded = encode(corpus)
+    table = neighbour_table(RankMixture(encode, corpus, weight=1.0), pairs)
+    for side1, side2, shared in zip(pairs.sentence1, pairs.sentence2, table["shared"], strict=True):
+        nearest = [set(np.argsort(-(encoded @ encode(text)).numpy())[:6]) for text in (side1, side2)]
+        assert shared == len(nearest[0] & nearest[1])
 
 
 def test_the_plane_is_that_of_the_largest_variance():

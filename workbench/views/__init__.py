@@ -1,7 +1,7 @@
 """Looking at finished runs and their rankings: tables, figures, HTML, an explorer, questions of one's own.
 
-Names (they stand in __init__.pyi) are loaded when first touched. No torch is; only what encodes needs it: `Ask`, `Why`,
-and four of the papers' figures where their runs are.
+Names (they stand in __init__.pyi) are loaded when first touched. No torch is; only what encodes needs it: `Ask` and
+`Why`.
 """
 
 from typing import Any

@@ -1,28 +1,21 @@
-"""Figures of the papers, drawn from finished runs; where none has been made, the commands that make them.
-
-Four ask the encoders of their runs anew; only then is torch loaded.
-"""
+"""Figures of the papers, drawn from finished runs; where none has been made, the commands that make them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.config import SEVEN_STS, BaseConfig
-from workbench.data import load_dev
+from workbench.config import SEVEN_STS
 from workbench.errors import WorkbenchError
 from workbench.files import set_name
 from workbench.metrics import seed_spread
 from workbench.runs import Run
-from workbench.views._asked import encode_of
 from workbench.views._style import GREY, WIDEST, coloured, laid_out, log_axis, plain, wrapped
 from workbench.views.figures import (
     alignment_uniformity_path,
     cosine_by_gold,
-    cosine_maps,
     setting_sweep,
     training_curve,
 )
@@ -39,10 +32,8 @@ from workbench.views.papers import (
     shape_of,
     titled,
 )
-from workbench.views.rank_figures import neighbour_bins, neighbours_and_gain, vector_spaces
 
 Firsts = dict[str, Run]  # row -> its run of the first seed
-_SHOWN = 1000  # sentences on a plane
 
 
 def paper_figure(
@@ -51,9 +42,8 @@ def paper_figure(
     """A figure of a paper from finished runs, the first seed of each; a table of commands where there is none.
 
     Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. Rows without a run are left out and
-    named in the title; `layout.meta["no run yet"]` has their commands. What cannot be drawn of the runs there are, such
-    as where an encoder is gone, is a table of the cause. Bars have the published values too, and of runs
-    all seeds. SettingError for a figure that is not there.
+    named in the title; `layout.meta["no run yet"]` has their commands. A run that cannot be read gives a table of the
+    cause. Bars have the published values too, and of runs all seeds. SettingError for a figure that is not there.
     """
     of, suite = shape_of(paper, "figures", figure), set_name(suite)
     if of["kind"] == "bars":
@@ -66,7 +56,7 @@ def paper_figure(
     suite = suite if profile == "demo" else of.get("suite", "")
     try:
         drawn = _KINDS[of["kind"]](found, of, rows, suite) if found else None
-    except WorkbenchError as problem:  # an encoder or data that lie elsewhere: the other figures stand
+    except WorkbenchError as problem:  # the other figures stand
         cause = pd.DataFrame({"not drawn": [str(problem)]}, index=[", ".join(found)])
         return titled(cause, paper, "figure", figure)
     if drawn is None:
@@ -214,62 +204,6 @@ def _histories(found: Firsts) -> dict[str, pd.DataFrame]:
     return {name: run.history() for name, run in found.items() if (run.path / "history.csv").is_file()}
 
 
-def _phrases(found: Firsts, of: Mapping[str, Any], *_: Any) -> go.Figure:
-    """Cosines of a sentence, its phrases and others, a map a run: the paper's texts, or the bundled world's."""
-    on_the_world = any(getattr(run.config, "train", "") == "world" for run in found.values())
-    texts = of["world" if on_the_world else "texts"]
-    rows = {name: _encoded(name, run, texts) for name, run in found.items()}
-    return cosine_maps({name: each @ each.T for name, each in rows.items()}, texts)
-
-
-def _lengths(found: Firsts, *_: Any) -> go.Figure:
-    """The sentences of dev on the plane of each run's two largest variances, coloured by their number of words."""
-    held = _sentences(next(iter(found.values())))[:_SHOWN]
-    words = pd.Series([len(text.split()) for text in held], name="words")
-    return vector_spaces({name: _encoded(name, run, held) for name, run in found.items()}, held, colour=words)
-
-
-def _neighbours(found: Firsts, *_: Any) -> go.Figure:
-    """By bins of cosine on dev: neighbours shared in the corpus, and what the rank vectors of E1 add."""
-    from workbench.methods.rankencoder import neighbour_table
-
-    run = next(iter(found.values()))
-    return neighbours_and_gain(neighbour_bins(neighbour_table(_ranks_of_e1(run), load_dev(run.config))))
-
-
-def _spaces(found: Firsts, *_: Any) -> go.Figure:
-    """Sentences of dev as E1's embeddings and as its rank vectors."""
-    run = next(iter(found.values()))
-    mixture, held = _ranks_of_e1(run), _sentences(run)[:_SHOWN]
-    embedded = mixture.embed(held, 64)
-    ranked = mixture.encode(held)[:, embedded.shape[1] :]
-    return vector_spaces({"embeddings of E1": embedded.numpy(), "its rank vectors": ranked.numpy()}, held)
-
-
-def _encoded(name: str, run: Run, texts: list[str]) -> np.ndarray:
-    """Unit rows under the encoder that the run trained, or evaluated as it is."""
-    if isinstance(run.config, BaseConfig):
-        from workbench.baselines import load_base
-
-        return np.asarray(load_base(run.config).encode(texts))
-    return np.asarray(encode_of(name, run)(texts))
-
-
-def _sentences(run: Run) -> list[str]:
-    """The distinct sentences of dev, in their order."""
-    pairs = load_dev(run.config)
-    return list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
-
-
-def _ranks_of_e1(run: Run) -> Any:
-    """E1's rank vectors alone (eq. 2), over the corpus that the run keeps."""
-    from workbench.methods.rankencoder import RankMixture, load_e1, read_corpus
-
-    config: Any = run.config
-    base = load_e1(config)
-    return RankMixture(base.encode, read_corpus(run.path / "encoder"), weight=1.0, device=base.device)
-
-
 _KINDS = {
     "sweep": _sweep,
     "curve": _curves,
@@ -278,8 +212,4 @@ _KINDS = {
     "cosines": _cosines,
     "losses": _losses,
     "gold": _gold,
-    "phrases": _phrases,
-    "lengths": _lengths,
-    "neighbours": _neighbours,
-    "spaces": _spaces,
 }
