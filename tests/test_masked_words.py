@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors import safe_open
 from tiny_checkpoints import tiny_model, tiny_tokenizer
-from transformers import AutoModelForMaskedLM, BertForMaskedLM, DistilBertConfig, DistilBertModel, RobertaForMaskedLM
+from transformers import AutoModelForMaskedLM, BertForMaskedLM, RobertaForMaskedLM
 
 from workbench.config import CompCSEConfig, SimCSEConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
-from workbench.errors import EncoderError, SettingError
+from workbench.errors import SettingError
 from workbench.methods.masked_words import CHOSEN, MASKED, RANDOM, MaskedWords
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
@@ -43,7 +43,7 @@ def test_the_loss_is_that_of_the_checkpoints_own_masked_language_model(kind: str
     found = method.guess_words(tokens)["mlm"]
     torch.manual_seed(7)
     assert method.words is not None
-    holed = method.words.masked(tokens)
+    holed = method.words.mask(tokens)
     labels = torch.where(holed["chosen"], tokens["input_ids"], -100)
     model = AutoModelForMaskedLM.from_pretrained(tmp_path / kind).train(False)
     wanted = model(input_ids=holed["input_ids"], attention_mask=tokens["attention_mask"], labels=labels).loss
@@ -56,7 +56,7 @@ def test_bert_masks_as_its_paper_says_and_never_a_special_token(tiny_encoder: Pa
     tokens = encoder.tokenize(["the red cat sees a small dog in the old park today"] * 4000)
     ids = tokens["input_ids"]
     torch.manual_seed(0)
-    holed = MaskedWords(encoder).masked(tokens)
+    holed = MaskedWords(encoder).mask(tokens)
     special = torch.isin(ids, torch.tensor(encoder.tokenizer.all_special_ids))
     chosen = holed["chosen"]
     assert not bool((chosen & special).any())
@@ -111,18 +111,3 @@ def test_off_by_default_it_changes_nothing_and_on_it_is_another_run(tiny_encoder
         assert other != plain
     with pytest.raises(SettingError, match=r"mlm_weight.*>= 0"):
         SimCSEConfig.from_parameters("demo", 0, {"mlm_weight": -1})
-
-
-def test_a_head_that_begins_at_random_is_said(
-    tiny_encoder: Path, spread_encoder: Path, sentences: Sentences, caplog: pytest.LogCaptureFixture
-):
-    trained_on(spread_encoder, sentences)
-    assert f"{spread_encoder} was saved without a head" in caplog.text
-
-
-def test_a_kind_whose_head_is_in_pieces_is_refused(tmp_path: Path, sentences: Sentences):
-    config = DistilBertConfig(vocab_size=28, dim=16, hidden_dim=32, n_layers=1, n_heads=2, max_position_embeddings=40)
-    DistilBertModel(config).save_pretrained(tmp_path / "distil")
-    tiny_tokenizer("bert").save_pretrained(tmp_path / "distil")
-    with pytest.raises(EncoderError, match=r"distilbert.*mlm_weight=0"):
-        trained_on(tmp_path / "distil", sentences)

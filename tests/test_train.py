@@ -1,10 +1,9 @@
-"""Training: reproducible, resumable after a kill, the same in several processes."""
+"""Training: resumable after a kill at any write, refused when it could only fail, the same in several processes."""
 
 import contextlib
 import functools
 import json
 import os
-import platform
 import re
 import resource
 import shutil
@@ -15,38 +14,30 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
-import accelerate.tracking
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from accelerate.tracking import GeneralTracker
-from accelerate.utils import LoggerType
 from forking import python
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from workbench.baselines import load_base
 from workbench.config import BaseConfig, CoSENTConfig, SimCSEConfig
-from workbench.data import Pairs, Sentences
+from workbench.data import Pairs, Sentences, load_dev, load_training
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.methods.cosent import CoSENT
 from workbench.methods.simcse import SimCSE
-from workbench.processes import run_processes
 from workbench.runs import Run
 from workbench.teachers import load_teacher
 from workbench.train import Plan, State, fit
-from workbench.train.__main__ import main
+from workbench.train._launch import fit_in_processes
 from workbench.train._listeners import Progress
 from workbench.train._loop import deterministic
-
-
-@pytest.fixture
-def sentences(tiny_sentences: list[str]) -> Sentences:
-    return Sentences("tiny", tiny_sentences, "made here", "0")
 
 
 @pytest.fixture
@@ -70,103 +61,38 @@ def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> boo
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_training_changes_every_trained_weight(tiny_encoder: Path, sentences: Sentences):
-    method = SimCSE(config(tiny_encoder))
-    before = weights(method)
-    fit(method, sentences)
-    after = weights(method)
-    still = [name for name, value in after.items() if torch.equal(before[name], value)]
-    # A bias of keys has no gradient: softmax does not see it. Nothing else may stay.
-    assert all("key.bias" in name for name in still), still
+def state_of(path: Path) -> Path:
+    return path / "checkpoint" / "state.safetensors"
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps freed memory otherwise")
-def test_after_training_what_was_freed_is_the_system_s_again(tiny_encoder: Path, sentences: Sentences):
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-    small = [torch.ones(16_000) for _ in range(2000)]  # below the size for which glibc asks the system each time
-    last, freed = torch.ones(16_000), 2000 * 64_000
-    del small
-    before = resident()
-    fit(SimCSE(config(tiny_encoder)), sentences)
-    assert before - resident() > freed / 2
-    assert last.all()
-
-
-def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs
+def test_the_history_has_a_row_per_logged_step_which_callbacks_get_and_quiet_does_not_change(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, capfd: pytest.CaptureFixture[str]
 ):
-    def train(seed: int) -> tuple[dict[str, torch.Tensor], pd.DataFrame]:
-        method = SimCSE(config(tiny_encoder, seed))
-        return weights(method), fit(method, sentences, dev).drop(columns="seconds")
-
-    first, again, other = train(0), train(0), train(1)
-    assert same(first[0], again[0])
-    pd.testing.assert_frame_equal(first[1], again[1])
-    assert not first[1]["loss"].equals(other[1]["loss"])
-
-
-def test_the_history_has_a_row_a_logged_step_with_every_term(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
-    history = fit(SimCSE(config(tiny_encoder)), sentences, dev)
+    rows: list[dict] = []
+    history = fit(SimCSE(config(tiny_encoder)), sentences, dev, callbacks=[rows.append])
+    assert "step" in capfd.readouterr().out
+    pd.testing.assert_frame_equal(pd.DataFrame(rows), history)
     assert history["step"].tolist() == [0, 1, 2, 3, 4, 5, 6]
     assert history["dev_spearman"].notna().tolist() == [True, False, True, False, True, False, True]
     trained = history[history["step"] > 0]
     np.testing.assert_allclose(trained["loss"], trained["info_nce"], rtol=1e-6)
-    assert trained["learning_rate"].is_monotonic_decreasing
-
-
-def test_quiet_training_prints_nothing_and_gives_the_same_numbers(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, capfd: pytest.CaptureFixture[str]
-):
-    said = fit(SimCSE(config(tiny_encoder)), sentences, dev).drop(columns="seconds")
-    assert "step" in capfd.readouterr().out
-    quiet = fit(SimCSE(config(tiny_encoder)), sentences, dev, quiet=True).drop(columns="seconds")
+    quiet = fit(SimCSE(config(tiny_encoder)), sentences, dev, quiet=True)
     assert capfd.readouterr() == ("", "")
-    pd.testing.assert_frame_equal(said, quiet)
-
-
-def test_the_checkpoint_kept_is_the_best_on_dev(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path):
-    settings = config(tiny_encoder, learning_rate=0.01)
-    run = Run.create(settings, tmp_path)
-    method = SimCSE(settings)
-    history = fit(method, sentences, dev, run=run)
-    from workbench.evaluation import dev_values
-
-    best = history.loc[history["step"] > 0, "dev_spearman"].max()
-    assert dev_values(method, dev)["dev_spearman"] == pytest.approx(best, abs=1e-6)
-
-
-def train_and_finish(settings: SimCSEConfig, sentences: Sentences, dev: Pairs, root: Path) -> Run:
-    run = Run.create(settings, root)
-    method = SimCSE(settings)
-    fit(method, sentences, dev, run=run)
-    evaluate(method.encode, {"tiny-dev": dev}, run=run)
-    return run
-
-
-def test_a_finished_run_is_not_trained_again(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path):
-    settings = config(tiny_encoder)
-    run = train_and_finish(settings, sentences, dev, tmp_path)
-    stamp = (run.path / "history.csv").stat().st_mtime_ns
-    method = SimCSE(settings)
-    fit(method, sentences, dev, run=run)
-    assert (run.path / "history.csv").stat().st_mtime_ns == stamp
-    kept = load_file(run.path / "encoder" / "model.safetensors")
-    assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
+    pd.testing.assert_frame_equal(history.drop(columns="seconds"), quiet.drop(columns="seconds"))
 
 
 def test_weights_changed_since_training_are_refused_wherever_the_run_is_used(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
 ):
     settings = config(tiny_encoder)
-    run = train_and_finish(settings, sentences, dev, tmp_path)
+    run, method = Run.create(settings, tmp_path), SimCSE(settings)
+    fit(method, sentences, dev, run=run)
+    evaluate(method.encode, {"tiny-dev": dev}, run=run)
     own = run.path / "encoder"
     own.joinpath("README.md").write_text("a card of my own")  # no part of the encoder
     saved = (own / "model.safetensors").read_bytes()
     uses: list[Callable[[], object]] = [
         lambda: Encoder.from_pretrained(run.path),
-        lambda: Encoder.from_pretrained(own),
         lambda: SimCSE(config(run.path)),
         lambda: load_teacher(str(run.path)),
         lambda: load_base(BaseConfig(encoder=str(run.path))),
@@ -188,12 +114,9 @@ def test_weights_changed_since_training_are_refused_wherever_the_run_is_used(
 def test_a_run_killed_after_its_last_step_takes_no_further_step(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, capsys: pytest.CaptureFixture
 ):
-    settings = config(tiny_encoder, max_steps=6, train_limit=None)
-    first = SimCSE(settings)
-    run = Run.create(settings, tmp_path)
-    history = fit(first, sentences, dev, run=run)  # 60 sentences make 8 steps: the end lies within an epoch
-    assert (run.path / "checkpoint" / "state.safetensors").is_file()
-    second = SimCSE(settings)
+    settings = config(tiny_encoder, max_steps=6)  # 60 sentences make 8 steps: the end is within an epoch
+    first, second, run = SimCSE(settings), SimCSE(settings), Run.create(settings, tmp_path)
+    history = fit(first, sentences, dev, run=run)
     assert "going on" not in capsys.readouterr().out
     again = fit(second, sentences, dev, run=run)
     assert "going on from step 6 of 6\n" in capsys.readouterr().out
@@ -202,20 +125,14 @@ def test_a_run_killed_after_its_last_step_takes_no_further_step(
     assert same(weights(first), weights(second) | {n: v for n, v in weights(first).items() if n.startswith("head")})
 
 
-def test_a_run_does_not_begin_with_a_trained_method(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
-):
-    method = SimCSE(config(tiny_encoder))
-    fit(method, sentences, dev)
-    with pytest.raises(RunError, match="trained already"):
-        fit(method, sentences, dev, run=Run.create(config(tiny_encoder), tmp_path))
-
-
-def test_changed_data_and_another_encoder_are_refused_by_a_run(
+def test_a_run_refuses_a_trained_method_changed_data_and_another_encoder(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
 ):
     settings = config(tiny_encoder)
-    run = train_and_finish(settings, sentences, dev, tmp_path)
+    method, run = SimCSE(settings), Run.create(settings, tmp_path)
+    fit(method, sentences, dev)
+    with pytest.raises(RunError, match="trained already"):
+        fit(method, sentences, dev, run=run)
     changed = Sentences("tiny", sentences.sentences[1:], "made here", "2")
     with pytest.raises(RunError, match="train: made here is not what"):
         fit(SimCSE(settings), changed, dev, run=run)
@@ -225,11 +142,7 @@ def test_changed_data_and_another_encoder_are_refused_by_a_run(
         fit(other, sentences, dev, run=run)
 
 
-def test_pairs_are_refused_by_a_method_of_plain_sentences(tiny_encoder: Path, dev: Pairs):
-    with pytest.raises(DataError, match="plain sentences, not on pairs"):
-        fit(SimCSE(config(tiny_encoder)), dev)
-
-
+# Each start is a fork, since loading torch takes longer than the training.
 JOB = """
 import json, os, random, signal, sys
 import numpy as np
@@ -237,14 +150,13 @@ from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences
 from workbench.methods import METHODS
 from workbench.runs import Run
-from workbench.teachers import load_teacher
 from workbench.train import fit
 
 calls = 0
 
 
 def train(job, die_at):
-    # Ends this process as a kill would at the so manieth call of whatever changes the disk.
+    # Ends this process as a kill would, at the given call of anything that changes the disk.
     def count(event, arguments):
         global calls
         if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"):
@@ -266,7 +178,7 @@ def train(job, die_at):
 
 def start(job, die_at):
     reader, writer = os.pipe()
-    child = os.fork()  # a process a start, that need not load torch again
+    child = os.fork()
     if not child:
         train(job, die_at)
         os.write(writer, str(calls).encode())
@@ -289,10 +201,6 @@ def result(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tenso
     (path,) = folder.glob("*/*")
     history = pd.read_csv(path / "history.csv").drop(columns="seconds")
     return load_file(path / "encoder" / "model.safetensors"), load_file(state_of(path)), history
-
-
-def state_of(path: Path) -> Path:
-    return path / "checkpoint" / "state.safetensors"
 
 
 KILLS = os.environ.get("WORKBENCH_KILLS", "6")
@@ -338,83 +246,42 @@ def half_trained(tiny_encoder: Path, sentences: Sentences, tmp_path: Path) -> Ru
     return run
 
 
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-100])
-
-
-def foreign(file: Path) -> None:
-    save_file({"x": torch.zeros(2)}, file)
-
-
-def without(pattern: str, file: Path) -> None:
+def rewrite(file: Path, drop: str = "-", tensors: dict[str, torch.Tensor] | None = None, **facts: object) -> None:
+    """Write a state again without tensors called `drop`..., with other `tensors` and other `facts`."""
     with safe_open(file, "pt") as opened:
-        facts = opened.metadata()
-    kept = {name: value for name, value in load_file(file).items() if not name.startswith(pattern)}
-    save_file(kept, file, facts)
+        stored = json.loads(opened.metadata()["state"])
+    kept = {name: value for name, value in load_file(file).items() if not name.startswith(drop)}
+    save_file(kept | (tensors or {}), file, {"state": json.dumps(stored | facts)})
 
 
-def reshaped(file: Path) -> None:
-    with safe_open(file, "pt") as opened:
-        facts = opened.metadata()
-    save_file(load_file(file) | {"weights.head.linear.bias": torch.zeros(3)}, file, facts)
-
-
-def of_other_settings(file: Path) -> None:
-    with safe_open(file, "pt") as opened:
-        facts = opened.metadata()
-    save_file(load_file(file), file, {"state": facts["state"].replace("simcse/", "simcse/0")})
-
-
-def with_facts(file: Path, **changed: object) -> None:
-    with safe_open(file, "pt") as opened:
-        facts = json.loads(opened.metadata()["state"])
-    save_file(load_file(file), file, {"state": json.dumps(facts | changed)})
-
-
-DAMAGE = {
-    "a step before the first": functools.partial(with_facts, step=-2),
-    "a step beyond the last": functools.partial(with_facts, step=99),
-    "rows without a step": functools.partial(with_facts, rows=[{}]),
-    "rows without a time": functools.partial(with_facts, rows=[{"step": 4}]),
-    "no rows": functools.partial(with_facts, rows=[]),
-    "truncated": cut,
-    "empty": lambda file: file.write_bytes(b""),
-    "foreign": foreign,
-    "no second moments": functools.partial(without, "exp_avg_sq"),
-    "a weight missing": functools.partial(without, "weights.head.linear.bias"),
-    "another shape": reshaped,
-    "other settings": of_other_settings,
-    "a folder": lambda file: (file.unlink(), file.mkdir()),
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a step beyond the last": functools.partial(rewrite, step=99),
+    "rows without a time": functools.partial(rewrite, rows=[{"step": 4}]),
+    "no rows": functools.partial(rewrite, rows=[]),
+    "other settings": functools.partial(rewrite, settings="simcse/00000000-s0"),
+    "no second moments": functools.partial(rewrite, drop="exp_avg_sq"),
+    "another shape": functools.partial(rewrite, tensors={"weights.head.linear.bias": torch.zeros(3)}),
+    "foreign": lambda file: save_file({"x": torch.zeros(2)}, file),
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-100]),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_state_that_is_not_whole_is_refused_with_its_path_and_the_cure(
+def test_a_damaged_state_is_refused_with_its_path_and_a_deleted_one_trains_again(
     damage: str, half_trained: Run, tiny_encoder: Path, sentences: Sentences
 ):
     file = state_of(half_trained.path)
     DAMAGE[damage](file)
-    method = SimCSE(config(tiny_encoder))
+    method, whole = SimCSE(config(tiny_encoder)), SimCSE(config(tiny_encoder))
     before = weights(method)
     with pytest.raises(RunError, match="delete this file to train again") as refused:
         fit(method, sentences, run=half_trained)
     assert str(file) in str(refused.value)
     assert same(before, weights(method)), "weights were touched"
-
-
-def test_a_file_where_the_states_folder_belongs_is_said(half_trained: Run, tiny_encoder: Path, sentences: Sentences):
-    shutil.rmtree(half_trained.path / "checkpoint")
-    (half_trained.path / "checkpoint").write_text("")
-    with pytest.raises(RunError, match=r"cannot be written to .*checkpoint"):
-        fit(SimCSE(config(tiny_encoder)), sentences, run=half_trained)
-
-
-def test_a_deleted_state_trains_again_to_the_same_weights(half_trained: Run, tiny_encoder: Path, sentences: Sentences):
-    state_of(half_trained.path).unlink()
-    again, whole = SimCSE(config(tiny_encoder)), SimCSE(config(tiny_encoder))
-    fit(again, sentences, run=half_trained)
+    file.unlink()
+    fit(method, sentences, run=half_trained)
     fit(whole, sentences)
-    assert same(weights(again), weights(whole))
+    assert same(weights(method), weights(whole))
 
 
 def test_an_interrupted_training_is_not_what_a_run_is_measured_by(
@@ -439,14 +306,14 @@ def test_a_missing_best_encoder_is_not_passed_over(
         fit(SimCSE(config(tiny_encoder)), sentences, dev, run=run)
 
 
-def test_a_full_disk_is_said_and_the_state_before_stays_whole(half_trained: Run, tiny_encoder: Path, sentences):
+def test_a_full_disk_is_reported_and_the_last_state_stays_whole(half_trained: Run, tiny_encoder: Path, sentences):
     file = state_of(half_trained.path)
     before = file.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     method = SimCSE(config(tiny_encoder))
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))  # no file may grow larger
     try:
-        with pytest.raises(RunError, match=r"cannot be written to .*the one before is whole: free some space"):
+        with pytest.raises(RunError, match=r"cannot be written to .*free some space and run again"):
             fit(method, sentences, run=half_trained)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -454,7 +321,7 @@ def test_a_full_disk_is_said_and_the_state_before_stays_whole(half_trained: Run,
     assert file.read_bytes() == before
 
 
-def test_every_layer_is_where_the_encoder_is_before_the_first_step(
+def test_every_layer_is_on_the_encoders_device_before_the_first_step(
     tiny_encoder: Path, sentences: Sentences, monkeypatch
 ):
     prepare = SimCSE.prepare
@@ -473,39 +340,33 @@ def test_every_layer_is_where_the_encoder_is_before_the_first_step(
         fit(SimCSE(config(tiny_encoder)), sentences)
 
 
-def test_what_an_interrupted_training_observed_is_no_part_of_the_next(
-    tiny_encoder: Path, dev: Pairs, tmp_path: Path, monkeypatch
+def test_observations_of_an_interrupted_training_are_no_part_of_the_next(
+    tiny_encoder: Path, dev: Pairs, tmp_path: Path
 ):
     small = {"encoder": str(tiny_encoder), "device": "cpu", "batch_size": 4, "max_steps": 4, "save_steps": 2}
     settings = CoSENTConfig.from_parameters("demo", 0, small | {"log_steps": 4})
     flat = replace(dev, gold=np.repeat([0.0, 1.0], 10))  # most batches of 4 hold both labels, some one alone
     whole = fit(CoSENT(settings), flat)
-    method, run = CoSENT(settings), Run.create(settings, tmp_path)
-    method._unpaired = [torch.tensor(True)] * 7  # of steps after the last row
-    assert fit(method, flat, run=run)["observed_unpaired_batches"].sum() == whole["observed_unpaired_batches"].sum()
+    method = CoSENT(settings)
+    for _ in range(7):
+        method.one_label.see(torch.ones(4))  # in steps after the last row
+    again = fit(method, flat, run=Run.create(settings, tmp_path))
+    assert again["observed_unpaired_batches"].sum() == whole["observed_unpaired_batches"].sum()
 
 
-@pytest.mark.parametrize("mode", ["default", "warn", "error"])
-def test_training_on_a_gpu_restores_the_caller_s_choice_of_algorithms(mode: str):
+def test_training_on_a_gpu_restores_the_callers_choice_of_algorithms():
     chosen = torch.get_deterministic_debug_mode()
     try:
-        torch.set_deterministic_debug_mode(mode)
-        before = torch.get_deterministic_debug_mode()
+        torch.set_deterministic_debug_mode("error")
         with contextlib.suppress(KeyboardInterrupt), deterministic(torch.device("cuda")):
             assert torch.is_deterministic_algorithms_warn_only_enabled()
             raise KeyboardInterrupt
-        assert torch.get_deterministic_debug_mode() == before
+        assert torch.get_deterministic_debug_mode() == 2
     finally:
         torch.set_deterministic_debug_mode(chosen)
 
 
-def test_callbacks_get_every_finished_row(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
-    rows: list[dict] = []
-    history = fit(SimCSE(config(tiny_encoder)), sentences, dev, callbacks=[rows.append])
-    pd.testing.assert_frame_equal(pd.DataFrame(rows), history)
-
-
-def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_waits(
+def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch
 ):
     measured = iter([0.9, 0.3, 0.5, 0.5, 0.4, 0.6])
@@ -533,15 +394,6 @@ def test_order_rate_and_seed_are_functions_of_seed_and_step():
     np.testing.assert_allclose([plan.rate(step) for step in range(11)], expected)
 
 
-def test_other_processes_than_the_settings_say_are_refused(monkeypatch: pytest.MonkeyPatch):
-    settings = SimCSEConfig.from_parameters("demo", 0, {"batch_size": 8, "processes": 4})
-    with pytest.raises(RunError, match=r"2 processes were started together and processes=4; start 4"):
-        Plan(settings, examples=60, world=2).require_batches()
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
-    with pytest.raises(RunError, match=r"processes=4 cannot be shared equally by the 3 nodes"):
-        run_processes("workbench.train", "", 4, on_row=print, quiet=True)
-
-
 def test_weight_decay_is_where_transformers_puts_it(tiny_encoder: Path):
     from transformers import Trainer
 
@@ -552,135 +404,54 @@ def test_weight_decay_is_where_transformers_puts_it(tiny_encoder: Path):
     assert decayed == set(Trainer.get_decay_parameter_names(None, method))
 
 
-class FakeTracker(GeneralTracker):
-    name = "tensorboard"
-    requires_logging_directory = True
-
-    def __init__(self, project: str, folder: str) -> None:
-        super().__init__()
-        self.rows: list[tuple[int, dict]] = []
-        FakeTracker.last = self
-
-    @property
-    def tracker(self) -> list:
-        return self.rows
-
-    def store_init_configuration(self, values: dict) -> None:
-        self.settings = values
-
-    def log(self, values: dict, step: int | None = None, **_: object) -> None:
-        assert step is not None
-        self.rows.append((step, values))
-
-    def finish(self) -> None:
-        self.finished = True
-
-
-def test_rows_go_to_the_tracker(tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch):
-    monkeypatch.setitem(accelerate.tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", FakeTracker)
-    monkeypatch.setattr(accelerate.tracking, "_available_trackers", [LoggerType.TENSORBOARD])
-    settings = config(tiny_encoder, track="tensorboard")
-    assert settings.digest() == config(tiny_encoder).digest()
-    history = fit(SimCSE(settings), sentences, dev, run=Run.create(settings, tmp_path))
-    tracker = FakeTracker.last
-    assert [step for step, _ in tracker.rows] == history["step"].tolist()
-    assert tracker.rows[-1][1]["loss"] == history["loss"].iloc[-1]
-    assert tracker.settings["batch_size"] == 8
-    assert tracker.finished
-
-
-def test_a_tracker_that_is_not_installed_is_refused_before_training(tiny_encoder: Path, sentences, monkeypatch):
-    monkeypatch.setattr(accelerate.tracking, "_available_trackers", [])
-    with pytest.raises(SettingError, match=r"track: 'wandb' is not installed .*pip install wandb"):
-        fit(SimCSE(config(tiny_encoder, track="wandb")), sentences)
-
-
-def test_fp16_is_refused_on_the_cpu(tiny_encoder: Path):
-    with pytest.raises(SettingError, match=r"fp16 is for GPUs.*give 'bf16'"):
-        config(tiny_encoder, precision="fp16")
-    with pytest.raises(EncoderError, match="fp16"):
-        Encoder.from_pretrained(tiny_encoder, precision="fp16", device="cpu")
-
-
-TRAINED = """
-import sys, torch, torch.distributed as dist
-from workbench.processes import end_process
-from workbench.config import SimCSEConfig
-from workbench.data import Sentences
-from workbench.methods.simcse import SimCSE
-from workbench.train import fit
-job = torch.load(sys.argv[1])
-dist.init_process_group("gloo")
-data = Sentences("tiny", job["sentences"], "", "")
-few = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"])).double()
-fit(few, data)
-epoch = SimCSE(SimCSEConfig.from_parameters("demo", 0, job["settings"] | {"max_steps": None}))
-history = fit(epoch, data)
-if dist.get_rank() == 0:
-    torch.save(few.state_dict() | {"steps": torch.tensor(history["step"].iloc[-1])}, sys.argv[2])
-dist.destroy_process_group()
-end_process()
+TRACKER = """
+rows, settings, finished = [], {}, []
+class Run:
+    def log(self, values, step): rows.append((step, values))
+    def finish(self): finished.append(True)
+def init(project, config):
+    settings.update(config)
+    return Run()
 """
 
 
-@pytest.mark.slow
-def test_two_processes_train_to_the_weights_of_one(
-    tiny_encoder: Path, sentences: Sentences, in_two_processes: Callable[..., dict[str, torch.Tensor]]
+def test_rows_go_to_the_tracker_and_one_that_is_not_installed_is_refused(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    settings = {"encoder": str(tiny_encoder), "device": "cpu", "dropout": 0.0, "batch_size": 8, "max_steps": 5}
-    settings |= {
-        "log_steps": 1,
-        "learning_rate": 1e-3,
-        "precision": "fp32",
-    }  # the other processes would choose their own
-    alone = SimCSE(SimCSEConfig.from_parameters("demo", 0, settings)).double()
-    before = weights(alone)
-    fit(alone, sentences)
-    job = {"settings": settings | {"processes": 2}, "sentences": sentences.sentences}
-    together = in_two_processes(TRAINED, job)
-    # 60 sentences in batches of 8: several processes leave out the last 4 of an epoch, one process takes them.
-    assert int(together.pop("steps")) == 7
-    assert fit(SimCSE(config(tiny_encoder, max_steps=None)), sentences)["step"].iloc[-1] == 8
-    # Only the order of sums differs: of at most 10^4 terms in float64, clipped to norm 1, so gradients differ by less
-    # than 10^4 x 2^-53 = 1.2e-12. AdamW moves a weight by lr m / (sqrt(v) + 1e-8): by lr x 1.2e-4 more at most, a step.
-    rates = sum(1e-3 * (1 - step / 5) for step in range(5))
-    for name, value in weights(alone).items():
-        torch.testing.assert_close(together[name], value, rtol=0, atol=1.2e-4 * rates, msg=name)
-    assert max(float((value - before[name]).abs().max()) for name, value in weights(alone).items()) > 0.5 * rates
+    with pytest.raises(SettingError, match=r"track: 'trackio' is not installed.*pip install trackio"):
+        fit(SimCSE(config(tiny_encoder, track="trackio")), sentences)
+    (tmp_path / "trackio.py").write_text(TRACKER)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = config(tiny_encoder, track="trackio")
+    assert settings.digest() == config(tiny_encoder).digest()
+    history = fit(SimCSE(settings), sentences, dev, run=Run.create(settings, tmp_path))
+    tracker: Any = sys.modules.pop("trackio")
+    assert [step for step, _ in tracker.rows] == history["step"].tolist()
+    assert tracker.rows[-1][1]["loss"] == history["loss"].iloc[-1]
+    assert (tracker.settings["batch_size"], tracker.finished) == (8, [True])
 
 
-def test_one_sentence_cannot_be_trained_on(tiny_encoder: Path):
-    with pytest.raises(ValueError, match="at least 2"):
-        fit(SimCSE(config(tiny_encoder)), Sentences("one", ["the cat"], "made here", "0"))
-
-
-def test_a_batch_of_identical_sentences_is_harmless(tiny_encoder: Path, dev: Pairs):
-    history = fit(SimCSE(config(tiny_encoder)), Sentences("same", ["the cat"] * 32, "made here", "0"), dev)
-    assert np.isfinite(history["loss"].dropna()).all()
-
-
-def test_empty_and_endless_sentences_are_trained_on(tiny_encoder: Path):
-    texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4
+def test_repeated_empty_and_endless_sentences_are_trained_on(tiny_encoder: Path):
+    texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4 + ["the cat"] * 16
     history = fit(SimCSE(config(tiny_encoder)), Sentences("odd", texts, "made here", "0"))
     assert np.isfinite(history["loss"]).all()
 
 
-def test_a_dev_set_that_cannot_choose_is_refused_before_the_first_step(
+def test_a_training_that_could_only_fail_is_refused_before_the_first_step(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, monkeypatch
 ):
     monkeypatch.setattr(SimCSE, "forward", lambda self, batch: pytest.fail("a step was taken"))
-    flat = Pairs("flat", dev.sentence1, dev.sentence2, np.full(20, 3.0), None, dev.pair_id, (0.0, 5.0), "", "")
-    with pytest.raises(DataError, match=r"flat holds 20 pairs of one and the same gold.*dev=None"):
-        fit(SimCSE(config(tiny_encoder)), sentences, flat)
-    one = Pairs("one", ["a"], ["b"], np.ones(1), None, ["0"], (0.0, 5.0), "", "")
-    with pytest.raises(DataError, match=r"one holds 1 pair\(s\)"):
-        fit(SimCSE(config(tiny_encoder)), sentences, one)
-
-
-def test_blank_lines_and_weights_of_0_are_refused(tiny_encoder: Path, sentences: Sentences):
-    with pytest.raises(DataError, match="3 blank lines"):
-        fit(SimCSE(config(tiny_encoder)), Sentences("blank", ["", " ", "\t"], "made here", "0"))
     method = SimCSE(config(tiny_encoder))
+    for gold in (np.full(20, 3.0), np.ones(1)):
+        count = len(gold)
+        first, second, ids = dev.sentence1[:count], dev.sentence2[:count], dev.pair_id[:count]
+        flat = Pairs("flat", first, second, gold, None, ids, (0.0, 5.0), "", "")
+        with pytest.raises(DataError, match=rf"flat: {count} pair\(s\) with one and the same gold.*dev=None"):
+            fit(method, sentences, flat)
+    with pytest.raises(DataError, match="3 blank lines"):
+        fit(method, Sentences("blank", ["", " ", "\t"], "made here", "0"))
+    with pytest.raises(DataError, match="at least 2"):
+        fit(method, Sentences("one", ["the cat"], "made here", "0"))
     for parameter in method.encoder.parameters():
         parameter.data.zero_()
     with pytest.raises(EncoderError, match=r"every weight of .* is 0"):
@@ -702,7 +473,7 @@ def test_a_training_too_short_to_learn_is_warned_of(
     assert not warned(max_steps=30, eval_steps=15)
 
 
-def test_scores_that_are_all_equal_are_said_once_and_the_last_step_is_kept(  # noqa: PLR0917
+def test_of_scores_that_are_all_equal_is_warned_once_and_the_last_step_is_kept(  # noqa: PLR0917
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch, caplog
 ):
     monkeypatch.setattr(SimCSE, "encode_plain", lambda self, texts, batch_size=64: torch.ones(len(texts), 1))
@@ -710,43 +481,68 @@ def test_scores_that_are_all_equal_are_said_once_and_the_last_step_is_kept(  # n
     method, run = SimCSE(settings), Run.create(settings, tmp_path)
     history = fit(method, sentences, dev, run=run)
     assert history["dev_spearman"].isna().all()
-    assert [record.message for record in caplog.records if "dev cannot choose" in record.message] != []
     assert len([record for record in caplog.records if "dev cannot choose" in record.message]) == 1
-    last = load_file(run.path / "checkpoint" / "state.safetensors")
+    last = load_file(state_of(run.path))
     kept = method.encoder.backbone.state_dict()
     assert all(torch.equal(last[f"weights.encoder.backbone.{name}"], value) for name, value in kept.items())
 
 
 def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences: Sentences, monkeypatch):
-    method = SimCSE(config(tiny_encoder))
-    monkeypatch.setattr(
-        SimCSE, "forward", lambda self, batch: {"info_nce": self.head.linear.weight.sum() * float("nan")}
-    )
-    with pytest.raises(RunError, match=r"not finite at step 1 .*lower the learning rate"):
-        fit(method, sentences)
+    lost = {"info_nce": torch.tensor(torch.nan, requires_grad=True)}
+    monkeypatch.setattr(SimCSE, "forward", lambda self, batch: lost)
+    with pytest.raises(RunError, match=r"not finite at step 1 .*lower learning_rate"):
+        fit(SimCSE(config(tiny_encoder)), sentences)
 
 
-def test_a_run_of_no_training_is_refused_by_the_processes_of_one(tmp_path: Path):
-    run = Run.create(BaseConfig.from_parameters("demo", 0), tmp_path)
-    with pytest.raises(SystemExit, match="nothing is trained in it"):
-        main(str(run.path))
+@pytest.fixture
+def in_two(tmp_path: Path) -> tuple[SimCSE, Sentences, Pairs, Run]:
+    """A method with its bundled data and its run, to be trained in two processes."""
+    small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
+    small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
+    settings = SimCSEConfig.from_parameters("demo", 0, small)
+    return SimCSE(settings), load_training(settings), load_dev(settings), Run.create(settings, tmp_path)
 
 
-def test_several_processes_need_data_by_name(tiny_encoder: Path, sentences: Sentences, dev: Pairs):
-    with pytest.raises(RunError, match="themselves"):
-        fit(SimCSE(config(tiny_encoder, processes=2)), sentences, dev)
+@pytest.mark.slow
+def test_a_run_in_two_processes_trains_passes_its_rows_on_and_can_be_loaded(in_two, capfd, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "in a live notebook")
+    monkeypatch.setattr(sys, "executable", python())
+    method, data, dev, run = in_two
+    rows: list[dict] = []
+    history = fit(method, data, dev, run=run, callbacks=[rows.append], quiet=True)
+    assert history["step"].tolist() == [0, 1, 2, 3, 4], "both stop when the first has waited long enough"
+    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[-1]["dev_spearman"] == history["dev_spearman"].iloc[-1]
+    assert capfd.readouterr().out == ""
+    kept = load_file(run.path / "encoder" / "model.safetensors")
+    assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
 
 
-def test_a_row_is_told_whatever_another_process_wrote_before_it_on_its_line(monkeypatch, capfd):
+def test_rows_are_read_after_output_of_other_processes_and_a_failure_has_its_last_lines(in_two, monkeypatch, capfd):
     start, text = subprocess.Popen, '\r 50% of a bar\x1e{"step": 1}\n\x1e{"step": 2}\nsaid\n'
     for fails in (0, 1):
         command = [sys.executable, "-c", f"print({text!r}, end=''); raise SystemExit({fails})"]
-        monkeypatch.setattr("workbench.processes.subprocess.Popen", lambda _, c=command, **how: start(c, **how))
+        monkeypatch.setattr(subprocess, "Popen", lambda _, c=command, **how: start(c, **how))
         rows: list[dict] = []
         with pytest.raises(RunError, match="50% of a bar\nsaid") if fails else contextlib.nullcontext():
-            run_processes("workbench.train", "", 2, on_row=rows.append, quiet=False)
+            fit_in_processes(*in_two, callbacks=[rows.append], quiet=False)
         assert rows == [{"step": 1}, {"step": 2}]
         assert capfd.readouterr().out.split("\n")[-3:] == [" 50% of a bar", "said", ""]
+
+
+def test_processes_that_cannot_share_a_training_are_refused(
+    in_two, sentences: Sentences, dev: Pairs, monkeypatch: pytest.MonkeyPatch
+):
+    method, data, its_dev, run = in_two
+    with pytest.raises(RunError, match="load their data themselves"):
+        fit(method, sentences, dev)
+    with pytest.raises(RunError, match=r"4 processes were started together and processes=2; start 2"):
+        Plan(method.config, examples=60, world=4).require_batches()
+    with pytest.raises(RunError, match=r"7 examples do not fill one of 8"):
+        Plan(method.config, examples=7, world=2).require_batches()
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    with pytest.raises(RunError, match=r"processes=2 cannot be shared equally by the 3 nodes"):
+        fit(method, data, its_dev, run=run)
 
 
 @pytest.mark.parametrize("where", ["notebook", "terminal log", "papermill"])
@@ -759,30 +555,3 @@ def test_progress_is_a_bar_in_a_notebook_that_somebody_looks_at(where: str, monk
     progress = Progress(0, 3)
     assert (progress.bar is None) == (where != "notebook")
     progress.close()
-
-
-@pytest.mark.slow
-def test_a_run_in_two_processes_trains_tells_its_rows_and_can_be_loaded(tmp_path: Path, capfd, monkeypatch):
-    monkeypatch.setenv("JPY_SESSION_NAME", "in a live notebook")
-    monkeypatch.setattr(sys, "executable", python())
-    small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
-    small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
-    settings = SimCSEConfig.from_parameters("demo", 0, small)
-    from workbench.data import load_dev, load_training
-
-    run = Run.create(settings, tmp_path)
-    method = SimCSE(settings)
-    rows: list[dict] = []
-    history = fit(method, load_training(settings), load_dev(settings), run=run, callbacks=[rows.append], quiet=True)
-    assert history["step"].tolist() == [0, 1, 2, 3, 4], "both stop when the first has waited long enough"
-    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
-    assert rows[-1]["dev_spearman"] == history["dev_spearman"].iloc[-1]
-    assert capfd.readouterr().out == ""
-    kept = load_file(run.path / "encoder" / "model.safetensors")
-    assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
-
-
-def test_training_where_nothing_can_be_written_says_so(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
-    (tmp_path / "runs").write_text("a file, not a folder")
-    with pytest.raises(RunError, match="cannot write"):
-        Run.create(config(tiny_encoder), tmp_path / "runs")

@@ -11,7 +11,7 @@ from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_suites
 from workbench.encoder import naming
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
-from workbench.methods.protocol import Method, numbers, unit_rows
+from workbench.methods.protocol import Method, finite_array, unit_rows
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
 from workbench.runs import Run, metrics_table
@@ -147,7 +147,7 @@ def _vectors_of(model: Any) -> Encode:
 def _predict(model: Any, pairs: Pairs) -> np.ndarray:
     """Return one finite score per pair."""
     if hasattr(model, "score"):
-        predicted = numbers(model.score(pairs.sentence1, pairs.sentence2), "score")
+        predicted = finite_array(model.score(pairs.sentence1, pairs.sentence2), "score")
     else:
         first, second = unit_rows(encoder_of(model), pairs.sentence1, pairs.sentence2)
         predicted = (first * second).sum(axis=1)

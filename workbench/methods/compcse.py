@@ -5,22 +5,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from workbench.config import CompCSEConfig, TrainingConfig
+from workbench.config import CompCSEConfig
 from workbench.data import Sentences
+from workbench.distributed import gather_rows
 from workbench.encoder import TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
 from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
-from workbench.processes import gather_rows
 
 _LOG = logging.getLogger("workbench")
 
@@ -32,21 +32,19 @@ class CompCSE(ContrastiveMethod):
     the text of section 3 puts the layer before the aggregation, which is the setting mlp="before".
     """
 
-    config_class: ClassVar[type[TrainingConfig]] = CompCSEConfig
+    config_class = CompCSEConfig
     config: CompCSEConfig
 
     def __init__(self, config: CompCSEConfig) -> None:
         super().__init__(config)
         width = self.encoder.width
         if config.subvector is not None and config.subvector > width:
-            raise SettingError(
-                f"subvector: got {config.subvector}, but vectors of {config.encoder} have {width} coordinates; give "
-                f"1 to {width}, or none for all"
-            )
+            problem = f"subvector is {config.subvector}, but vectors of {config.encoder} have {width} coordinates"
+            raise SettingError(f"{problem}; set 1 to {width}, or none for all")
         self.projection = _Projection(width, config) if self.reads_projection() else None
-        # Which of a row's texts (0: the anchor, then its parts) make each side of the loss.
+        # Indices of the texts (0 = anchor, then its parts) that form each view.
         whole, parts = [0], list(range(1, config.parts + 1))
-        self.sides: tuple[list[int], list[int]] = {
+        self.view_texts: tuple[list[int], list[int]] = {
             "positive": (whole, parts),
             "anchor": (parts, whole),
             "both": (parts, parts),
@@ -54,60 +52,55 @@ class CompCSE(ContrastiveMethod):
         }[config.compose]
 
     def reads_projection(self) -> bool:
-        """Whether parts are composed by a layer of its own, which the loss then reads."""
+        """Return whether parts are composed by a train-only layer that a loss term reads."""
         return self.config.compose != "none" and self.config.aggregation not in COMPOSITIONS
 
     def prepare(self, data: Any) -> None:
-        """Cuts the sentences, adds what is subsampled, tokenises all. Raises DataError with fewer than two texts."""
         self.read_texts(data)
 
     def read_texts(self, data: Any) -> list[str]:
-        """What `prepare` does; returns each row's whole text."""
-        config, given = self.config, training_sentences(self, data)
-        subsampled = self._subsampled(data)
-        sentences = given if config.keep_sentences else []
-        self.counts = {"sentences": len(sentences), "subsampled": len(subsampled)}
-        self.counts["shorter than parts"] = sum(len(s.split()) < config.parts for s in sentences)
-        if len(sentences) + len(subsampled) < 2:
-            raise DataError(f"{data.name}: {self.counts}; CompCSE needs at least 2 texts, for there to be negatives")
-        _LOG.info("CompCSE trains on %s", ", ".join(f"{count} {name}" for name, count in self.counts.items()))
-        self.rows = self._tokenized(sentences, subsampled)
-        return [*sentences, *(spans.anchor for spans in subsampled)]
+        """Split the sentences, add subsampled texts, tokenise all; return the whole text of each row."""
+        sentences, spans = training_sentences(self, data), self._subsample(data)
+        if not self.config.keep_sentences:
+            sentences = []
+        if len(sentences) + len(spans) < 2:
+            raise DataError(f"{data.name}: only {len(spans)} text is subsampled; CompCSE needs at least 2 texts")
+        short = sum(len(sentence.split()) < self.config.parts for sentence in sentences)
+        counts = (len(sentences), short, len(spans))
+        _LOG.info("CompCSE trains on %d sentences (%d shorter than parts) and %d subsampled texts", *counts)
+        self.rows = self._tokenize(sentences, spans)
+        return [*sentences, *(span.anchor for span in spans)]
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         spans = self.config.spans
         return {} if spans is None else {"spans": (f"file {spans}", file_checksum(Path(spans)))}
 
-    def examples(self, data: Sentences) -> int:
+    def examples(self, data: Any) -> int:
+        """Return the number of sentences and subsampled texts."""
         return len(self.rows) // (1 + self.config.parts)
 
     def collate(self, rows: Sequence[int]) -> Batch:
         first = np.asarray(rows) * (1 + self.config.parts)
-        texts = np.concatenate([first + slot for side in self.sides for slot in side])
-        return {"tokens": self.rows.batch(texts)}
-
-    def views(self, batch: Batch) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
-        """z and z+ of all processes' sentences, from one forward pass over all texts, cut to d0 coordinates."""
-        return self.both_sides(self.embed(batch["tokens"]), self.head)
-
-    def both_sides(
-        self, vectors: Float[Tensor, "texts d"], head: nn.Module | None
-    ) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
-        """z and z+ under `head`, out of the vectors of all texts."""
-        texts, anchor = vectors.chunk(sum(map(len, self.sides))), len(self.sides[0])
-        if self.config.compose == "none":
-            sides = gathered_views(vectors, head)
-        else:
-            sides = [self._side(texts[:anchor], head), self._side(texts[anchor:], head)]
-        return sides[0][:, : self.config.subvector], sides[1][:, : self.config.subvector]
+        return {"tokens": self.rows.batch(np.concatenate([first + text for view in self.view_texts for text in view]))}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         terms = self.guess_words(batch["tokens"])
-        anchor, positive = self.views(batch)
+        anchor, positive = self.composed_views(self.embed(batch["tokens"]), self.head)
         return terms | {"info_nce": info_nce(cosine_matrix(anchor, positive), temperature=self.config.temperature)}
 
-    def _side(self, vectors: Sequence[Float[Tensor, "n d"]], head: nn.Module | None) -> Float[Tensor, "all d"]:
-        """One side of the loss: the vectors of its texts, through layer and aggregation in the order asked for."""
+    def composed_views(
+        self, vectors: Float[Tensor, "texts d"], head: nn.Module | None
+    ) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
+        """Return z and z+ of all processes' sentences under `head`, cut to d0 coordinates."""
+        if self.config.compose == "none":
+            first, second = gathered_views(vectors, head)
+        else:
+            texts, split = vectors.chunk(sum(map(len, self.view_texts))), len(self.view_texts[0])
+            first, second = self._compose(texts[:split], head), self._compose(texts[split:], head)
+        return first[:, : self.config.subvector], second[:, : self.config.subvector]
+
+    def _compose(self, vectors: Sequence[Float[Tensor, "n d"]], head: nn.Module | None) -> Float[Tensor, "all d"]:
+        """Return one view from the vectors of its texts, through layer and aggregation in the order of `mlp`."""
         before = self.config.mlp == "before"
         if head is not None and before:
             vectors = [head(vector) for vector in vectors]
@@ -117,7 +110,7 @@ class CompCSE(ContrastiveMethod):
             one = self.projection(vectors) if self.projection else compose(vectors, self.config.aggregation)
         return gather_rows(one if head is None or before else head(one))
 
-    def _subsampled(self, data: Sentences) -> list[Spans]:
+    def _subsample(self, data: Sentences) -> list[Spans]:
         config = self.config
         if config.subsampling == "none":
             return []
@@ -125,31 +118,29 @@ class CompCSE(ContrastiveMethod):
             return read_spans(config.spans, data.sentences)
         spans = subsample(data.sentences, config.subsampling, config.subsuming_depth)
         if not spans:
-            raise DataError(
-                f"{data.name}: no sentence has two clauses to subsample ({config.subsampling}); set "
-                "subsampling=none, or give spans of your own (subsampling=spans, spans=FILE)"
-            )
+            problem = f"{data.name}: no sentence has two clauses to subsample ({config.subsampling})"
+            raise DataError(f"{problem}; set subsampling=none, or subsampling=spans and spans=FILE")
         return spans
 
-    def _tokenized(self, sentences: list[str], subsampled: list[Spans]) -> TokenRows:
-        """The tokens of every row's anchor and parts, one after the other."""
+    def _tokenize(self, sentences: list[str], spans: list[Spans]) -> TokenRows:
+        """Return the tokens of every row's anchor and parts, one after the other."""
         config = self.config
-        spans = chain.from_iterable((found.anchor, *found.parts) for found in subsampled)
+        texts = chain.from_iterable((span.anchor, *span.parts) for span in spans)
         if config.partition == "tokens":
-            return _in_runs(self.encoder.bare_rows(chain(sentences, spans)), len(sentences), config)
+            return _split_tokens(self.encoder.bare_rows(chain(sentences, texts)), len(sentences), config)
         halved = chain.from_iterable((text, *split_words(text, config.parts)) for text in sentences)
-        return self.encoder.token_rows(chain(halved, spans))
+        return self.encoder.token_rows(chain(halved, texts))
 
 
-def _in_runs(rows: TokenRows, sentences: int, config: CompCSEConfig) -> TokenRows:
-    """Each of the first `sentences` rows and its runs of tokens (as in `split_words`), then the rest; all cut.
+def _split_tokens(rows: TokenRows, sentences: int, config: CompCSEConfig) -> TokenRows:
+    """Return each of the first `sentences` rows with its parts (runs of tokens, as in `split_words`), then the rest.
 
-    A run is no copy: it points into the sentence's own tokens, and the special tokens are put around it in the batch.
+    A part is no copy: it points into the sentence's own tokens; the special tokens are added in the batch.
     """
     starts, lengths = rows.starts[:sentences, None], rows.lengths[:sentences, None]
     bounds = lengths * np.arange(config.parts + 1) // config.parts
     sizes = np.diff(bounds)
-    empty = sizes == 0  # fewer tokens than parts: such a run is all of them
+    empty = sizes == 0  # fewer tokens than parts: such a part is all of them
     runs = np.hstack([starts, starts + np.where(empty, 0, bounds[:, :-1])])
     sizes = np.hstack([lengths, np.where(empty, lengths, sizes)])
     room = config.max_tokens - len(rows.before) - len(rows.after)

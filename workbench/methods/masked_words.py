@@ -1,4 +1,4 @@
-"""Guessing masked words, beside a contrastive loss: what the papers add where they report transfer tasks."""
+"""Guessing masked words, added to a contrastive loss where the papers report transfer tasks."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1  # of all words; of the chosen ones (BER
 
 
 class MaskedWords(nn.Module):
-    """The cross-entropy of chosen words given the others, under the head of the checkpoint (BERT sec. 3.1).
+    """The cross-entropy of chosen words given the others, under the checkpoint's own head (BERT sec. 3.1).
 
-    Of the tokens that are not special, 15% are chosen, every text's anew; of these 80% become [MASK], 10% any word, and
-    10% stay. The head's vectors of the words are its own, no longer the embeddings: so is SimCSE's published code.
+    Of the tokens that are not special, 15% are chosen for each text; of these 80% become [MASK], 10% a random word, and
+    10% stay. The head's word vectors are no longer tied to the embeddings, as in SimCSE's published code.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -27,30 +27,30 @@ class MaskedWords(nn.Module):
         if tokenizer.mask_token_id is None:
             raise EncoderError(f"{encoder.source}: its tokenizer has no [MASK], so mlm_weight must be 0")
         if encoder.template is not None:
-            raise EncoderError("mlm_weight with a template would mask the template's words; choose another pooling")
+            raise EncoderError("mlm_weight with a template would mask the template's words; set another pooling")
         self.head = encoder.word_head()
-        self.mask, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
+        self.mask_id, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 
-    def masked(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
-        """`tokens` with its chosen words replaced, "chosen" [n, l] and the "words" [n, l] that stood there.
+    def mask(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return `tokens` with chosen words replaced, the mask "chosen" [n, l] and the original "words" [n, l].
 
-        Drawn on the CPU from torch's generator, whatever the device: the same seed masks the same words.
+        Drawn on the CPU from torch's generator, on any device: the same seed masks the same words.
         """
         words = tokens["input_ids"].cpu()
         chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
         fate, drawn = torch.rand(words.shape), torch.randint(self.vocabulary, words.shape)
-        ids = torch.where(chosen & (fate < MASKED), self.mask, words)
+        ids = torch.where(chosen & (fate < MASKED), self.mask_id, words)
         ids = torch.where(chosen & (fate >= MASKED) & (fate < MASKED + RANDOM), drawn, ids)
-        found = {"input_ids": ids, "chosen": chosen, "words": words}
-        return tokens | {name: values.to(tokens["input_ids"].device) for name, values in found.items()}
+        added = {"input_ids": ids, "chosen": chosen, "words": words}
+        return tokens | {name: values.to(tokens["input_ids"].device) for name, values in added.items()}
 
     def forward(self, states: Float[Tensor, "n l d"], batch: dict[str, Any]) -> Float[Tensor, "1 2"]:
-        """The sum of the chosen words' losses, and how many they are."""
-        return _summed(self.head(states[batch["chosen"]]), batch["words"][batch["chosen"]])
+        """Return the sum of the chosen words' losses, and their number."""
+        return _summed_losses(self.head(states[batch["chosen"]]), batch["words"][batch["chosen"]])
 
 
 @full_precision
-def _summed(logits: Float[Tensor, "m v"], words: Int[Tensor, " m"]) -> Float[Tensor, "1 2"]:
+def _summed_losses(logits: Float[Tensor, "m v"], words: Int[Tensor, " m"]) -> Float[Tensor, "1 2"]:
     loss = functional.cross_entropy(logits, words, reduction="sum")
     return torch.stack([loss, loss.new_tensor(len(words))])[None]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,16 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from workbench.config import MixedConfig, TrainingConfig
+from workbench.config import MixedConfig
 from workbench.data import Pairs, Sentences
-from workbench.errors import DataError
+from workbench.distributed import gather_rows
 from workbench.losses import cosent, cosine_matrix
 from workbench.methods.compcse import CompCSE
-from workbench.methods.cosent import OneLabelBatches, places, require_order
-from workbench.methods.protocol import Batch, gathered_views, set_name
+from workbench.methods.cosent import OneLabelBatches, rank_labels, require_order
+from workbench.methods.protocol import Batch, gathered_views, require_kind
 from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
-from workbench.processes import gather_rows
 
 
 class Mixed(CompCSE, RankCSE, RankEncoder):
@@ -27,13 +26,12 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
 
     S(i)_j = cos(z_i, z_j+) is CompCSE's: z+ is composed of the sentence's parts, or is its other dropout view. S^T are
     the lists of RankCSE's teachers, U RankEncoder's rank similarities under E1, exact or in closed form; at test the
-    similarity may be RankEncoder's mixture. CoSENT compares the cosines of pairs that have gold; the other terms then
-    make their lists of the sentences of both sides. A batch whose pairs have one label alone adds nothing to CoSENT's
-    term, as in CoSENT itself, and is counted in the history. With the terms of one method alone it is that method to
-    the bit.
+    similarity may be RankEncoder's mixture. CoSENT compares the cosines of pairs with gold; the other terms then make
+    their lists of the sentences of both sides. With only one method's terms enabled, the loss is bitwise identical to
+    that method's.
     """
 
-    config_class: ClassVar[type[TrainingConfig]] = MixedConfig
+    config_class = MixedConfig
     config: MixedConfig
 
     def __init__(self, config: MixedConfig) -> None:
@@ -47,16 +45,11 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         return super().reads_projection() and self.config.listed
 
     def prepare(self, data: Any) -> None:
-        """Cuts and tokenises the sentences, of pairs those of both sides; reads teachers, E1 and gold as terms need.
-
-        Raises DataError for anything but sentences, or, where CoSENT counts, scored pairs with two labels or more.
-        """
         self.gold: Tensor | None = None
         if self.config.cosent:
-            if not isinstance(data, Pairs):
-                raise DataError(f"{set_name(data)}: CoSENT needs scored pairs (setting train); or set cosent=0")
+            require_kind(data, Pairs, "cosent above 0 trains on scored pairs")
             require_order(data)
-            self.gold = torch.from_numpy(places(data).astype(np.float32))
+            self.gold = torch.from_numpy(rank_labels(data).astype(np.float32))
             data = Sentences(data.name, [*data.sentence1, *data.sentence2], data.source, data.checksum)
         texts = self.read_texts(data)
         self.read_teachers(texts)
@@ -67,65 +60,63 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         return CompCSE.inputs(self) | RankCSE.inputs(self) | RankEncoder.inputs(self)
 
     def examples(self, data: Any) -> int:
-        """Sentences and what is subsampled; where CoSENT counts, pairs."""
+        """Return the number of sentences and subsampled texts, or of pairs if CoSENT reads gold."""
         return super().examples(data) if self.gold is None else len(self.gold)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        """The texts of both views, or the sentences alone where CoSENT alone counts, with what the terms read."""
         batch: Batch = {}
         if self.gold is not None:
             batch["gold"] = self.gold[list(rows)]
-            sides = np.add.outer([0, len(self.gold)], rows)  # one side behind the other, as CoSENT alone has them
+            sides = np.add.outer([0, len(self.gold)], rows)  # one side after the other, as CoSENT alone has them
             if not self.config.listed:
                 return batch | {"tokens": self.rows.batch(sides.ravel() * (1 + self.config.parts))}
             rows = sides.T.ravel().tolist()  # a pair's together: several processes have them in this order too
         if self.config.ranked:
-            batch["base"] = self.targets.of(rows)
-        return batch | super().collate(rows) | {"teachers": self.teacher_rows(np.asarray(rows))}
+            batch["base"] = self.targets.take(rows)
+        return batch | super().collate(rows) | {"teachers": self.teacher_rows(rows)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        self._weights_changed()  # they will have, when this step is taken
+        self._drop_mixture()  # this step changes the weights
         terms = self.guess_words(batch["tokens"])
         vectors = self.embed(batch["tokens"])
-        terms |= self._over_lists(vectors, batch) if self.config.listed else {}
+        if self.config.listed:
+            terms |= self._terms_of_lists(vectors, batch)
         if self.config.cosent:
             gold = gather_rows(batch["gold"].to(vectors.device)[:, None]).squeeze(1)
-            cosines = cosine_similarity(*self._pairs(vectors), dim=1)
+            cosines = cosine_similarity(*self._sides(vectors), dim=1)
             if self.training:
                 self.one_label.see(gold)
             terms["cosent_gold"] = self.config.cosent * cosent(cosines, gold, scale=self.config.cosent_scale)
         return terms
 
-    def _pairs(self, vectors: Float[Tensor, "texts d"]) -> list[Float[Tensor, "n d"]]:
-        """Both sides of the batch's pairs, as `collate` laid them."""
+    def _sides(self, vectors: Float[Tensor, "texts d"]) -> list[Float[Tensor, "n d"]]:
+        """Return both sides of the batch's pairs, as `collate` ordered them."""
         if not self.config.listed:
             return gathered_views(vectors)
-        whole = vectors.chunk(sum(map(len, self.sides)))[0]  # the whole sentences come first
+        whole = vectors.chunk(sum(map(len, self.view_texts)))[0]  # the whole sentences come first
         return [gather_rows(whole[side::2].contiguous()) for side in (0, 1)]
 
-    def _over_lists(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> dict[str, Tensor]:
-        """What the scores of one view with the other cost, beside teachers and rank similarities."""
+    def _terms_of_lists(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> dict[str, Tensor]:
+        """Return the terms that read the scores of one view with the other."""
         config = self.config
-        scores = cosine_matrix(*self.both_sides(vectors, self.head))
-        lists = scores if config.lists_after_mlp else cosine_matrix(*self.both_sides(vectors, None))
+        scores = cosine_matrix(*self.composed_views(vectors, self.head))
+        lists = scores if config.lists_after_mlp else cosine_matrix(*self.composed_views(vectors, None))
         terms = self.list_terms(scores, lists, batch)
         if not (config.rank_weight or config.rank_lists):
             return terms
-        seen = self.targets.similarities(batch["base"]).to(scores.device)
+        target = self.targets.similarities(batch["base"]).to(scores.device)
         if config.rank_lists:
-            terms["rank_lists"] = config.rank_lists * self.ranking_loss(lists, seen)
+            terms["rank_lists"] = config.rank_lists * self.ranking_loss(lists, target)
         if config.rank_weight:
-            terms |= self.rank_terms(terms.pop("info_nce", scores.new_zeros(())), lists, seen)
+            terms |= self.rank_terms(terms.pop("info_nce", scores.new_zeros(())), lists, target)
         return terms
 
     def observations(self) -> dict[str, float]:
-        """RankEncoder's, and the batches in which CoSENT had nothing to order."""
         return super().observations() | self.one_label.observations()
 
     def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
-        """The encoder; with it the corpus, where the rank similarity has a share at test."""
+        """Save the encoder, with the corpus if the rank similarity has a share at test."""
         (super().save if self.config.inference_weight else super(RankEncoder, self).save)(folder, card=card)
 
     def restore(self, folder: str | Path) -> None:
-        """Takes back what `save` wrote."""
         (super().restore if self.config.inference_weight else super(RankEncoder, self).restore)(folder)

@@ -1,11 +1,11 @@
 """Unsupervised SimCSE (Gao, Yao and Chen 2021): two dropout views of a sentence are each other's positive."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
-from workbench.config import SimCSEConfig, TrainingConfig
+from workbench.config import SimCSEConfig
 from workbench.losses import cosine_matrix, info_nce
 from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
 
@@ -13,11 +13,10 @@ from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views,
 class SimCSE(ContrastiveMethod):
     """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i (SimCSE eq. 4)."""
 
-    config_class: ClassVar[type[TrainingConfig]] = SimCSEConfig
+    config_class = SimCSEConfig
     config: SimCSEConfig
 
     def prepare(self, data: Any) -> None:
-        """Tokenises the sentences. DataError for anything else, or fewer than two: there would be no negatives."""
         self.tokens = self.encoder.token_rows(training_sentences(self, data))
 
     def collate(self, rows: Sequence[int]) -> Batch:

@@ -1,15 +1,17 @@
 """Sentences cut into parts that a positive is composed of (CompCSE sec. 3): halves, clauses, spans of clauses.
 
 The paper finds clauses with a neural discourse parser whose code and checkpoint no longer run on current libraries.
-`clauses` is a substitute of ours made of a few rules of English; spans from any other parser come in as a file.
+`clauses` replaces it by a few rules of English; spans of any other parser can be read from a file.
 """
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.data import Table, read_table
+import pandas as pd
+
 from workbench.errors import DataError
 
 _SUBORDINATORS = re.compile(
@@ -19,7 +21,7 @@ _SUBORDINATORS = re.compile(
 _COORDINATORS = re.compile("and|but|or|nor|so|yet|as|than")
 _CLOSING = re.compile(r"[,;:!?\u2013\u2014][\"'\u201d\u2019)\]]*$|^--?$|[)\]]$")
 _OPENING = re.compile(r"^[(\[]")
-_WORD = re.compile(r"\w")
+_LETTER = re.compile(r"\w")
 
 # A cut leaves at least this many words on both sides: "the cat, a tabby," is cut, "cats and dogs" is not.
 _WORDS_AROUND_CUT = 2
@@ -34,12 +36,10 @@ class Spans(NamedTuple):
 
 
 def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
-    """`sentence` in `parts` runs of whitespace words as equal as can be: of two halves the left has floor(n / 2) of n.
+    """Split `sentence` into `parts` runs of words as equal as possible; the left of two halves has floor(n / 2) of n.
 
     A run that would be empty is the whole sentence, so that a single word is its own left and right half.
     """
-    if parts < 2:
-        raise ValueError(f"parts is {parts}; a positive is composed of at least 2")
     words = sentence.split()
     n = len(words)
     runs = [words[i * n // parts : (i + 1) * n // parts] for i in range(parts)]
@@ -47,122 +47,110 @@ def split_words(sentence: str, parts: int = 2) -> tuple[str, ...]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """The clauses of an English sentence, left to right; joined by spaces they are the sentence's words again.
+    """Return the clauses of an English sentence, left to right; joined by spaces they are its words again.
 
-    A cut stands after a comma, semicolon, colon, dash, question or exclamation mark or closing bracket, and before an
+    A cut is made after a comma, semicolon, colon, dash, question or exclamation mark or closing bracket, and before an
     opening bracket, a subordinator (because, which, ...) or a coordinator (and, but, ...). A sentence without any such
     place is one clause; an empty one has none.
     """
     words = sentence.split()
-    counted = [bool(_WORD.search(word)) for word in words]
-    found: list[str] = []
-    start = 0
+    counted = [bool(_LETTER.search(word)) for word in words]
+    cuts = [0]
     for place in range(1, len(words)):
-        needed = _words_needed(words[place - 1], words[place])
-        if needed and sum(counted[start:place]) >= needed and sum(counted[place:]) >= needed:
-            found.append(" ".join(words[start:place]))
-            start = place
-    return [*found, " ".join(words[start:])] if words else []
+        needed = _words_around_cut(words[place - 1], words[place])
+        if needed and sum(counted[cuts[-1] : place]) >= needed and sum(counted[place:]) >= needed:
+            cuts.append(place)
+    ends = [*cuts[1:], len(words)]
+    return [" ".join(words[start:end]) for start, end in zip(cuts, ends, strict=True)] if words else []
 
 
-def adjacent_spans(found: Sequence[str]) -> list[Spans]:
-    """Neighbouring clauses in pairs that share none: (1, 2), (3, 4), ... An odd last clause is left out."""
-    return [_joined(found[i : i + 1], found[i + 1 : i + 2]) for i in range(0, len(found) - 1, 2)]
+def adjacent_spans(of: Sequence[str]) -> list[Spans]:
+    """Return neighbouring clauses in pairs that share none: (1, 2), (3, 4), ... An odd last clause is left out."""
+    return [_join_halves(of[i : i + 1], of[i + 1 : i + 2]) for i in range(0, len(of) - 1, 2)]
 
 
-def overlapping_spans(found: Sequence[str]) -> list[Spans]:
-    """All pairs of neighbouring clauses, each clause in up to two: (1, 2), (2, 3), ..."""
-    return [_joined(found[i : i + 1], found[i + 1 : i + 2]) for i in range(len(found) - 1)]
+def overlapping_spans(of: Sequence[str]) -> list[Spans]:
+    """Return all pairs of neighbouring clauses, each clause in up to two: (1, 2), (2, 3), ..."""
+    return [_join_halves(of[i : i + 1], of[i + 1 : i + 2]) for i in range(len(of) - 1)]
 
 
-def subsuming_spans(found: Sequence[str], depth: int = 2) -> list[Spans]:
-    """Spans within spans, by halving the clauses (the left half has floor(c / 2) of them) again and again.
+def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
+    """Return spans within spans, by halving the clauses (the left half has floor(c / 2) of them) repeatedly.
 
     depth 2: the whole, its left and its right half; depth 3: those halves and the four quarters, without the whole, as
-    the published code has it. A span of one clause has no halves and gives nothing. A sentence whose first two halves
-    differ in length by 50 percent of the longer or more gives nothing at all.
+    in the published code. A span of one clause has no halves and is left out. A sentence whose first two halves differ
+    in length by 50 percent of the longer or more has no spans at all.
     """
-    if depth not in (2, 3):
-        raise ValueError(f"depth is {depth}; it is 2 (whole and halves) or 3 (halves and quarters)")
-    if len(found) < 2:
+    if len(of) < 2:
         return []
-    lengths = [len(" ".join(half)) for half in _halves(found)]
-    if abs(lengths[0] - lengths[1]) >= 0.5 * max(lengths):
+    left, right = (len(" ".join(half)) for half in _halve(of))
+    if abs(left - right) >= 0.5 * max(left, right):
         return []
-    levels = [[found]]
+    levels = [[of]]
     for _ in range(1, depth):
-        levels.append([half for span in levels[-1] if len(span) > 1 for half in _halves(span)])
+        levels.append([half for span in levels[-1] if len(span) > 1 for half in _halve(span)])
     kept = levels[:2] if depth == 2 else levels[1:]
-    return [_joined(*_halves(span)) for level in kept for span in level if len(span) > 1]
+    return [_join_halves(*_halve(span)) for level in kept for span in level if len(span) > 1]
 
 
 def subsample(sentences: Iterable[str], how: str, depth: int = 2) -> list[Spans]:
-    """The spans of every distinct sentence: how is "adjacent", "overlapping" or "subsuming" (with its depth)."""
+    """Return the spans of every distinct sentence: "adjacent", "overlapping" or "subsuming" (with its depth)."""
     ways = {"adjacent": adjacent_spans, "overlapping": overlapping_spans}
-    if how not in (*ways, "subsuming"):
-        raise ValueError(f"how is {how!r}; it is one of {', '.join([*ways, 'subsuming'])}")
     spans: list[Spans] = []
     for sentence in dict.fromkeys(sentences):
-        found = clauses(sentence)
-        spans.extend(ways[how](found) if how in ways else subsuming_spans(found, depth))
+        parts = clauses(sentence)
+        spans.extend(subsuming_spans(parts, depth) if how == "subsuming" else ways[how](parts))
     return spans
 
 
 def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
-    """Spans found elsewhere: a .tsv or .tsv.gz file in the format of the data folder, in one of two shapes.
+    """Read spans of another parser from a tab-separated file (UTF-8, one header line, nothing quoted).
 
-    Columns anchor, left, right: the three texts. Columns row, left, right: `row` counts the training sentences as they
-    were loaded, from 0, that sentence is the anchor, and left and right must occur in it.
-    Raises DataError with the line when a column, a text or a row number is not as it must be.
+    Columns anchor, left, right: the three texts. Columns row, left, right: `row` is the number of the training
+    sentence from 0, which is the anchor, and left and right must occur in it. Raises DataError with the line.
     """
-    where = str(path)
-    table = read_table(Path(path).expanduser())
-    if "anchor" not in table.columns and "row" not in table.columns:
-        raise DataError(
-            f"{where}: its columns are {', '.join(table.columns)}; give anchor, left, right (texts) or "
-            "row, left, right (row: number of the training sentence, from 0)"
-        )
-    left, right = table.column("left"), table.column("right")
-    numbered = "anchor" not in table.columns
-    anchors = _numbered(table, sentences) if numbered else table.column("anchor")
+    try:
+        table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False, quoting=csv.QUOTE_NONE)
+    except (OSError, ValueError) as error:  # pandas names the line, or the file
+        raise DataError(f"{path}: {error}") from error
+    numbered = "anchor" not in table
+    names = ["row" if numbered else "anchor", "left", "right"]
+    if missing := [name for name in names if name not in table]:
+        columns = ", ".join(table.columns)
+        raise DataError(f"{path}: no column {missing[0]!r} in {columns}; it needs anchor (or row), left and right")
+    if table.empty:
+        raise DataError(f"{path}: a header and no row")
     spans = []
-    for number, (anchor, *parts) in enumerate(zip(anchors, left, right, strict=True)):
-        for name, text in zip(("anchor", "left", "right"), (anchor, *parts), strict=True):
-            if not text.strip():
-                raise DataError(f"{table.at(number)}: {name} is empty; fill it in or drop the row")
+    for line, (first, left, right) in enumerate(table[names].itertuples(index=False), start=2):
+        at = f"{path}, line {line}"
+        if numbered and not (str(first).isdecimal() and int(first) < len(sentences)):
+            raise DataError(f"{at}: row is {first!r}; the training set has the rows 0 to {len(sentences) - 1}")
+        anchor = sentences[int(first)] if numbered else first
+        for name, text in zip(("anchor", "left", "right"), (anchor, left, right), strict=True):
+            if not isinstance(text, str) or not text.strip():
+                raise DataError(f"{at}: {name} is empty")
             if numbered and " ".join(text.split()) not in " ".join(anchor.split()):
                 raise DataError(
-                    f"{table.at(number)}: {name} {text!r} does not occur in sentence {table.columns['row'][number]} "
-                    f"{anchor!r}; are the rows counted from 0, in the training set as loaded?"
+                    f"{at}: {name} {text!r} does not occur in sentence {first} {anchor!r}; rows are counted from 0, in "
+                    "the training set as loaded"
                 )
-        spans.append(Spans(anchor, tuple(parts)))
+        spans.append(Spans(anchor, (left, right)))
     return spans
 
 
-def _numbered(table: Table, sentences: Sequence[str]) -> list[str]:
-    anchors = []
-    for number, text in enumerate(table.column("row")):
-        if not text.isdecimal() or int(text) >= len(sentences):
-            raise DataError(
-                f"{table.at(number)}: row is {text!r}; the training set has the rows 0 to {len(sentences) - 1}"
-            )
-        anchors.append(sentences[int(text)])
-    return anchors
-
-
-def _words_needed(left: str, right: str) -> int:
-    """How many words a cut between two words must leave on both sides; 0: no cut here."""
+def _words_around_cut(left: str, right: str) -> int:
+    """Return how many words a cut between two words must leave on both sides; 0: no cut here."""
     word = right.lower().strip("\"'\u201c\u2018")
-    if _CLOSING.search(right) and not _WORD.search(right):
-        return 0  # a comma that stands alone belongs to the clause that it closes
+    if _CLOSING.search(right) and not _LETTER.search(right):
+        return 0  # a separate comma belongs to the clause that it closes
     if _CLOSING.search(left) or _OPENING.search(right) or _SUBORDINATORS.fullmatch(word):
         return _WORDS_AROUND_CUT
     return _WORDS_AROUND_COORDINATOR if _COORDINATORS.fullmatch(word) else 0
 
 
-def _halves(found: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    return found[: len(found) // 2], found[len(found) // 2 :]
+def _halve(of: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    return of[: len(of) // 2], of[len(of) // 2 :]
 
 
-def _joined(left: Sequence[str], right: Sequence[str]) -> Spans:
+def _join_halves(left: Sequence[str], right: Sequence[str]) -> Spans:
     return Spans(" ".join([*left, *right]), (" ".join(left), " ".join(right)))

@@ -1,6 +1,6 @@
-"""Training: one loop around a method. What a step computes is a function of the seed and the step's number.
+"""Training: one loop around a method; each step is a function of the seed and the step's number.
 
-So a training state is the weights, AdamW's moments and that number, in one file, and a killed run goes on bit for bit.
+A training state is the weights, AdamW's moments and that number, in one file; a killed run resumes bit for bit.
 """
 
 from workbench.train._loop import fit as fit

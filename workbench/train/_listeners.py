@@ -1,118 +1,113 @@
-"""Who is told of each row of a history as it comes: whoever watches, a tracker, callbacks."""
+"""Receivers of each row of the history: progress, an experiment tracker, the caller's callbacks."""
 
-import contextlib
+import importlib
+import importlib.util
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tqdm.auto import tqdm
+
 from workbench.config import TrainingConfig
+from workbench.distributed import process_rank
 from workbench.errors import SettingError
-from workbench.processes import process_rank
 from workbench.runs import clock
 
-_BETWEEN = 3.0  # seconds between two lines of progress at least
+_PROJECT = "ranking-workbench"  # the name under which trackers show runs
+_SECONDS_BETWEEN_LINES = 3.0
 
 Row = dict[str, Any]
 Listener = Callable[[Row], None]
 
 
-@contextlib.contextmanager
-def listening(
+@contextmanager
+def open_listeners(
     config: TrainingConfig, steps: tuple[int, int], folder: Path | None, callbacks: Sequence[Listener], *, quiet: bool
 ) -> Iterator[list[Listener]]:
-    """Who is told of each row: progress, the tracker of a run's `folder`, callbacks; of several processes the first's.
+    """Yield progress, the tracker of a run in `folder`, and callbacks; nothing in processes other than the first.
 
-    steps: done, and in all.
+    steps: Number of steps done, and in all.
     """
-    own: list[Progress | Tracker] = []
-    try:
-        if not quiet and process_rank() == 0:
-            own.append(Progress(*steps))
-        if folder is not None and config.track is not None and process_rank() == 0:
-            own.append(Tracker(config, folder))
-        yield [*own, *callbacks] if process_rank() == 0 else []
-    finally:
-        for listener in own:
-            listener.close()
+    with ExitStack() as stack:
+        listeners: list[Listener] = []
+        if process_rank() == 0 and not quiet:
+            listeners.append(stack.enter_context(closing(Progress(*steps))))
+        if process_rank() == 0 and config.track is not None and folder is not None:
+            listeners.append(stack.enter_context(closing(_Tracker(config, folder))))
+        yield [*listeners, *callbacks] if process_rank() == 0 else []
 
 
 class Progress:
-    """How far training is: a bar in a live notebook or a terminal, else a line every few seconds."""
+    """Show how far training is: a bar in a live notebook or a terminal, otherwise a line every few seconds."""
 
     def __init__(self, done: int, total: int) -> None:
-        self.total, self.done = total, done
-        self.bar = None
-        self._started = time.monotonic()
-        self._printed, self._news = -_BETWEEN, {}
+        self.total, self.done, self.loss, self.dev = total, done, "", ""
+        self._started, self._printed = time.monotonic(), -_SECONDS_BETWEEN_LINES
         if done:
             print(f"going on from step {done} of {total}", flush=True)
-        if (_in_notebook() and "TQDM_DISABLE" not in os.environ) or sys.stderr.isatty():
-            from tqdm.auto import tqdm
-
-            self.bar = tqdm(total=total, initial=done, unit="step")
+        has_bar = (_is_notebook() and "TQDM_DISABLE" not in os.environ) or sys.stderr.isatty()
+        self.bar = tqdm(total=total, initial=done, unit="step") if has_bar else None
 
     def __call__(self, row: Row) -> None:
-        """Shows what is known of one step, and with it what came since the line before."""
+        """Show the latest loss and dev Spearman."""
         step, now = row["step"], time.monotonic()
         if "loss" in row:
-            self._news["loss"] = f"loss {row['loss']:.4f}"
+            self.loss = f"loss {row['loss']:.4f}"
         if "dev_spearman" in row:
-            self._news["dev"] = f"dev Spearman {100 * row['dev_spearman']:.2f} (step {step})"
-        shown = "  ".join(self._news[name] for name in ("loss", "dev") if name in self._news)
+            self.dev = f"dev Spearman {100 * row['dev_spearman']:.2f} (step {step})"
         if self.bar is not None:
-            self.bar.set_postfix_str(shown, refresh=False)
+            self.bar.set_postfix_str(f"{self.loss}  {self.dev}", refresh=False)
             self.bar.update(step - self.bar.n)
-        elif now - self._printed >= _BETWEEN or step == self.total:
+        elif now - self._printed >= _SECONDS_BETWEEN_LINES or step == self.total:
             rate = (now - self._started) / max(1, step - self.done)
             left = f", {clock(rate * (self.total - step))} left" if self.done < step < self.total else ""
-            print(f"step {step:>6}/{self.total}  {shown}  {clock(row['seconds'])}{left}", flush=True)
-            self._printed, self._news = now, {}
+            print(f"step {step:>6}/{self.total}  {self.loss}  {self.dev}  {clock(row['seconds'])}{left}", flush=True)
+            self._printed = now
 
     def close(self) -> None:
-        """Ends the bar."""
+        """End the bar."""
         if self.bar is not None:
             self.bar.close()
 
 
-def _in_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook, whichever front end shows it."""
+def _is_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
-class Tracker:
-    """Sends rows to the experiment tracker that the setting `track` names, by accelerate."""
+def require_tracker(config: TrainingConfig) -> None:
+    """Raise SettingError unless the tracker of the setting `track` is installed."""
+    if config.track is not None and importlib.util.find_spec(config.track) is None:
+        raise SettingError(f"track: {config.track!r} is not installed; pip install {config.track}, or set track=none")
 
-    def __init__(self, config: TrainingConfig, run_folder: Path) -> None:
-        """Starts tracking; tensorboard's files lie in `run_folder`."""
-        from accelerate import Accelerator
 
-        require_tracker(config)
-        self.accelerator = Accelerator(log_with=config.track, project_dir=str(run_folder))
-        plain = (bool, int, float, str)
-        settings = {n: v if isinstance(v, plain) else str(v) for n, v in config.model_dump(mode="json").items()}
-        self.accelerator.init_trackers("ranking-workbench", config=settings)
+class _Tracker:
+    """Send rows to the experiment tracker that the setting `track` names."""
+
+    def __init__(self, config: TrainingConfig, folder: Path) -> None:
+        values = config.model_dump(mode="json")
+        settings = {name: v if isinstance(v, (bool, int, float, str)) else str(v) for name, v in values.items()}
+        if config.track == "tensorboard":
+            from torch.utils.tensorboard import SummaryWriter
+
+            writer = SummaryWriter(str(folder / _PROJECT), flush_secs=5)
+            writer.add_hparams(settings, {})
+            self._log = lambda values, step: [writer.add_scalar(name, value, step) for name, value in values.items()]
+            self.close = writer.close
+            return
+        tracker = importlib.import_module(str(config.track))
+        if config.track == "mlflow":
+            tracker.set_experiment(_PROJECT)
+            tracker.start_run()
+            tracker.log_params(settings)
+            self._log, self.close = tracker.log_metrics, tracker.end_run
+        else:  # wandb, and trackio, which has the same functions
+            run = tracker.init(project=_PROJECT, config=settings)
+            self._log, self.close = run.log, run.finish
 
     def __call__(self, row: Row) -> None:
-        """Sends one row, by its step."""
-        self.accelerator.log({name: value for name, value in row.items() if name != "step"}, step=row["step"])
-
-    def close(self) -> None:
-        """Ends tracking. Accelerator.end_training would end the process group too."""
-        for tracker in self.accelerator.trackers:
-            tracker.finish()
-
-
-def require_tracker(config: TrainingConfig) -> None:
-    """Raises SettingError unless the tracker of the setting `track` is installed."""
-    if config.track is None:
-        return
-    from accelerate.tracking import get_available_trackers
-
-    if config.track not in (found := [str(name) for name in get_available_trackers()]):
-        have = f"installed are {', '.join(found)}" if found else "no tracker is installed"
-        cure = f"pip install {config.track}, or give track=none"
-        raise SettingError(f"track: {config.track!r} is not installed ({have}); {cure}")
+        self._log({name: value for name, value in row.items() if name != "step"}, step=row["step"])

@@ -12,9 +12,9 @@ from workbench.errors import RunError
 
 @dataclass(frozen=True)
 class Plan:
-    """What each step does, from the settings, the step's number (from 0) and the process alone.
+    """Rows, learning rate and seed of each step, from the settings and the step's number (from 0).
 
-    examples: of the prepared training set. world: processes. rank: this process.
+    examples: Number of examples of the prepared training set. world: Number of processes. rank: This process.
     """
 
     config: TrainingConfig
@@ -24,52 +24,48 @@ class Plan:
 
     @property
     def epoch_steps(self) -> int:
-        """Batches of an epoch. One that is not full is left out by several processes, which gather equal shares."""
+        """Batches per epoch; several processes, which gather equal shares, leave out one that is not full."""
         size = self.config.batch_size
         return self.examples // size if self.world > 1 else -(-self.examples // size)
 
     @property
     def steps(self) -> int:
-        """Steps in all."""
+        """Number of steps in all."""
         return self.config.max_steps or math.ceil(self.config.epochs * self.epoch_steps)
 
     def rows(self, step: int) -> list[int]:
-        """This process's share of the step's examples."""
+        """Return this process's share of the step's examples."""
         epoch, place = divmod(step, self.epoch_steps)
         size = self.config.batch_size
-        batch = _order(self.config.seed, epoch, self.examples)[place * size : (place + 1) * size]
+        batch = _epoch_order(self.config.seed, epoch, self.examples)[place * size : (place + 1) * size]
         return batch.reshape(self.world, -1)[self.rank].tolist()
 
     def rate(self, step: int) -> float:
-        """The learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
+        """Return the learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
         peak, warmup = self.config.learning_rate, math.ceil(self.config.warmup * self.steps)
         if step < warmup:
             return peak * step / warmup
         return peak * max(0.0, (self.steps - step) / max(1, self.steps - warmup))
 
     def seed(self, step: int) -> int:
-        """Of the step's dropout masks, which each process draws for itself."""
+        """Return the seed of the step's dropout masks, which each process draws for itself."""
         return int(np.random.SeedSequence([self.config.seed, step, self.rank]).generate_state(1, np.uint64)[0])
 
-    def due(self, step: int, every: int) -> bool:
-        """Whether what is done every so many steps, and at the end, is done after `step` steps."""
+    def is_due(self, step: int, every: int) -> bool:
+        """Return whether something done every so many steps, and at the end, is done after `step` steps."""
         return step % every == 0 or step >= self.steps
 
     def require_batches(self) -> None:
-        """Raises RunError where several processes cannot share the batches."""
-        size, wanted = self.config.batch_size, self.config.processes
-        if self.world not in (1, wanted):
-            raise RunError(
-                f"{self.world} processes were started together and processes={wanted}; start {wanted} (torchrun's "
-                f"nnodes x nproc-per-node), or set processes={self.world}"
-            )
+        """Raise RunError if several processes cannot share the batches."""
+        size, processes = self.config.batch_size, self.config.processes
+        if self.world not in (1, processes):
+            problem = f"{self.world} processes were started together and processes={processes}"
+            raise RunError(f"{problem}; start {processes} (torchrun's nnodes x nproc-per-node)")
         if self.world > 1 and self.examples < size:
-            raise RunError(
-                f"{self.examples} examples do not fill one batch of {size}, and several processes take whole batches "
-                "only; lower batch_size or set processes=1"
-            )
+            problem = f"several processes take whole batches, and {self.examples} examples do not fill one of {size}"
+            raise RunError(f"{problem}; lower batch_size or set processes=1")
 
 
 @functools.lru_cache(maxsize=1)
-def _order(seed: int, epoch: int, examples: int) -> np.ndarray:
+def _epoch_order(seed: int, epoch: int, examples: int) -> np.ndarray:
     return np.random.default_rng([seed, epoch]).permutation(examples)

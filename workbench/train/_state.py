@@ -1,4 +1,4 @@
-"""A training state: what the steps to come depend on, in one file."""
+"""A training state: everything that the next steps depend on, in one file."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,13 @@ from workbench.train._listeners import Row
 
 
 class State:
-    """What the steps to come depend on, in one file: weights, AdamW's moments, the step; and the history so far."""
+    """Weights, AdamW's moments, the step and the history so far, in one file."""
 
     def __init__(self, path: Path, method: Method) -> None:
         self.path, self.config = path, method.config
-        self.optimizer = _adamw(method)
+        self.optimizer = _make_optimizer(method)
         self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=method.encoder.precision == "fp16")
-        # A weight that goes by two names, as the bias of a head for words does, is kept by the first.
+        # A weight with two names, such as the bias of a masked-language head, is saved under the first.
         once, every = ({name for name, _ in method.named_parameters(remove_duplicate=r)} for r in (True, False))
         self.tensors = {f"weights.{name}": v for name, v in method.state_dict().items() if name not in every - once}
         for name, parameter in method.named_parameters():
@@ -34,7 +34,7 @@ class State:
             self.tensors |= {f"{kind}.{name}": value for kind, value in moments.items()}
 
     def save(self, step: int, rows: list[Row]) -> None:
-        """Writes the state beside the one before and renames it into its place; RunError when it cannot be written."""
+        """Write the state next to the last one and rename it into place. Raise RunError if it cannot be written."""
         facts = {"step": step, "settings": self._settings, "scaler": self.scaler.state_dict(), "rows": rows}
         try:
             self.path.parent.mkdir(exist_ok=True)
@@ -42,57 +42,51 @@ class State:
             with replacing_file(self.path) as fresh:
                 save_file(tensors, fresh, {"state": json.dumps(facts)})
         except (OSError, SafetensorError) as error:
-            kept = "the one before is whole" if self.path.exists() else "there was none before"
-            raise RunError(
-                f"the training state of step {step} cannot be written to {self.path} ({error}); {kept}: free some "
-                "space and run again, and it goes on from there"
-            ) from error
+            problem = f"the training state of step {step} cannot be written to {self.path} ({error})"
+            raise RunError(f"{problem}; free some space and run again: it resumes from the last state") from error
 
     def load(self) -> tuple[int, list[Row]]:
-        """Takes the state back, where there is one: the step and the rows of the history. RunError if it is not whole.
+        """Load the state and return its step and history rows; (0, []) if there is none.
 
-        Weights and moments are only touched once everything in the file is seen to fit.
+        Raises RunError for a damaged state or one of other settings, before any weight is changed.
         """
         if not self.path.exists():
             return 0, []
         try:
             with safe_open(self.path, "pt") as file:
                 facts = json.loads((file.metadata() or {})["state"])
-                found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
-            self._require_same(facts, found)
+                saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
+            self._require_same(facts, saved)
             self.scaler.load_state_dict(facts["scaler"])
             step, rows = int(facts["step"]), [dict(row) for row in facts["rows"]]
             if step < 1 or [row["step"] for row in rows][-1:] != [step] or not all("seconds" in row for row in rows):
-                raise ValueError(f"it is of step {step}, and its history is not")  # noqa: TRY301 - one refusal for all
+                raise ValueError(f"it is of step {step}, and its history is not")  # noqa: TRY301
         except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            what = f"it lacks {error}" if isinstance(error, KeyError) else error
-            raise RunError(
-                f"the training state {self.path} cannot be used ({what}); delete this file to train again from the "
-                "start of this run: nothing else is lost"
-            ) from error
+            problem = f"the training state {self.path} cannot be used ({error!r})"
+            raise RunError(f"{problem}; delete this file to train again from the start of this run") from error
         with torch.no_grad():
             for name, value in self.tensors.items():
-                value.copy_(found[name])
+                value.copy_(saved[name])
         return step, rows
 
     @property
     def _settings(self) -> str:
         return f"{self.config.method}/{self.config.digest()}-s{self.config.seed}"
 
-    def _require_same(self, facts: dict[str, Any], found: dict[str, Tensor]) -> None:
+    def _require_same(self, facts: dict[str, Any], saved: dict[str, Tensor]) -> None:
         if facts["settings"] != self._settings:
             raise ValueError(f"it is of the run {facts['settings']}, this is {self._settings}")
-        shapes, wanted = ({n: (tuple(v.shape), v.dtype) for n, v in t.items()} for t in (found, self.tensors))
-        if shapes != wanted:
-            name = sorted(shapes.items() ^ wanted.items(), key=str)[0][0]
-            raise ValueError(f"{name} is {shapes.get(name, 'missing')} there and {wanted.get(name, 'nothing')} here")
+        there, here = ({n: (tuple(v.shape), v.dtype) for n, v in t.items()} for t in (saved, self.tensors))
+        if there != here:
+            name = min(there.items() ^ here.items(), key=str)[0]
+            raise ValueError(f"{name} is {there.get(name, 'missing')} there and {here.get(name, 'nothing')} here")
 
 
-def _adamw(method: Method) -> torch.optim.AdamW:
-    """Fused AdamW; matrices and embeddings decay, biases (relative-position ones too) and norms do not."""
+def _make_optimizer(method: Method) -> torch.optim.AdamW:
+    """Return fused AdamW; matrices and embeddings decay, biases (relative-position ones too) and norms do not."""
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for name, parameter in method.named_parameters():
         groups[parameter.ndim > 1 and "bias" not in name].append(parameter)
     decay = method.config.weight_decay
-    parameters = [{"params": found, "weight_decay": decay if decays else 0.0} for decays, found in groups.items()]
+    parameters = [{"params": group, "weight_decay": decay if decays else 0.0} for decays, group in groups.items()]
     return torch.optim.AdamW(parameters, lr=method.config.learning_rate, fused=True)

@@ -1,11 +1,11 @@
-"""CoSENT (Huang et al. 2024): whatever pair the labels put higher must score higher, by cosine or by a cross-encoder.
+"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher, by cosine or by a cross-encoder.
 
-Beside it the supervised losses that it is compared with.
+Also the supervised losses that the paper compares it with.
 """
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,22 +13,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.config import CoSENTConfig, TrainingConfig
+from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triples
+from workbench.distributed import gather_rows
 from workbench.encoder import CrossEncoder, Encoder
-from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods.cosent._labels import (
-    class_numbers,
-    places as places,
+    OneLabelBatches as OneLabelBatches,
+    make_triplets,
+    number_classes,
+    rank_labels as rank_labels,
     require_order as require_order,
-    shares,
-    sides,
-    triple_rows,
+    scale_labels,
+    split_labels,
 )
-from workbench.methods.cosent._one_label import OneLabelBatches as OneLabelBatches
-from workbench.methods.protocol import Batch, Method, gathered_views, set_name
-from workbench.processes import gather_rows
+from workbench.methods.protocol import Batch, Method, gathered_views, require_kind
 
 
 class PairClassifier(nn.Module):
@@ -45,12 +44,12 @@ class PairClassifier(nn.Module):
 class CoSENT(Method):
     """log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}) over the pairs of a batch (CoSENT eqs. 10, 11).
 
-    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting `model`). Pairs of equal gold
-    never pair: in a batch of one label alone the loss is exactly 0 and so is its gradient. Such batches are counted
-    in the history. The setting `objective` puts another supervised loss of the paper in CoSENT's place.
+    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting `model`). Pairs of equal gold are
+    not compared: in a batch of one label the loss is exactly 0 and so is its gradient; such batches are counted in the
+    history. The setting `objective` replaces CoSENT by another supervised loss of the paper.
     """
 
-    config_class: ClassVar[type[TrainingConfig]] = CoSENTConfig
+    config_class = CoSENTConfig
     config: CoSENTConfig
 
     def __init__(self, config: CoSENTConfig) -> None:
@@ -59,54 +58,46 @@ class CoSENT(Method):
         self.classifier: PairClassifier | None = None
         self.one_label = OneLabelBatches(config.batch_size)
 
-    def starting_encoder(self, **reading: Any) -> Encoder:
+    def load_start(self, **options: Any) -> Encoder:
         if self.config.model == "interaction":
-            return CrossEncoder.from_pretrained(self.config.encoder, **reading)
-        return super().starting_encoder(**reading)
+            return CrossEncoder.from_pretrained(self.config.encoder, **options)
+        return super().load_start(**options)
 
     def prepare(self, data: Any) -> None:
-        """Reads pairs (triplet: triples, or pairs that make them). DataError when they cannot train the objective."""
         objective = self.config.objective
-        if (isinstance(data, Triples) and objective != "triplet") or not isinstance(data, (Pairs, Triples)):
-            kind = "triples" if isinstance(data, Triples) else f"of type {type(data).__name__}"
-            wanted = "scored pairs or triples" if objective == "triplet" else "scored pairs"
-            raise DataError(
-                f"{set_name(data)} is {kind}; objective {objective!r} is trained on {wanted} (setting train)"
-            )
         if objective == "triplet":
-            self.texts = triple_rows(data, self.config.threshold)
+            require_kind(data, (Pairs, Triples), "objective 'triplet' trains on scored pairs or triples")
+            self.texts = make_triplets(data, self.config.threshold)
             target = np.zeros(len(self.texts[0]))
         else:
-            assert isinstance(data, Pairs)
+            require_kind(data, Pairs, f"objective {objective!r} trains on scored pairs")
             require_order(data)
             self.texts = (data.sentence1, data.sentence2)
-            target = self._target(data)
+            target = self._make_target(data)
         self.target = torch.from_numpy(np.ascontiguousarray(target, dtype=np.float32))
         if not self.pairwise:
             self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
 
-    def _target(self, pairs: Pairs) -> np.ndarray:
-        """Gold as the objective needs it."""
+    def _make_target(self, pairs: Pairs) -> np.ndarray:
         if self.config.objective in ("mse", "cross_entropy"):
-            return shares(pairs)
+            return scale_labels(pairs)
         if self.config.objective == "contrastive":
-            return sides(pairs, self.config.threshold)
+            return split_labels(pairs, self.config.threshold)
         if self.config.objective == "softmax":
-            numbers, classes = class_numbers(pairs, self.config.softmax_labels)
+            numbers, classes = number_classes(pairs, self.config.softmax_labels)
             head = PairClassifier(self.encoder.width, classes, bias=self.config.softmax_bias)
             self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
             return numbers
-        return places(pairs)
+        return rank_labels(pairs)
 
     def examples(self, data: Any) -> int:
-        """Rows of the set; for triplet as many triples as it makes."""
+        """Return the number of pairs, or of triplets made from them."""
         return len(self.target)
 
     def collate(self, rows: Sequence[int]) -> Batch:
         batch: Batch = {"target": self.target[list(rows)]}
-        if self.pairwise:
+        if isinstance(self.encoder, CrossEncoder):
             first, second = ([texts[row] for row in rows] for texts in self.texts)
-            assert isinstance(self.encoder, CrossEncoder)
             return batch | {"tokens": self.encoder.tokenize_pairs(first, second)}
         sides = [np.asarray(rows) + side * len(self.target) for side in range(len(self.texts))]
         return batch | {"tokens": self.tokens.batch(np.concatenate(sides))}
@@ -116,18 +107,17 @@ class CoSENT(Method):
         objective = self.config.objective
         if self.pairwise:
             scores = gather_rows(self.embed(batch["tokens"])[:, None]).squeeze(1)
-            return {objective: self._loss(scores, target)}
+            return {objective: self._pair_loss(scores, target)}
         views = gathered_views(self.embed(batch["tokens"]), count=len(self.texts))
         if objective == "triplet":
             anchor, positive, negative = views
             return {objective: triplet(anchor, positive, negative, margin=self.config.margin)}
-        if objective == "softmax":
-            assert self.classifier is not None
+        if self.classifier is not None:
             return {objective: functional.cross_entropy(self.classifier(*views), target.long())}
-        return {objective: self._loss(functional.cosine_similarity(*views, dim=1), target)}
+        return {objective: self._pair_loss(functional.cosine_similarity(*views, dim=1), target)}
 
-    def _loss(self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The objectives that see one score a pair."""
+    def _pair_loss(self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, ""]:
+        """Return the loss of the objectives that read one score per pair."""
         config = self.config
         if config.objective == "mse":
             return mse(scores, target)
@@ -141,11 +131,10 @@ class CoSENT(Method):
         return cosent(scores, target, scale=config.effective_scale)
 
     def observations(self) -> dict[str, float]:
-        """unpaired_batches, where the objective is CoSENT's: how many batches held one label alone."""
         return self.one_label.observations()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        """One similarity a pair: the cosine, or the cross-encoder's score; larger is closer."""
+        """Return the cosine of each pair, or the cross-encoder's score; larger is closer."""
         if isinstance(self.encoder, CrossEncoder):
             return self.encoder.score(sentence1, sentence2)
         return super().score(sentence1, sentence2)

@@ -1,0 +1,56 @@
+"""Training in several processes: rank, count, and rows of all processes gathered with their gradient."""
+
+from typing import Any
+
+import torch
+import torch.distributed
+from jaxtyping import Float
+from torch import Tensor
+
+
+def process_count() -> int:
+    """Return the number of processes that train together; 1 outside torchrun."""
+    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+
+
+def process_rank() -> int:
+    """Return the number of this process, from 0."""
+    return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+
+
+def broadcast_from_rank0(flag: bool, device: torch.device) -> bool:
+    """Return the flag of process 0, on every process."""
+    if process_count() == 1:
+        return flag
+    shared = torch.tensor(float(flag), device=device)
+    torch.distributed.broadcast(shared, src=0)
+    return bool(shared)
+
+
+def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
+    """Return the rows of all processes, in the order of their ranks, on every process, with gradient.
+
+    Every process then computes the same loss of the whole batch. The backward pass sums the gradients of all
+    processes' losses and DistributedDataParallel averages the parameters' gradients, so that the two factors cancel
+    and each parameter gets the gradient that one process would have computed on the whole batch.
+    Every process must pass the same number of rows.
+    """
+    return rows if process_count() == 1 else _GatherRows.apply(rows)
+
+
+class _GatherRows(torch.autograd.Function):
+    """all_gather whose backward sums over the processes: torch deprecates its own, and the successor is private."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor) -> Tensor:
+        context.rows, rows = len(rows), rows.contiguous()
+        gathered = [torch.empty_like(rows) for _ in range(process_count())]
+        torch.distributed.all_gather(gathered, rows)
+        return torch.cat(gathered)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        summed = gradient.clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(summed)
+        start = process_rank() * context.rows
+        return summed[start : start + context.rows]
