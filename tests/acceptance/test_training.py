@@ -136,3 +136,31 @@ def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path):
     np.testing.assert_allclose(histories[1]["loss"], histories[0]["loss"], rtol=1e-4)
     torch.testing.assert_close(vectors[1], vectors[0], rtol=0, atol=1e-3)
     assert float((vectors[0] - start).abs().max()) > 0.05
+
+
+GATHERED = """
+import sys, torch, torch.distributed as dist
+from workbench.distributed import gather_rows
+
+dist.init_process_group("gloo")
+own = torch.tensor([[float(dist.get_rank() + 1)]], requires_grad=True)
+rows = gather_rows(own)
+(rows.prod() * (dist.get_rank() + 1)).backward()
+torch.save([rows.detach(), own.grad], f"{sys.argv[1]}/{dist.get_rank()}.pt")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_gathered_rows_get_the_gradient_of_the_losses_of_all_processes(tmp_path: Path):
+    (tmp_path / "gathered.py").write_text(GATHERED)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*launcher, str(tmp_path / "gathered.py"), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        rows, gradient = torch.load(tmp_path / f"{rank}.pt")
+        assert rows.tolist() == [[1.0], [2.0]]
+        # The losses are a b and 2 a b with a = 1 and b = 2: their sum has the derivatives 3 b and 3 a.
+        assert gradient.item() == (6.0, 3.0)[rank]

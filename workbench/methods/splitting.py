@@ -4,14 +4,12 @@ The paper finds clauses with a neural discourse parser whose code and checkpoint
 `clauses` replaces it by a few rules of English; spans of any other parser can be read from a file.
 """
 
-import csv
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import pandas as pd
-
+from workbench.data import read_table
 from workbench.errors import DataError
 
 _SUBORDINATORS = re.compile(
@@ -104,37 +102,27 @@ def subsample(sentences: Iterable[str], how: str, depth: int = 2) -> list[Spans]
 
 
 def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
-    """Read spans of another parser from a tab-separated file (UTF-8, one header line, nothing quoted).
+    """Read spans of another parser from a .tsv file in the format of data/README.md.
 
     Columns anchor, left, right: the three texts. Columns row, left, right: `row` is the number of the training
     sentence from 0, which is the anchor, and left and right must occur in it. Raises DataError with the line.
     """
-    try:
-        table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False, quoting=csv.QUOTE_NONE)
-    except (OSError, ValueError) as error:  # pandas names the line, or the file
-        raise DataError(f"{path}: {error}") from error
-    numbered = "anchor" not in table
-    names = ["row" if numbered else "anchor", "left", "right"]
-    if missing := [name for name in names if name not in table]:
-        columns = ", ".join(table.columns)
-        raise DataError(f"{path}: no column {missing[0]!r} in {columns}; it needs anchor (or row), left and right")
-    if table.empty:
-        raise DataError(f"{path}: a header and no row")
+    table = read_table(Path(path))
+    numbered = "anchor" not in table.columns
+    names = ("row" if numbered else "anchor", "left", "right")
     spans = []
-    for line, (first, left, right) in enumerate(table[names].itertuples(index=False), start=2):
-        at = f"{path}, line {line}"
-        if numbered and not (str(first).isdecimal() and int(first) < len(sentences)):
+    for place, (first, *parts) in enumerate(zip(*map(table.column, names), strict=True)):
+        at = table.at(place)
+        if numbered and not (first.isdecimal() and int(first) < len(sentences)):
             raise DataError(f"{at}: row is {first!r}; the training set has the rows 0 to {len(sentences) - 1}")
         anchor = sentences[int(first)] if numbered else first
-        for name, text in zip(("anchor", "left", "right"), (anchor, left, right), strict=True):
-            if not isinstance(text, str) or not text.strip():
+        for name, text in zip(("anchor", "left", "right"), (anchor, *parts), strict=True):
+            if not text.strip():
                 raise DataError(f"{at}: {name} is empty")
             if numbered and " ".join(text.split()) not in " ".join(anchor.split()):
-                raise DataError(
-                    f"{at}: {name} {text!r} does not occur in sentence {first} {anchor!r}; rows are counted from 0, in "
-                    "the training set as loaded"
-                )
-        spans.append(Spans(anchor, (left, right)))
+                problem = f"{at}: {name} {text!r} does not occur in sentence {first} {anchor!r}"
+                raise DataError(f"{problem}; rows are counted from 0, in the training set as loaded")
+        spans.append(Spans(anchor, tuple(parts)))
     return spans
 
 
