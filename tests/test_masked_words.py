@@ -109,5 +109,5 @@ def test_off_by_default_it_changes_nothing_and_on_it_is_another_run(tiny_encoder
         plain, same, other = (config.from_parameters("demo", 0, {"mlm_weight": w}).digest() for w in (0, 0.0, 0.1))
         assert plain == same == config.from_parameters("demo").digest()
         assert other != plain
-    with pytest.raises(SettingError, match=r"mlm_weight.*>= 0"):
+    with pytest.raises(SettingError, match=r"mlm_weight: .*greater than or equal to 0"):
         SimCSEConfig.from_parameters("demo", 0, {"mlm_weight": -1})

@@ -106,19 +106,20 @@ def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):
     assert method_of("mixed", settings | parts).projection is not None
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"info_nce": False}, "no loss is left"),
-        ({"combination": "max"}, "set both, or combination=sum"),
-        ({"cosent": 1.0, "compose": "both"}, "compose is 'both'"),
-        ({"cosent": 1.0, "subsampling": "adjacent"}, "subsampling 'adjacent'"),
-        ({"pooling": "mask", "template": 'a "{sentence}" [MASK]'}, "choose another pooling"),
-    ],
-)
-def test_terms_that_do_not_fit_are_refused(wrong: dict[str, Any], words: str):
-    with pytest.raises(SettingError, match=words):
-        MixedConfig.from_parameters("paper", 0, wrong)
+def test_terms_that_do_not_fit_are_refused():
+    refused = {
+        "there is no loss": [{"info_nce": False}],
+        "set both, or combination=sum": [{"combination": "max"}],
+        "cosent reads whole sentences": [
+            {"cosent": 1.0, "compose": "both"},
+            {"cosent": 1.0, "subsampling": "adjacent"},
+        ],
+        "another pooling": [{"pooling": "mask", "template": 'a "{sentence}" [MASK]'}],
+    }
+    for words, settings in refused.items():
+        for wrong in settings:
+            with pytest.raises(SettingError, match=words):
+                MixedConfig.from_parameters("paper", 0, wrong)
 
 
 def test_only_what_terms_read_is_needed():

@@ -326,7 +326,7 @@ def test_the_corpus_is_distinct_seeded_and_as_large_as_asked(sentences: Sentence
 
 
 def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sentences, tmp_path: Path):
-    with pytest.raises(SettingError, match="corpus_size: got 1"):
+    with pytest.raises(SettingError, match=r"corpus_size: .*got 1"):
         config_of(spread, corpus_size=1)
     copies = tmp_path / "copies.txt"
     copies.write_text("the cat sees the dog\n" * 5)
@@ -345,18 +345,13 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sent
         prepared(spread, sentences, corpus="nope")
 
 
-@pytest.mark.parametrize(
-    ("overrides", "text"),
-    [
-        ({"lower": 0.9, "upper": 0.1}, "no pair lies between"),
-        ({"pooling": "mask"}, "needs a template"),
-        ({"template": "{sentence} [MASK]"}, "needs a template"),
-        ({"second_template": "{sentence} [MASK]"}, "give template as well"),
-    ],
-)
-def test_settings_that_contradict_are_refused(overrides: dict[str, object], text: str):
-    with pytest.raises(SettingError, match=text):
-        RankEncoderConfig.from_parameters("paper", 0, overrides)
+def test_settings_that_contradict_are_refused():
+    template = "{sentence} [MASK]"
+    for contradiction in ({"pooling": "mask"}, {"template": template}, {"second_template": template}):
+        with pytest.raises(SettingError, match="mask needs one"):
+            RankEncoderConfig.from_parameters("paper", 0, contradiction)
+    with pytest.raises(SettingError, match=r"lower 0\.9 is above upper 0\.1"):
+        RankEncoderConfig.from_parameters("paper", 0, {"lower": 0.9, "upper": 0.1})
 
 
 def test_profiles_hold_the_values_of_the_paper_and_of_the_scripts():

@@ -288,7 +288,7 @@ def test_an_interrupted_training_is_not_what_a_run_is_measured_by(
     half_trained: Run, tiny_encoder: Path, sentences: Sentences, dev: Pairs
 ):
     method = SimCSE(config(tiny_encoder))
-    with pytest.raises(RunError, match=r"training of .* has not come to its end"):
+    with pytest.raises(RunError, match=r"training of .* has not finished"):
         evaluate(method.encode, {"tiny-dev": dev}, run=half_trained)
     assert state_of(half_trained.path).is_file()
     fit(method, sentences, run=half_trained)
