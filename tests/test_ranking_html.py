@@ -15,12 +15,8 @@ from written_runs import write_run
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.metrics import kendall
-from workbench.views import (
-    most_changed,
-    ordered_queries,
-    ranking_html,
-    ranking_tables,
-)
+from workbench.views import RankingExplorer, most_changed, ranking_html, ranking_tables
+from workbench.views.queries import SuiteRankings
 
 GOLD = [5.0, 4.0, 2.0, 2.0, 0.0]
 RIGHT = [0.9, 0.8, 0.4, 0.3, 0.1]
@@ -175,22 +171,19 @@ def test_the_picture_joins_golds_rank_of_a_target_to_every_models_rank_1_at_the_
     assert picture.findtext(f".//{SVG}title") == "A: target 0\ngold: rank 1\nbefore: rank 5\nafter: rank 1"
 
 
-@pytest.mark.parametrize(
-    ("by", "order"),
-    [("data", ["q0", "q1", "q2"]), ("disagreement", ["q1", "q2", "q0"]), ("worst", ["q1", "q0", "q2"])],
-)
-def test_queries_are_ordered_by_what_was_asked(by: str, order: list[str]):
+@pytest.mark.parametrize(("order", "rows"), [("disagreement", [1, 2, 0]), ("worst", [1, 0, 2]), ("gain", [1, 0, 2])])
+def test_queries_are_ordered_by_what_was_asked(order: str, rows: list[int]):
     swapped = [0.8, 0.9, 0.4, 0.3, 0.1]
     tables = {"a": table(swapped, TIED, RIGHT), "b": table(swapped, RIGHT, swapped)}
-    assert ordered_queries(tables, by, "a", "b")["query_id"].tolist() == order
+    view = RankingExplorer(tables)
+    view.select(order=order)
+    assert view.grid.listed.tolist() == rows
 
 
-def test_the_largest_gain_comes_first_with_its_size():
-    tables = {"a": table(RIGHT, TIED), "b": table(TIED, RIGHT)}
-    found = ordered_queries(tables, "gain", "a", "b")
-    assert found["query_id"].tolist() == ["q1", "q0"]
+def test_the_largest_gain_is_the_difference_of_kcc():
+    rankings = SuiteRankings({"a": table(RIGHT, TIED), "b": table(TIED, RIGHT)}, "few")
     gain = kendall(GOLD, RIGHT) - kendall(GOLD, TIED)
-    assert found["value"].tolist() == pytest.approx([gain, -gain], abs=1e-15)
+    assert rankings.values("gain", "a", "b").tolist() == pytest.approx([-gain, gain], abs=1e-15)
 
 
 MISTAKES: dict[str, Callable[[], object]] = {
@@ -201,13 +194,13 @@ MISTAKES: dict[str, Callable[[], object]] = {
         {"m": pd.concat([table(RIGHT), table(RIGHT)[:1]])}
     ),
     "a label is 'gold'": lambda: ranking_tables({"gold": table(RIGHT)}),
-    "do not rank the same targets of 'few': 5 stand in 'a' alone, the first is target '1.0' of query 'q1'": (
+    "do not rank the same targets of 'few' with the same gold: 5 rows are in one alone, the first is target '1.0'": (
         lambda: ranking_tables({"a": table(RIGHT, RIGHT), "b": table(RIGHT)})
     ),
-    "'a' and 'b' have another gold for 1 targets of 'few'": lambda: ranking_tables(
+    "with the same gold: 2 rows are in one alone, the first is target '0.4' of query 'q0'": lambda: ranking_tables(
         {"a": table(RIGHT), "b": table(RIGHT).assign(gold=[5, 4, 2, 2, 1])}
     ),
-    "no query 'q9' in the table; it has q0": lambda: ranking_html({"m": table(RIGHT)}, "q9"),
+    "no query 'q9' in few; it has q0": lambda: ranking_html({"m": table(RIGHT)}, "q9"),
     "no suite 'fwe' in these rankings; they have few": lambda: ranking_html({"m": table(RIGHT)}, "q0", suite="fwe"),
 }
 

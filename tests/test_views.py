@@ -1,6 +1,5 @@
 """The live views without a browser: what is listed, chosen, computed and written, by their public state."""
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,9 @@ from workbench.views import (
     scores_of_runs,
     sentence_map,
 )
-from workbench.views._reasons import token_split
+from workbench.views._asked import Vectors
 from workbench.views.pairs import best_threshold
+from workbench.views.why import merge_tokens, token_terms
 
 HOSTILE = '<script>alert(1)</script> & "quotes" it\'s $1 to $2 \u202eright'
 SENTENCES = [("a cat", "a cat sleeps"), ("a cat", "the dog barks"), ("one bird", HOSTILE), ("x", "y"), ("a cat", "no")]
@@ -96,13 +96,13 @@ def test_loss_is_gain_with_a_and_b_exchanged_and_an_order_begins_at_its_first_ro
 
 def test_pairs_are_limited_by_gold_subset_and_words_of_either_side_and_code_can_do_so_too():
     view = of_pairs()
-    assert listed(view, order="data", low=3, high=4) == ["p2", "p3", "p4"]
+    assert listed(view, order="data", limits={"gold": [3, 4]}) == ["p2", "p3", "p4"]
     assert listed(view, subset="s") == []
     assert (view.chosen_id, view.detail.html) == (None, "")
-    assert listed(view, low=None, high=None) == ["p0", "p1"]
+    assert listed(view, limits={"gold": [None, None]}) == ["p0", "p1"]
     assert listed(view, subset="", search="CAT dog") == ["p1"]
-    assert listed(view, search="", words_high=4) == ["p3", "p4"]
-    assert listed(view, words_high=None, overlap_low=60) == ["p0"]
+    assert listed(view, search="", limits={"words": [None, 4]}) == ["p3", "p4"]
+    assert listed(view, limits={"words": [None, None], "overlap": [60, None]}) == ["p0"]
     for wrong, text in (({"order": "wrost"}, "choose one of error"), ({"chosen": "p3"}, "'p3', which is not listed")):
         with pytest.raises(ValueError, match=text):
             view.select(**wrong)
@@ -273,14 +273,13 @@ def test_explorers_that_are_fed_follow_and_keep_their_choices(runs: pd.DataFrame
     for explorer in (earlier, queries, every):
         picker.feeds(explorer)
     queries.select(order="data", chosen="q3")
-    every.select(order="data", low=2, chosen=7)
+    every.select(order="data", limits={"gold": [2, None]}, chosen=7)
     picker.select(seeds="each")
     assert queries.labels == every.labels == list(picker.rankings)
     assert every.labels[2:] == ["cosent, seed 7", "simcse, seed 0", "simcse, seed 1"]
     assert (queries.query_id, queries.order) == ("q3", "data")
     assert (every.grid.chosen, every.grid.limits["gold"]) == (7, [2, None])
     picker.select(labels=["cosent"], before=False, seeds="mean")
-    picker.select(labels=None, before=None, seeds=None)
     assert (queries.labels, every.labels, picker.before) == (["cosent"], ["cosent"], False)
     picker.select(labels=[])
     assert queries.labels == ["cosent"], "of nothing it shows what it showed"
@@ -401,25 +400,6 @@ def test_after_an_edit_only_what_is_new_is_encoded_and_what_cannot_be_shown_is_s
         ask({"one": 3})
 
 
-def test_what_is_typed_ends_the_encoding_for_what_was_typed_before():
-    encoder, said = Known(), []
-    view = ask({"one": encoder})
-    view.status.observe(lambda change: said.append(change["new"]), "value")
-    old, new = ([f"{name} {number}" for number in range(1000)] for name in ("old", "new"))
-
-    async def typed() -> None:
-        view.controls["targets"].value = "\n".join(old)
-        while not any("of 1,000 sentences" in status for status in said):
-            await asyncio.sleep(0.001)
-        view.controls["targets"].value = "\n".join(new)
-        await view._task
-
-    asyncio.run(typed())
-    assert set(new) <= set(encoder.asked)
-    assert not set(old) <= set(encoder.asked), "the rest of the old lines is of no more use"
-    assert view.selected["target"].tolist() == new
-
-
 def test_of_a_corpus_the_nearest_are_side_by_side_and_a_large_one_is_drawn():
     view = ask(targets=(), corpus=["near", "middle", "far", "other"])
     names = ["near", "far", "other", "middle", "middle", "other", "far", "near"]
@@ -452,14 +432,13 @@ def test_the_effect_of_a_word_is_what_the_cosine_or_the_lead_loses_without_it():
 def test_the_pairs_of_tokens_add_up_to_the_cosine_folded_too(pooling: str):
     encoder = Encoder.from_pretrained("english-encoder", pooling, device="cpu", precision="fp32")
     first, second = " ".join(MANY[:20]), "Bad weather delayed the railway."
-    split = token_split(encoder, first, second)
+    terms = token_terms(Vectors("one", encoder), first, second)
     cosine = float(Encoder.similarity(encoder.encode(first), encoder.encode(second)))
     # float32 states of width d, summed over l tokens: rounding of some d * l units of the last place.
-    assert split.cosine == pytest.approx(cosine, abs=2**-24 * encoder.width)
-    short = split.folded(6)
-    sums, (rows, columns) = short.with_sums()
-    assert (len(short.first), rows[-1], columns[-1]) == (6, "all", "all")
-    assert sums[-1, -1] == pytest.approx(split.cosine)
+    assert terms.to_numpy().sum() == pytest.approx(cosine, abs=2**-24 * encoder.width)
+    short = merge_tokens(terms, 6)
+    assert short.shape == (6, min(6, terms.shape[1]))
+    assert short.to_numpy().sum() == pytest.approx(cosine, abs=2**-24 * encoder.width)
 
 
 def test_an_encoder_that_cannot_be_read_or_has_no_map_hides_no_other(tmp_path: Path):

@@ -1,5 +1,3 @@
-from ._html import INK as INK
-from ._html import SHADES as SHADES
 from .response import chosen_on_dev as chosen_on_dev
 from .response import response as response
 from .response import response_curves as response_curves
@@ -43,11 +41,7 @@ from .papers import paper_cells as paper_cells
 from .papers import published_beside as published_beside
 from .papers import published_numbers as published_numbers
 from .papers import runs_by_settings as runs_by_settings
-from .queries import of_suite as of_suite
-from .queries import ordered_queries as ordered_queries
-from .queries import query_view as query_view
 from .queries import ranking_tables as ranking_tables
-from .queries import suites_of as suites_of
 from .rank_figures import closed_against_exact as closed_against_exact
 from .rank_figures import neighbour_bins as neighbour_bins
 from .rank_figures import neighbours_and_gain as neighbours_and_gain

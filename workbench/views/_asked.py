@@ -1,6 +1,6 @@
-"""Encoders of the live views, loaded on first use; each sentence is encoded once."""
+"""Encoders of the live views, loaded on first use."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,67 +12,67 @@ import numpy as np
 from workbench.errors import EncoderError
 from workbench.runs import Run
 
-ENCODER = "english-encoder"  # what is asked where nothing else is given
-_BATCH = 64  # sentences between two words of how far it is, and between two looks at what is typed meanwhile
-_KEPT = 4096  # sentences whose vectors are known besides as many as were ever asked at once
+ENCODER = "english-encoder"  # the encoder if no other is given
 
 
 class Vectors:
-    """Unit rows of sentences under one encoder, which is loaded on first use; each sentence is encoded once.
+    """Unit vectors of sentences under one encoder, which is loaded on first use; each sentence is encoded once.
 
     In fp32, so that all views show the same cosine, and its parts add up to it.
     """
 
-    def __init__(self, label: str, given: Any) -> None:
-        self.label, self.given = label, given
-        self._known: dict[str, np.ndarray] = {}  # what was asked last stands last
-        self._largest = 0
+    def __init__(self, label: str, source: Any) -> None:
+        self.label, self.source = label, source
+        self._rows: dict[str, np.ndarray] = {}
 
     @cached_property
     def encode(self) -> Callable[[list[str]], Any]:
-        """Sentences -> vectors. Raises EncoderError where the encoder cannot be read."""
-        return encode_of(self.label, self.given)
+        """Return the function from sentences to vectors; EncoderError if the encoder cannot be read."""
+        return encode_of(self.label, self.source)
 
-    def reading(self, sentences: Sequence[str]) -> Iterator[str]:
-        """Encodes a batch at each step, before which it says how far it is."""
-        from workbench.methods.protocol import unit_rows  # torch, which only who asks needs
-
-        wanted = dict.fromkeys(sentences)
-        self._largest = max(self._largest, len(wanted))
-        rest = [sentence for sentence in wanted if sentence not in self._known]
-        for start in range(0, len(rest), _BATCH):
-            yield f"{self.label} reads: {start:,} of {len(rest):,} sentences"
-            part = rest[start : start + _BATCH]
-            self._known.update(zip(part, unit_rows(self.encode, part, [])[0], strict=True))
+    def unknown(self, sentences: Sequence[str]) -> list[str]:
+        """Return the sentences that were never encoded."""
+        return [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        """[n, d], float64."""
-        for _ in self.reading(sentences):
-            pass
-        rows = {sentence: self._known.pop(sentence) for sentence in dict.fromkeys(sentences)}
-        self._known |= rows
-        for oldest in list(self._known)[: -(_KEPT + self._largest)]:  # a corpus stays, however large, while one types
-            del self._known[oldest]
-        return np.stack([rows[sentence] for sentence in sentences])
+        """Return [n, d], float64."""
+        from workbench.methods.protocol import unit_rows
+
+        if new := self.unknown(sentences):
+            self._rows.update(zip(new, unit_rows(self.encode, new, [])[0], strict=True))
+        return np.stack([self._rows[sentence] for sentence in sentences])
 
 
-def encode_of(label: str, given: Any) -> Callable[[list[str]], Any]:
+def open_encoders(encoders: Mapping[str, Any], known: Mapping[str, Vectors] | None = None) -> dict[str, Vectors]:
+    """Return the vectors of each label; those of `known` with the same label and encoder are used again.
+
+    Raises EncoderError if there is no encoder, or a label is a column of the table of words.
+    """
+    if not encoders:
+        raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
+    if taken := {"side", "word"} & set(encoders):
+        raise EncoderError(f"a label is {taken.pop()!r}, which is a column of the table of words; give it another")
+    same = {label: old for label, old in (known or {}).items() if label in encoders and encoders[label] == old.source}
+    return {str(label): same.get(str(label)) or Vectors(str(label), one) for label, one in encoders.items()}
+
+
+def encode_of(label: str, source: Any) -> Callable[[list[str]], Any]:
     """Return the function from sentences to vectors of a name, folder, run or encoder; in fp32 of an `Encoder`."""
     from workbench.encoder import Encoder
 
-    found = given.path / "encoder" if isinstance(given, Run) else given
-    found = found.load() if isinstance(found, Untrained) else found
-    if isinstance(found, str | Path):
-        found = Encoder.from_pretrained(found)
-    found = getattr(found, "encode", found)
-    if not callable(found):
-        raise EncoderError(f"{label!r} is a {type(given).__name__}; give a name, a folder, a Run or an Encoder")
-    owner = getattr(found, "__self__", None)
+    encoder = source.path / "encoder" if isinstance(source, Run) else source
+    encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
+    if isinstance(encoder, str | Path):
+        encoder = Encoder.from_pretrained(encoder)
+    encode = getattr(encoder, "encode", encoder)
+    if not callable(encode):
+        raise EncoderError(f"{label!r} is a {type(source).__name__}; give a name, a folder, a Run or an Encoder")
+    owner = getattr(encode, "__self__", None)
     if not isinstance(owner, Encoder) or owner.precision == "fp32":
-        return found
+        return encode
     exact = copy(owner)  # of the same weights; the given one stays as it is
     exact.precision = "fp32"
-    return getattr(exact, str(found.__name__))  # `encode`, or another of its methods that was given
+    return getattr(exact, str(encode.__name__))  # `encode`, or another of its methods that was given
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,25 @@
-"""What the explorers of queries and of pairs share: an ordered table, the details of its chosen row, and a page."""
+"""The frame of the explorers of queries and pairs: an ordered table, the details of its chosen row, and a page."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
 
 from workbench.files import explained, replacing
-from workbench.views._reasons import readers
-from workbench.views._sharing import Entry, shared_page
+from workbench.views._asked import open_encoders
+from workbench.views._html import quoted
 from workbench.views._style import shortened
-from workbench.views._table import Panel, Table, View, dropdown, or_problem, value_of
+from workbench.views._table import STYLE_SHEET, Panel, Table, View, dropdown, or_problem, value_of
+from workbench.views.page import slope_svg
+from workbench.views.queries import QueryView
 from workbench.views.why import reasons_html
 
 VALUE = "value"  # the column of the chosen order
-_OF_TWO = {"disagreement", "gain", "loss"}  # orders that need a and b
+_PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
 
 
 class Explorer(View):
@@ -28,18 +32,19 @@ class Explorer(View):
     shows: ClassVar[str]  # the property of a `RunPicker` that has the data
     orders: ClassVar[Mapping[str, tuple[str, str]]]  # name -> (in a few words, what it orders by)
     first_orders: ClassVar[tuple[str, str]]  # of one label, of several
+    title: str  # of the shared page
     labels: list[str]
     ids: Sequence[Any]  # what the data calls each row
     chosen_id: Any = None
     order, a, b, show = map(value_of, ("order", "a", "b", "show"))
 
     def __init__(self, encoders: Mapping[str, Any] | None, controls: Mapping[str, Any], **table: Any) -> None:
-        self._readers = readers(encoders) if encoders else {}
+        self._vectors = open_encoders(encoders) if encoders else {}
         self.grid, self.detail, self.reasons = Table(label=self.kind, **table), Panel(self.press), Panel(scrolls=True)
-        self.controls = {name: dropdown(name, {}, None, self._reorder) for name in ("order", "a", "b")}
-        self.controls["show"] = dropdown("show", {"all": "all", "a and b": "a and b"}, "all", self._show_labels)
+        self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
+        self.controls["show"] = dropdown("show", {"all": "all", "a and b": "a and b"}, self._show_labels)
         self.controls |= controls
-        self.against = dropdown("against", {}, None, self._explain)
+        self.against = dropdown("against", {}, self._explain)
         self.fill()
         self.grid.observe(self._sorted_by_reader, "sort")
         self.grid.observe(self.draw, ["chosen", "search"])
@@ -61,38 +66,35 @@ class Explorer(View):
         """Return the value of each row by which the chosen order sorts."""
         raise NotImplementedError
 
-    def details(self, row: int) -> str:
-        """Return HTML of a row."""
+    def details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, live: bool = False) -> str:
+        """Return HTML of a row; if live, with the words of the search marked and buttons that explain."""
         raise NotImplementedError
 
     def targets(self, row: int) -> tuple[str, Mapping[str, str]]:
         """Return a row's query, and its targets by the names of their buttons."""
         raise NotImplementedError
 
-    def title_and_entries(self, rows: Sequence[int]) -> tuple[str, list[Entry]]:
-        """Return the title of the shared page and its entries."""
-        raise NotImplementedError
-
     def look_at(self, found: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
-        """Show other data of the same kind; choices stay where they still can be. Errors as at first."""
-        asked = readers(encoders, self._readers) if encoders else {}
+        """Show other data of the same kind; choices stay if they still exist. Errors as at first."""
+        vectors = open_encoders(encoders, self._vectors) if encoders else {}
         self.take(found)
-        self._readers = asked
+        self._vectors = vectors
         self.fill()
 
     def fill(self) -> None:
-        """Offer what the data has, put its rows into the table, and keep what was chosen where it still exists."""
+        """Offer what the data has, put its rows into the table, and keep what was chosen if it still exists."""
         chosen, several = self.chosen_id, len(self.labels) > 1
         named = shortened(self.labels, 40)
-        orders = {name: words for name, (words, _) in self.orders.items() if several or name not in _OF_TWO}
+        of_two = {"disagreement", "gain", "loss"}
+        orders = {name: words for name, (words, _) in self.orders.items() if several or name not in of_two}
         first = {"order": self.first_orders[several], "a": self.labels[0], "b": self.labels[-1]}
         self._quiet, self._cache = True, {}
         for name, options in {"order": orders, "a": named, "b": named}.items():
             control = self.controls[name]
             kept = control.value if control.value in options else first[name]
             control.options, control.value = [(text, value) for value, text in options.items()], kept
-        shown(self.controls["b"], several)
-        shown(self.controls["show"], len(self.labels) > 2)
+        set_visible(self.controls["b"], several)
+        set_visible(self.controls["show"], len(self.labels) > 2)
         frame, texts = self.rows()
         self._numbers = {name: row for row, name in enumerate(self.ids)}
         with self.grid.hold_sync():
@@ -121,17 +123,19 @@ class Explorer(View):
 
     def _sort(self) -> None:
         values = self.cached((self.order, self.a, self.b), self.values)
-        self.grid.chosen = -1  # an order begins at its first row
-        by_data = self.order == "data"
-        self.grid.order_by(VALUE, values, ["" if by_data else VALUE, not by_data and self.order != "worst"])
-        self.grid.note = self.note
+        is_data = self.order == "data"
+        with self.grid.hold_sync():
+            self.grid.chosen = -1  # an order begins at its first row
+            self.grid.order_by(VALUE, values, ["" if is_data else VALUE, not is_data and self.order != "worst"])
+            self.grid.note, self.grid.columns = self.note, self.columns()
 
     def _reorder(self, _: Any) -> None:
-        if not self._quiet:
-            self._quiet = True
-            self._sort() if self.order else None
-            self._quiet = False
-            self._show_labels()
+        if self._quiet or not self.order:
+            return
+        self._quiet = True
+        self._sort()
+        self._quiet = False
+        self.draw()
 
     def _sorted_by_reader(self, change: Any) -> None:
         if not self._quiet and change["new"][0] != VALUE:
@@ -143,11 +147,13 @@ class Explorer(View):
         self.draw()
 
     def selectable(self) -> list[str]:
-        return [*super().selectable(), "search", "chosen"]
+        return [*super().selectable(), "search", "limits", "chosen"]
 
     def set_value(self, name: str, value: Any) -> None:
         if name == "search":
             self.grid.search = value
+        elif name == "limits":  # column -> [low, high]
+            self.grid.limits = {**self.grid.limits, **value}
         elif name == "chosen":
             row: Any = self._numbers.get(value, value)
             if row not in self.grid.listed:
@@ -163,7 +169,7 @@ class Explorer(View):
             return
         self._drawn, row, self._why = depends, self.grid.chosen, ""
         self.chosen_id = None if row < 0 else self.ids[row]
-        self.detail.html = "" if row < 0 else or_problem(lambda: self.details(row))
+        self.detail.html = "" if row < 0 else or_problem(lambda: self.details(row, live=True))
         self._explain()
 
     def press(self, name: str, value: str) -> None:
@@ -174,16 +180,16 @@ class Explorer(View):
 
     def _explain(self, _: Any = None) -> None:
         query, targets = self.targets(self.grid.chosen) if self._why else ("", {})
-        shown(self.against, len(targets) > 1)
+        set_visible(self.against, len(targets) > 1)
         if not self._why:
             self.reasons.html = ""
             return
-        options = [(f"{name}: {text:.50}", text) for name, text in targets.items() if name != self._why]
-        if list(self.against.options) != [("no other", None), *options]:
-            self.against.options = [("no other", None), *options]
-        asked = [reader for label, reader in self._readers.items() if label in self.shown_labels]
+        options = [("no other", None), *((f"{name}: {text:.50}", text) for name, text in targets.items())]
+        if list(self.against.options) != options:
+            self.against.options = options
+        asked = [vectors for label, vectors in self._vectors.items() if label in self.shown_labels]
         sentences = [query, targets[self._why], *filter(None, [self.against.value])]
-        asked = asked or list(self._readers.values())
+        asked = asked or list(self._vectors.values())
         self.reasons.html = or_problem(lambda: reasons_html(asked, sentences, name=self._why))
 
     def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
@@ -199,13 +205,17 @@ class Explorer(View):
             raise ValueError(f"limit is {limit}; give 1 or more, or None for the whole list")
         if not len(self.grid.listed):
             raise ValueError("nothing is listed; clear the search and the limits")
-        target = Path(path).expanduser()
-        page = shared_page(*self.title_and_entries(self.grid.listed[:limit].tolist()))
+        target, index, sections = Path(path).expanduser(), [], []
+        for row in self.grid.listed[:limit].tolist():
+            name, text = str(self.ids[row]), " / ".join(self.grid.texts_of(row))
+            index.append(f'<li><a href="#{quote(name)}">{escape(text)}</a></li>')
+            sections.append(f"<section id={quoted(name)}>{self.details(row)}</section>")
+        title = escape(f"{self.title}: {', '.join(self.shown_labels)}")
+        page = _PAGE.format(title=title, style=STYLE_SHEET, index="".join(index), sections="\n".join(sections))
         with explained(target.parent, "another file"), replacing(target) as file:
             file.write(page)
         return target
 
 
-def shown(control: Any, is_shown: bool) -> None:
-    """Show or hide a control."""
-    control.layout.display = None if is_shown else "none"
+def set_visible(control: Any, is_visible: bool) -> None:
+    control.layout.display = None if is_visible else "none"

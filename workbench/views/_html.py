@@ -1,22 +1,23 @@
-"""HTML of all views: tables, headings and notes, with the classes of `STYLES`.
+"""HTML and SVG of all views: tables, headings and notes, with the classes of `STYLES`.
 
 Front ends clean the HTML of untrusted notebooks, each in its own way. Every colour therefore has a sign with the same
 meaning, and styles are written into the elements (`inlined`). `mathjax_ignore` keeps JupyterLab from reading text
 between two dollars as mathematics.
 """
 
+import base64
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 import numpy as np
 
-from workbench.views._style import shortened
+from workbench.views._style import GREY, shortened
 
-# (up to this share of the list away from gold's rank, background): light to dark, so that the order shows without
-# hue too. The text on them is always dark, whatever the theme around the table.
-SHADES = [(0.0, "#d9efe2"), (1 / 6, "#fdf1c7"), (1 / 3, "#fbd38d"), (1 / 2, "#f5a86b"), (1.0, "#e57a4d")]
-INK = "#1a1a1a"
+# At gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it: light to dark, so that the order shows
+# without hue too. The text on them is always dark, whatever the theme around the table.
+_SHADES = ["#d9efe2", "#fdf1c7", "#fbd38d", "#f5a86b", "#e57a4d"]
 _LINE = "border:1px solid rgba(128,128,128,0.4);padding:2px 5px;vertical-align:top"
 _CENTRED = f"{_LINE};text-align:center"
 _WRAPPED = "white-space:normal;overflow-wrap:anywhere"
@@ -34,13 +35,13 @@ STYLES = {
     "heading": "font-size:12px",
     "measure": f"{_LINE};text-align:right",
     "word": f"{_LINE};text-align:left;{_WRAPPED};min-width:4em;max-width:20em;font-weight:normal",
-    **{f"shade{place}": f"background-color:{colour};color:{INK}" for place, (_, colour) in enumerate(SHADES)},
+    **{f"shade{place}": f"background-color:{colour};color:#1a1a1a" for place, colour in enumerate(_SHADES)},
     # Of what brings two sentences together (blue) and apart (orange), from little to much.
     **{f"pro{part}": f"background-color:rgba(0,114,178,{0.1 * part:.1f})" for part in range(1, 5)},
     **{f"con{part}": f"background-color:rgba(213,94,0,{0.1 * part:.1f})" for part in range(1, 5)},
 }
 _CLASSES = re.compile(r'class="((?:{0})(?: (?:{0}))*)"'.format("|".join(STYLES)))
-_LONG = 160  # characters of a row's name; the rest shows when the pointer rests on it
+_LONG = 160  # characters of the name of a row; a tooltip has the rest
 
 
 def inlined(html: str) -> str:
@@ -53,23 +54,23 @@ def framed(*parts: str) -> str:
     return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
 
 
-def head(html: str) -> str:
+def paragraph(html: str) -> str:
     return f'<p class="head">{html}</p>'
 
 
-def note(html: str) -> str:
-    return head(f"<small>{html}</small>") if html else ""
+def small_print(html: str) -> str:
+    return paragraph(f"<small>{html}</small>") if html else ""
 
 
-def table(heads: str, rows: Iterable[str], *, caption: str = "") -> str:
+def table_tag(heads: str, rows: Iterable[str], *, caption: str = "") -> str:
     """Return a table of headings and rows, which are HTML."""
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     return f'<table class="ranks">{title}<thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
-def tr(cells: Iterable[str], **marks: object) -> str:
-    """Return a row of cells; `marks` become data attributes, such as `row`, the letter of a target."""
-    return f"<tr{''.join(f' data-{name}={quoted(str(value))}' for name, value in marks.items())}>{''.join(cells)}</tr>"
+def tr(cells: Iterable[str], letter: str = "") -> str:
+    """Return a row of cells; `letter` names the target that it is about."""
+    return f"<tr{f' data-row={quoted(letter)}' if letter else ''}>{''.join(cells)}</tr>"
 
 
 def td(html: object, kind: str = "number", further: str = "") -> str:
@@ -80,11 +81,18 @@ def th(text: str, kind: str = "number") -> str:
     return f'<th class="{kind} heading" scope="col">{escape(text)}</th>' if text else f'<td class="{kind}"></td>'
 
 
-def label_heads(labels: Iterable[str]) -> str:
-    """Return a heading for each label, shortened if there are several, with the whole label as a tooltip."""
+def row_head(text: str, whole: str = "") -> str:
+    """Return the heading of a row, with the whole text as a tooltip."""
+    return f'<th class="word" scope="row" title={quoted(whole or text)}>{escape(truncate(text, _LONG))}</th>'
+
+
+def label_heads(labels: Iterable[str], width: int = 0) -> str:
+    """Return a heading for each label, shortened to `width` or what there is room for, with a tooltip."""
     known = list(labels)
-    short = shortened(known, 48 if len(known) < 4 else 22)
-    return "".join(_named("col", "name", short[label], label) for label in known)
+    short = shortened(known, width or (48 if len(known) < 4 else 22))
+    return "".join(
+        f'<th class="name heading" scope="col" title={quoted(name)}>{escape(short[name])}</th>' for name in known
+    )
 
 
 def quoted(text: str) -> str:
@@ -92,14 +100,14 @@ def quoted(text: str) -> str:
     return f'"{escape(text)}"'
 
 
-def beside(html: str, drawn: str, labels: int, *, scrolls: str = "") -> str:
+def side_by_side_html(html: str, drawn: str, labels: int, *, name: str = "") -> str:
     """Return HTML with a column for each label, and a drawing next to it or, if there is no room, below.
 
-    scrolls: The accessible name of the HTML if it may scroll; it can then be reached by Tab.
+    name: The accessible name of the HTML if it may scroll; it can then be reached by Tab.
     """
     style = f"--labels:{labels};flex:1 1 {20 + 4.3 * labels:g}em;min-width:0;max-width:max-content;overflow:auto"
-    reached = f' data-scroll tabindex="0" role="group" aria-label={quoted(scrolls)}' if scrolls else ""
-    return f'<div class="both"><div style="{style}"{reached}>{html}</div>{drawn}</div>'
+    reached = f' data-scroll tabindex="0" role="group" aria-label={quoted(name)}' if name else ""
+    return f'<div class="both"><div style="{style}"{reached}>{html}</div><div class="drawn">{drawn}</div></div>'
 
 
 def grid(
@@ -107,77 +115,55 @@ def grid(
     values: np.ndarray,
     names: tuple[Sequence[str], Sequence[str]],
     largest: float,
-    said: Callable[[float], str],
-    *,
-    least: float = 0.0,
-    whole: Mapping[str, str] | None = None,
+    written: Callable[[float], str],
 ) -> str:
-    """Return a table of numbers whose cells are shaded by size: blue above `least`, orange below.
+    """Return a table of numbers whose cells are shaded by size: blue above 0, orange below.
 
     Args:
         caption: The caption of the table.
         values: [n, m]; nan leaves a cell empty.
         names: Of the n rows and of the m columns.
         largest: The value with the darkest shade.
-        said: Formats a value.
-        least: The value without a shade.
-        whole: name -> text, if names are letters of targets; cells then show both texts as a tooltip.
+        written: Formats a value.
     """
     rows, columns = names
-    short, texts = shortened(columns, 24), whole or {}
-    told = {name: f"\n{cut(text, _LONG)}" for name, text in texts.items()}
-    heading, beginning = ("number", "number") if texts else ("name", "word")
-    heads = "".join(_named("col", heading, short[name], texts.get(name, name)) for name in columns)
-    lines = []
-    for name, line in zip(rows, values.tolist(), strict=True):
-        cells = [_named("row", beginning, cut(name, _LONG), texts.get(name, name))]
-        for column, value in zip(columns, line, strict=True):
-            if np.isnan(value):
-                cells.append(td(""))
-                continue
-            hover = f"{cut(name, _LONG)}, {column}: {value:.3f}{told.get(name, '')}{told.get(column, '')}"
-            depth = _depth((value - least) / (largest - least or 1))
-            cells.append(td(said(value), f"number{depth}", f" title={quoted(hover)}"))
-        lines.append(tr(cells, **({"row": name} if texts else {})))
-    return table(f"<td></td>{heads}", lines, caption=caption)
+
+    def cell(row: str, column: str, value: float) -> str:
+        if np.isnan(value):
+            return td("")
+        depth = min(round(4 * abs(value / (largest or 1))), 4)
+        kind = f"number {'pro' if value > 0 else 'con'}{depth}" if depth else "number"
+        return td(written(value), kind, f" title={quoted(f'{truncate(row, _LONG)}, {column}: {value:.3f}')}")
+
+    lines = [
+        tr([row_head(row), *(cell(row, *one) for one in zip(columns, line, strict=True))])
+        for row, line in zip(rows, values.tolist(), strict=True)
+    ]
+    return table_tag(f"<td></td>{label_heads(columns, 24)}", lines, caption=caption)
 
 
-def _named(scope: str, kind: str, short: str, whole: str) -> str:
-    """Return a heading of a row or column, with its whole name as a tooltip."""
-    kind += " heading" if scope == "col" else ""
-    return f'<th class="{kind}" scope="{scope}" title={quoted(whole)}>{escape(short)}</th>'
-
-
-def _depth(share: float) -> str:
-    """Return the class, after a space, of a value that is this share of the largest; "" near 0."""
-    part = min(round(4 * abs(share)), 4)
-    return f" {'pro' if share > 0 else 'con'}{part}" if part else ""
-
-
-def aside(html: str) -> str:
+def inline_block(html: str) -> str:
     """Return HTML as one of several blocks next to each other."""
     return f'<div style="display:inline-block;vertical-align:top;margin-right:1em">{html}</div>'
 
 
-def cut(text: str, length: int) -> str:
+def truncate(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def marked(text: str, words: Sequence[str]) -> str:
+def mark_words(text: str, words: Sequence[str]) -> str:
     """Return the text, escaped, with the words of a search marked."""
-    if not words:
-        return escape(text)
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    parts = re.split(f"({pattern})", text, flags=re.IGNORECASE)
+    parts = re.split(f"({pattern})", text, flags=re.IGNORECASE) if words else [text]
     return "".join(f"<mark>{escape(part)}</mark>" if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
-def shade(share: float) -> str:
+def shade_class(share: float) -> str:
     """Return the class of a cell whose rank is off by this share of the list."""
-    return next(f"shade{place}" for place, (limit, _) in enumerate(SHADES) if share <= limit + 1e-9)
+    return f"shade{min(4, math.ceil(6 * share - 1e-6))}"
 
 
-def arrow(places: float, unit: str = "") -> str:
+def format_move(places: float, unit: str = "") -> str:
     """Return ▲ (nearer) or ▼ (further) with the distance; "" for 0."""
     return "" if places == 0 else f" {'▲' if places > 0 else '▼'}{abs(places):g}{unit}"
 
@@ -185,3 +171,19 @@ def arrow(places: float, unit: str = "") -> str:
 def problem_html(problem: object) -> str:
     """Return what is shown instead of something that cannot be drawn."""
     return f'<p class="problem" role="alert">{escape(str(problem))}</p>'
+
+
+def svg(width: float, height: float, description: str, inside: Sequence[str]) -> str:
+    """Return a transparent drawing of this size that shrinks with its container."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" font-family="sans-serif" '
+        f'viewBox="0 0 {width:g} {height:g}" font-size="12" fill="{GREY}" role="img" aria-label={quoted(description)}>'
+        f"{''.join(inside)}</svg>"
+    )
+
+
+def picture(drawing: str, description: str) -> str:
+    """Return a drawing as an <img>, since front ends remove drawings from HTML; "" for no drawing."""
+    data = base64.b64encode(drawing.encode()).decode()
+    image = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt={quoted(description)}>'
+    return image if drawing else ""

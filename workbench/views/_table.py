@@ -1,4 +1,4 @@
-"""The two widgets of the live views: a table over plain columns, and a panel of HTML that the kernel drew."""
+"""The widgets of the live views: a table over plain columns, a panel of HTML, and the frame of a view."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,21 +10,15 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from workbench.errors import WorkbenchError
 from workbench.views._html import STYLES, inlined, problem_html
 from workbench.views._style import FIGURE_RULES
 
 HERE = Path(__file__).parent
-STYLE_SHEET = "\n".join(
-    [
-        (HERE / "table.css").read_text(encoding="utf-8"),
-        FIGURE_RULES,
-        *(f":is(.workbench-panel, .workbench-page) .{name} {{ {style} }}" for name, style in STYLES.items()),
-        *(f".workbench-table .{name} {{ {style} }}" for name, style in STYLES.items() if name.startswith("shade")),
-    ]
-)
+_RULES = [(HERE / "table.css").read_text(encoding="utf-8"), FIGURE_RULES]
+_RULES += [f":is(.workbench-panel, .workbench-page) .{name} {{ {style} }}" for name, style in STYLES.items()]
+_RULES += [f".workbench-table .{name} {{ {style} }}" for name, style in STYLES.items() if name.startswith("shade")]
+STYLE_SHEET = "\n".join(_RULES)
 MOST_CHARACTERS = 2_000_000  # of texts that are searched but not shown; longer ones are searched by the kernel
-
 WIDE = {"style": {"description_width": "initial"}, "layout": {"width": "98%", "flex_flow": "column"}}  # of a field
 
 
@@ -32,7 +26,7 @@ class Table(anywidget.AnyWidget):
     """The rows of a data frame, which a browser sorts, searches and limits; every choice is a trait, in both ways.
 
     `chosen` is a row number, -1 for none; `ticked` are row numbers; `sort` is [column, descending];
-    `limits` is column -> [low, high], both inclusive, None for no limit. `listed` holds the numbers of the
+    `limits` is column -> [low, high], both inclusive, None for no limit. `listed` has the numbers of the
     rows that remain, in their order; the kernel computes it, so it is right without a browser too.
     """
 
@@ -52,7 +46,6 @@ class Table(anywidget.AnyWidget):
     row_height = traitlets.Int(40).tag(sync=True)
     asks_kernel = traitlets.Bool(False).tag(sync=True)
     found = traitlets.Dict().tag(sync=True)
-    listed = traitlets.Any(np.array([], dtype=int))
 
     def set_rows(
         self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]] | None = None, *, texts: Sequence[str] = ()
@@ -67,28 +60,31 @@ class Table(anywidget.AnyWidget):
                 None: every column of the frame.
             texts: A further text of each row, which is searched and not shown.
         """
-        every = [{"name": name, "limit": is_number(frame[name])} for name in frame]
-        self._values = {name: frame[name].to_numpy("<f4") for name in frame if is_number(frame[name])}
-        self._texts = {name: list(map(str, frame[name])) for name in frame if name not in self._values}
-        further = {"searched": list(texts)} if texts else {}
-        self._searched = {**self._texts, **further}
-        self._folded: list[str] = []
+        numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name])]
+        self._frame = frame.reset_index(drop=True).astype(dict.fromkeys(numbers, "<f4"))
+        shown = {name: list(map(str, frame[name])) for name in frame if name not in numbers}
+        hidden = {"searched": list(texts)} if texts else {}
+        self._searched = ["\n".join(row).casefold() for row in zip(*shown.values(), *hidden.values(), strict=True)]
+        every = [{"name": name, "limit": name in numbers} for name in frame]
         with self.hold_sync():
             self.asks_kernel = sum(map(len, texts)) > MOST_CHARACTERS
-            self.columns = every if columns is None else list(columns)
-            sent = {} if self.asks_kernel else further
-            self.extra = {}
-            self.data = {**{name: values.tobytes() for name, values in self._values.items()}, **self._texts, **sent}
+            self.columns, self.extra = every if columns is None else list(columns), {}
+            sent = {name: self._frame[name].to_numpy().tobytes() for name in numbers} | shown
+            self.data = sent if self.asks_kernel else sent | hidden
             self._list()
 
     def order_by(self, name: str, values: np.ndarray, sort: list[Any]) -> None:
         """Replace the values of one number column, which may be hidden, and sort."""
-        self._values[name] = np.asarray(values, dtype="<f4")
+        self._frame[name] = np.asarray(values, dtype="<f4")
         with self.hold_sync():
-            self.extra = {**self.extra, name: self._values[name].tobytes()}
+            self.extra = {**self.extra, name: self._frame[name].to_numpy().tobytes()}
             if self.sort == sort:
                 self._list()
             self.sort = sort
+
+    def texts_of(self, row: int) -> list[str]:
+        """Return the texts that a row shows."""
+        return self._frame.select_dtypes(exclude="number").loc[row].tolist()
 
     @property
     def words(self) -> list[str]:
@@ -97,47 +93,29 @@ class Table(anywidget.AnyWidget):
 
     @traitlets.observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
-        if not self.data:
-            return
-        kept = np.ones(max(map(len, [*self._values.values(), *self._texts.values()]), default=0), dtype=bool)
+        kept: Any = pd.Series(True, self._frame.index)
         for name, (low, high) in self.limits.items():
-            if name in self._values:
-                kept &= True if low is None else self._values[name] >= np.float32(low)
-                kept &= True if high is None else self._values[name] <= np.float32(high)
+            if name in self._frame and (low, high) != (None, None):
+                least, most = -np.inf if low is None else low, np.inf if high is None else high
+                kept &= self._frame[name].between(np.float32(least), np.float32(most))
         if self.words:
-            kept &= self._matches()
-        rows = self._order()
-        with self.hold_trait_notifications():  # who observes one sees the other too
-            self.listed = rows[kept[rows]]
-            if not 0 <= self.chosen < len(kept) or not kept[self.chosen]:
-                self.chosen = int(self.listed[0]) if len(self.listed) else -1
+            kept &= self._has_words()
+        name, descending = self.sort
+        if name in self._frame:
+            size = next((column.get("error") for column in self.columns if column["name"] == name), None)
+            values: Any = self._frame[size].abs() if size else self._frame[name]
+            kept = kept[values.sort_values(ascending=not descending, kind="stable").index]
+        self.listed = kept.index[kept].to_numpy()
+        if self.chosen not in self.listed:
+            self.chosen = int(self.listed[0]) if len(self.listed) else -1
 
-    def _matches(self) -> np.ndarray:
-        """Return for each row whether it has every word; tell it to the browser if that has not all texts."""
-        if not self._folded:
-            self._folded = ["\n".join(row).casefold() for row in zip(*self._searched.values(), strict=True)]
+    def _has_words(self) -> np.ndarray:
+        """Return for each row whether it has every word; send it to the browser if that has not all texts."""
         words = self.words
-        found = np.array([all(word in text for word in words) for text in self._folded], dtype=bool)
+        has = np.array([all(word in text for word in words) for text in self._searched], dtype=bool)
         if self.asks_kernel:
-            self.found = {"search": self.search, "rows": np.flatnonzero(found).astype("<i4").tobytes()}
-        return found
-
-    def _order(self) -> np.ndarray:
-        name, descending = str(self.sort[0]), bool(self.sort[1])
-        count = max(map(len, [*self._values.values(), *self._texts.values()]), default=0)
-        if name in self._texts:
-            texts = self._texts[name]
-            return np.array(sorted(range(count), key=lambda row: texts[row], reverse=descending), dtype=int)
-        if name not in self._values:
-            return np.arange(count)
-        sizes = (column.get("error") for column in self.columns if column["name"] == name)
-        error = next(sizes, None)
-        values = np.abs(self._values[error]) if error else self._values[name]
-        return np.argsort(-values if descending else values, kind="stable")
-
-
-def is_number(column: Any) -> bool:
-    return pd.api.types.is_numeric_dtype(column)
+            self.found = {"search": self.search, "rows": np.flatnonzero(has).astype("<i4").tobytes()}
+        return has
 
 
 class Panel(anywidget.AnyWidget):
@@ -194,19 +172,18 @@ class View(ipywidgets.VBox):
         return {**bundle, "text/html": inlined(self.static())}, {}
 
 
-def dropdown(
-    name: str, options: Mapping[str, str], value: str | None, changed: Callable[..., None]
-) -> ipywidgets.Dropdown:
+def dropdown(name: str, options: Mapping[str, str], changed: Callable[..., None]) -> ipywidgets.Dropdown:
     """Return a list of choices, value -> text, that calls `changed` when the reader chooses another."""
-    made = ipywidgets.Dropdown(
-        options=[(text, each) for each, text in options.items()],
-        value=value,
+    layout = {"width": "auto", "max_width": "22em", "min_width": "0"}
+    control = ipywidgets.Dropdown(
+        options=[(text, value) for value, text in options.items()],
+        value=next(iter(options), None),
         description=name,
         style={"description_width": "initial"},
-        layout={"width": "auto", "max_width": "22em", "min_width": "0"},
+        layout=layout,
     )
-    made.observe(changed, "value")
-    return made
+    control.observe(changed, "value")
+    return control
 
 
 def text_area(name: str, text: str, rows: int = 1) -> ipywidgets.Textarea:
@@ -220,8 +197,9 @@ def value_of(name: str) -> property:
 
 
 def or_problem(draw: Callable[[], str]) -> str:
-    """Return what `draw` draws, or HTML that says why it cannot."""
+    """Return what `draw` draws, or HTML that says why it cannot; a user's own encoder may raise anything."""
     try:
         return draw()
-    except (ValueError, WorkbenchError) as problem:
-        return problem_html(problem)
+    except Exception as problem:
+        name = "" if isinstance(problem, ValueError | RuntimeError) else f"{type(problem).__name__}: "
+        return problem_html(f"{name}{problem}")

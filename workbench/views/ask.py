@@ -1,7 +1,6 @@
 """Rank targets, or a corpus, for a query that is typed, by several encoders side by side."""
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import kinds_of, load_pairs, load_sentences
-from workbench.errors import DataError, EncoderError, WorkbenchError
-from workbench.views._asked import ENCODER, Vectors
-from workbench.views._html import framed, head, note, problem_html, table, td, th, tr
+from workbench.errors import DataError
+from workbench.views._asked import ENCODER, open_encoders
+from workbench.views._html import framed, paragraph, small_print, table_tag, td, th, tr
 from workbench.views._table import WIDE, Panel, View, dropdown, or_problem, text_area, value_of
 from workbench.views.page import slope_image, slope_svg, view_html
 from workbench.views.queries import QueryView
@@ -57,29 +56,24 @@ class Ask(View):
         Raises:
             EncoderError, DataError: An encoder or corpus cannot be read, or there is none.
         """
-        given = {ENCODER: ENCODER} if encoders is None else encoders
-        if not given:
-            raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
-        self._vectors = {str(label): Vectors(str(label), one) for label, one in given.items()}
+        self._vectors = open_encoders({ENCODER: ENCODER} if encoders is None else encoders)
         for vectors in self._vectors.values():
             vectors.encode  # noqa: B018  # raises now if an encoder cannot be read
-        self._name, self._corpus = _sentences(corpus, limit)
-        self._task: asyncio.Task[None] | None = None
-        first = self._name if query and not targets else _LINES
+        self._name, self._corpus = _load_corpus(corpus, limit)
         places = {_LINES: "the targets below", self._name: f"{self._name}, {len(self._corpus):,} sentences"}
         self.controls = {
             "query": text_area("query", query, 2),
-            "among": dropdown("rank", places, first, self._changed),
+            "among": dropdown("rank", places, self._draw),
             "targets": text_area("targets, one a line", "\n".join(targets), 8),
             "gold": ipywidgets.Text(" ".join(map(str, gold or ())), description="gold of each (optional)", **WIDE),
         }
-        for name, control in self.controls.items():
-            if name != "among":
-                control.observe(self._changed, "value")
         self.panel, self.status = Panel(), ipywidgets.HTML()
         fields = ipywidgets.VBox([*self.controls.values(), self.status], layout={"width": "34%"})
         self.panel.layout.width = "65%"
         super().__init__([ipywidgets.HBox([fields, self.panel])])
+        self.controls["among"].value = self._name if query and not targets else _LINES
+        for name in ("query", "targets", "gold"):
+            self.controls[name].observe(self._draw, "value")
         self._draw()
 
     @property
@@ -91,59 +85,30 @@ class Ask(View):
     def selected(self) -> pd.DataFrame:
         """Return each target, or the nearest of a corpus, with gold and, by label, rank and score."""
         view = self._view()
-        if self.among != _LINES:
-            view = view.nearest(_NEAREST)
-        gold = {} if view.gold is None else {"gold": view.gold}
-        ranks = {f"rank: {label}": values for label, values in view.ranks.items()}
-        scores = {f"score: {label}": values for label, values in view.scores.items()}
-        return pd.DataFrame({"target": view.targets, **gold, **ranks, **scores})
+        return (view if self.among == _LINES else view.nearest(_NEAREST)).table.reset_index(drop=True)
 
     def set_value(self, name: str, value: Any) -> None:
         if name in ("targets", "gold") and not isinstance(value, str):
             value = ("\n" if name == "targets" else " ").join(map(str, value))
         super().set_value(name, value)
 
-    def _changed(self, _: Any = None) -> None:
-        """Draw, after encoding what is new a few sentences at a time; what is typed meanwhile begins it anew."""
-        if self._task is not None:
-            self._task.cancel()
-        try:
-            self._task = asyncio.get_running_loop().create_task(self._encode())
-        except RuntimeError:  # no loop, as in a script: nobody types meanwhile
-            self._draw()
-
-    async def _encode(self) -> None:
-        try:
-            for words in self._reading():
-                self._say(words)
-                await asyncio.sleep(0.01)  # what was typed comes in here, and ends this task
-            self._draw()
-        except WorkbenchError as problem:
-            self.panel.html = problem_html(problem)
-        except Exception as problem:  # a user's function can raise any, and nobody else would hear of it here
-            self.panel.html = problem_html(f"{type(problem).__name__}: {problem}")
-
-    def _reading(self) -> Iterator[str]:
-        """Encode what is new, a batch at each step."""
-        targets = self.targets if self.among == _LINES else self._corpus
-        if self.query.strip():
-            for vectors in self._vectors.values():
-                yield from vectors.reading([self.query, *targets])
-
-    def _say(self, words: str) -> None:
-        self.status.value = f'<span role="status">{escape(words)}</span>'
-
-    def _draw(self) -> None:
-        of_lines = self.among == _LINES
+    def _draw(self, _: Any = None) -> None:
+        is_typed = self.among == _LINES
         for name in ("targets", "gold"):
-            self.controls[name].layout.display = None if of_lines else "none"
-        self._say(self._gold()[1] if of_lines else "")
+            self.controls[name].layout.display = None if is_typed else "none"
+        sentences = [self.query, *(self.targets if is_typed else self._corpus)]
+        unknown = sum(len(vectors.unknown(sentences)) for vectors in self._vectors.values())
+        self._show_status(f"encoding {unknown:,} sentences" if unknown > 100 else "")  # which takes seconds
         self.panel.html = or_problem(lambda: self._answer(slope_svg))
+        self._show_status(self._parse_gold()[1] if is_typed else "")
+
+    def _show_status(self, text: str) -> None:
+        self.status.value = f'<span role="status">{escape(text)}</span>'
 
     def static(self) -> str:
         return f"<p>Run the cell to ask something else.</p>{or_problem(lambda: self._answer(slope_image))}"
 
-    def _gold(self) -> tuple[np.ndarray | None, str]:
+    def _parse_gold(self) -> tuple[np.ndarray | None, str]:
         """Return gold of each target, None if there is none, and what is wrong with what was typed."""
         typed = self.controls["gold"].value.replace(",", " ").split()
         if not typed:
@@ -160,48 +125,49 @@ class Ask(View):
     def _answer(self, chart: Callable[[QueryView], str]) -> str:
         view = self._view()
         if self.among != _LINES:
-            return _neighbours(view)
-        return view_html(view, chart=chart) + note(_NO_CHART if len(view.columns) < 2 else "")
+            return _nearest_html(view)
+        return view_html(view, chart=chart) + small_print(_NO_CHART if len(view.columns) < 2 else "")
 
     def _view(self) -> QueryView:
         targets = self.targets if self.among == _LINES else self._corpus
         if not self.query.strip() or not targets:
             raise DataError(f"no {'targets' if self.query.strip() else 'query'} yet; type one")
-        gold = self._gold()[0] if self.among == _LINES else None
+        gold = self._parse_gold()[0] if self.among == _LINES else None
         scores = {label: rows(targets) @ rows([self.query])[0] for label, rows in self._vectors.items()}
-        return QueryView.made(self.query, targets, gold, scores)
+        return QueryView.from_scores(self.query, targets, gold, scores)
 
 
-def _sentences(corpus: str | Path | Sequence[str], limit: int) -> tuple[str, list[str]]:
+def _load_corpus(corpus: str | Path | Sequence[str], limit: int) -> tuple[str, list[str]]:
     """Return name and distinct sentences of a set, file or list; of more than `limit` a sample, always the same."""
     if not isinstance(corpus, str | Path):
-        name, found = "the corpus", list(corpus)
+        name, sentences = "the corpus", list(corpus)
     elif "pairs" in kinds_of(str(corpus)):
         pairs = load_pairs(corpus, limit=limit)
-        name, found = pairs.name, [*pairs.sentence1, *pairs.sentence2]
+        name, sentences = pairs.name, [*pairs.sentence1, *pairs.sentence2]
     else:
         loaded = load_sentences(corpus, limit=limit)
-        name, found = loaded.name, loaded.sentences
-    distinct = list(dict.fromkeys(found))
+        name, sentences = loaded.name, loaded.sentences
+    distinct = list(dict.fromkeys(sentences))
     drawn = np.random.default_rng(0).permutation(len(distinct))[:limit]
     return name, [distinct[place] for place in np.sort(drawn)]
 
 
-def _neighbours(view: QueryView) -> str:
+def _nearest_html(view: QueryView) -> str:
     """Return the nearest under each label side by side; ● marks those that all have (RankEncoder figure 1)."""
-    count = min(_NEAREST, view.total)
+    count, letters = min(_NEAREST, view.total), view.letters
     nearest = {label: np.argsort(ranks, kind="stable")[:count] for label, ranks in view.ranks.items()}
     shared = set.intersection(*(set(places.tolist()) for places in nearest.values())) if len(nearest) > 1 else set()
     words = f" ● {len(shared)} of {count} are among the nearest of every encoder." if len(nearest) > 1 else ""
 
     def cell(label: str, place: int) -> str:
         mark, shade = ("● ", " shade0") if place in shared else ("", "")
-        text = f"{mark}{escape(view.targets[place][:400])} <small>{view.scores[label][place]:.3f}</small>"
-        return td(text, f"text{shade}", f' data-row="{view.letters[place]}"')
+        text = f"{mark}{escape(view.table['target'].iloc[place][:400])} <small>{view.scores[label][place]:.3f}</small>"
+        return td(text, f"text{shade}", f' data-row="{letters[place]}"')
 
     rows = [
-        tr([td(place + 1), *(cell(label, found[place]) for label, found in nearest.items())]) for place in range(count)
+        tr([td(place + 1), *(cell(label, places[place]) for label, places in nearest.items())])
+        for place in range(count)
     ]
-    title = head(f"<b>{escape(view.query)}</b> <small>(the nearest of {view.total:,})</small>")
+    title = paragraph(f"<b>{escape(view.query)}</b> <small>(the nearest of {view.total:,})</small>")
     heads = th("") + "".join(th(label, "text") for label in nearest)
-    return framed(title, table(heads, rows), note(f"Behind each sentence: its score.{words}"))
+    return framed(title, table_tag(heads, rows), small_print(f"Behind each sentence: its score.{words}"))

@@ -1,6 +1,6 @@
 """The explorer of queries: a table to order and search, the chosen query as ranking table and slope chart."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -8,13 +8,11 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.files import set_name
 from workbench.rankings import side_by_side
-from workbench.views._explorer import VALUE, Explorer, shown
-from workbench.views._sharing import Entry
+from workbench.views._explorer import VALUE, Explorer, set_visible
 from workbench.views._table import dropdown
 from workbench.views.page import slope_image, slope_svg, view_html
-from workbench.views.queries import ORDERS, QueryView, aligned, of_suite, ordered_queries, ranking_tables, suites_of
+from workbench.views.queries import ORDERS, QueryView, SuiteRankings, ranking_tables, suites_of
 
 _STATIC_QUERIES = 3
 _TARGETS = 50  # at most, in a table, so that the chart is near
@@ -45,31 +43,33 @@ class RankingExplorer(Explorer):
             EncoderError: Something that is no encoder.
         """
         self._all = ranking_tables(tables)
-        self._take(suite)
-        suites = dropdown("suite", {}, None, self._change_suite)
+        self._take_suite(suites_of(self._all)[0] if suite is None else suite)
+        suites = dropdown("suite", {}, self._change_suite)
         super().__init__(encoders, {"suite": suites}, height=500)
         self.controls = {"suite": suites, **self.controls}  # first, since labels depend on it
         self.grid.layout.width, self.detail.layout.width = "30%", "69%"
         both = ipywidgets.HBox([self.grid, self.detail], layout={"justify_content": "space-between"})
         self.children = [self.control_row(), both, self.against, self.reasons]
 
-    def _change_suite(self, change: Any) -> None:
-        if not self._quiet:
-            self._take(change["new"])
-            self.fill()
-
     def take(self, found: Mapping[str, Any]) -> None:
         self._all = ranking_tables(found)
-        self._take(self.suite if self.suite in suites_of(self._all) else None)
+        suites = suites_of(self._all)
+        self._take_suite(self.suite if self.suite in suites else suites[0])
 
-    def _take(self, suite: str | None) -> None:
-        self.suite = set_name(suites_of(self._all)[0] if suite is None else suite)
-        self._tables = of_suite(self._all, self.suite)
-        self.labels, first = list(self._tables), next(iter(self._tables.values()))
-        self._gold, self._scores = aligned(self._tables)
-        self._queries, self._targets = (first[name].to_numpy(dtype=object) for name in ("query", "target"))
-        self._rows = first.groupby("query_id", sort=False).indices
-        self.ids = list(self._rows)  # as the tables have them: texts or numbers
+    def _take_suite(self, suite: str) -> None:
+        self.rankings = SuiteRankings(self._all, suite)
+        self.labels, self.ids = self.rankings.labels, list(self.rankings.rows)
+        self.title = f"Rankings of {self.suite}"
+
+    def _change_suite(self, change: Any) -> None:
+        if not self._quiet:
+            self._take_suite(change["new"])
+            self.fill()
+
+    @property
+    def suite(self) -> str:
+        """Return the suite that is shown."""
+        return self.rankings.suite
 
     @property
     def query_id(self) -> Any:
@@ -79,53 +79,38 @@ class RankingExplorer(Explorer):
     @property
     def selected(self) -> pd.DataFrame:
         """Return the chosen query's targets with gold, ranks and scores, as `side_by_side`; empty if there is none."""
-        tables = {label: self._tables[label] for label in self.shown_labels}
+        tables = {label: self.rankings.tables[label] for label in self.shown_labels}
         return pd.DataFrame() if self.query_id is None else side_by_side(tables, self.query_id)
 
     @property
     def note(self) -> str:
-        absent = [label for label in self._all if label not in self._tables]
+        absent = [label for label in self._all if label not in self.labels]
         return super().note + (f"; not ranked here: {', '.join(absent)}" if absent else "")
 
     def rows(self) -> tuple[pd.DataFrame, Sequence[str]]:
         names, suites = suites_of(self._all), self.controls["suite"]
         suites.options, suites.value = [(name, name) for name in names], self.suite
-        shown(suites, len(names) > 1)
-        queries = [str(self._queries[rows[0]]) for rows in self._rows.values()]
-        return pd.DataFrame({"query": queries}), ["\n".join(self._targets[rows]) for rows in self._rows.values()]
+        set_visible(suites, len(names) > 1)
+        texts = ["\n".join(self.rankings.targets[rows]) for rows in self.rankings.rows.values()]
+        return pd.DataFrame({"query": [self.rankings.query(query_id) for query_id in self.ids]}), texts
 
     def columns(self) -> list[dict[str, Any]]:
         return [{"name": VALUE, "digits": 2, "limit": True}, {"name": "query"}]
 
     def values(self) -> np.ndarray:
-        found = ordered_queries(self._tables, self.order, self.a, self.b).set_index("query_id")["value"]
-        return found.reindex(self.ids).to_numpy(dtype=float)
+        return self.rankings.values(self.order, self.a, self.b)
 
-    def view(self, row: int) -> QueryView:
-        """Return one query under the labels that are shown."""
-        rows = self._rows[self.ids[row]]
-        scores = {label: self._scores[label][rows] for label in self.shown_labels}
-        names = {"suite": self.suite, "query_id": self.ids[row]}
-        query, targets = str(self._queries[rows[0]]), self._targets[rows].tolist()
-        return QueryView.made(query, targets, self._gold[rows], scores, **names)
-
-    def details(self, row: int) -> str:
-        asks, words = bool(self._readers), self.grid.words
-        return view_html(self.view(row), chart=slope_svg, asks=asks, targets=_TARGETS, words=words)
+    def details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, live: bool = False) -> str:
+        marks: dict[str, Any] = {"explains": bool(self._vectors), "words": self.grid.words} if live else {}
+        view = self.rankings.view(self.ids[row], self.shown_labels)
+        return view_html(view, chart=chart, targets=_TARGETS, **marks)
 
     def targets(self, row: int) -> tuple[str, Mapping[str, str]]:
-        view = self.view(row)
-        return view.query, dict(zip(view.letters, view.targets, strict=True))
+        view = self.rankings.view(self.ids[row])
+        return view.query, view.table["target"].to_dict()
 
     def static(self) -> str:
         named = f"; a: {escape(self.a)}, b: {escape(self.b)}" if len(self.labels) > 1 else ""
         listed = f"{len(self.grid.listed)} queries{escape(self.note)}{named}"
-        head = f"<p>The first of {listed}. Run the cell to see the others.</p>"
-        first = self.grid.listed[:_STATIC_QUERIES]
-        views = [view_html(self.view(row), chart=slope_image, targets=_TARGETS) for row in first]
-        return head + "\n<hr>\n".join(views)
-
-    def title_and_entries(self, rows: Sequence[int]) -> tuple[str, list[Entry]]:
-        views = [self.view(row) for row in rows]
-        entries = [Entry(one.query_id, one.query, view_html(one, chart=slope_svg, targets=_TARGETS)) for one in views]
-        return f"Rankings of {self.suite}: {', '.join(self.shown_labels)}", entries
+        views = [self.details(row, slope_image) for row in self.grid.listed[:_STATIC_QUERIES]]
+        return f"<p>The first of {listed}. Run the cell to see the others.</p>" + "\n<hr>\n".join(views)

@@ -117,9 +117,9 @@ def cosine_by_gold(
             known = ", ".join(scores[label]["suite"].unique())
             raise ValueError(f"no scores of {suite!r} under {label!r}; there are: {known}")
     gold = np.asarray(pd.concat(rows.values())["gold"], dtype=float)
-    names, _, _ = gold_bands(gold, gold, bands)
+    names, _ = gold_bands(gold, gold, bands)
     for colour, (label, part) in coloured(rows.items()):
-        _, _, place = gold_bands(part["gold"].to_numpy(dtype=float), gold, bands)
+        _, place = gold_bands(part["gold"].to_numpy(dtype=float), gold, bands)
         figure.add_violin(
             x=[names[i] for i in place],
             y=part["predicted"],

@@ -22,29 +22,21 @@ def sentence_map(
         values: [n] numbers that colour the points, such as gold or an error; None: no colour.
         method: "PCA" or "t-SNE", of vectors of unit length.
     """
-    names, texts = tick_names(list(vectors), 28), [wrapped(sentence, 60) for sentence in sentences]
-    figure = make_subplots(cols=len(vectors), subplot_titles=names, horizontal_spacing=0.03)
-    colour: dict[str, Any] = {} if values is None else {"color": np.asarray(values), "coloraxis": "coloraxis"}
-    for column, rows in enumerate(vectors.values(), start=1):
-        points = _plane(np.asarray(rows, dtype=np.float64), method)
-        figure.add_scatter(
-            **{"x": points[:, 0], "y": points[:, 1], "mode": "markers", "marker": {"size": 8, **colour}},
-            **{"text": texts, "hovertemplate": "%{text}<extra></extra>", "row": 1, "col": column},
-        )
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False)
-    scale = {"colorscale": "Viridis"}
-    title = f"{plain(method)} of {len(texts)} sentences"
-    return laid_out(figure, title, coloraxis=scale, showlegend=False, width=330 * len(vectors))
-
-
-def _plane(rows: np.ndarray, method: str) -> np.ndarray:
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    made: Any = {
-        "PCA": PCA(2, random_state=0),
-        "t-SNE": TSNE(perplexity=min(30, (len(rows) - 1) / 3), init="pca", random_state=0),
-    }[method]
-    return made.fit_transform(rows)
+    figure = make_subplots(cols=len(vectors), subplot_titles=tick_names(list(vectors), 28), horizontal_spacing=0.03)
+    marker: dict[str, Any] = {"size": 8}
+    marker |= {} if values is None else {"color": np.asarray(values), "coloraxis": "coloraxis"}
+    dots = {"mode": "markers", "marker": marker, "hovertemplate": "%{text}<extra></extra>"}
+    for column, rows in enumerate(vectors.values(), start=1):
+        unit = np.asarray(rows, dtype=np.float64)
+        unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+        near = min(30, (len(unit) - 1) / 3)
+        model = PCA(2, random_state=0) if method == "PCA" else TSNE(perplexity=near, init="pca", random_state=0)
+        x, y = model.fit_transform(unit).T
+        figure.add_scatter(x=x, y=y, text=[wrapped(one, 60) for one in sentences], **dots, row=1, col=column)
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    title, width = f"{plain(method)} of {len(sentences)} sentences", 330 * len(vectors)
+    return laid_out(figure, title, coloraxis={"colorscale": "Viridis"}, showlegend=False, width=width)

@@ -11,23 +11,29 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
-from workbench.views._explorer import Explorer, shown
-from workbench.views._html import arrow, beside, framed, head, label_heads, note, quoted, shade, table, td, th, tr
-from workbench.views._sharing import Entry
+from workbench.views._explorer import Explorer, set_visible
+from workbench.views._html import (
+    format_move,
+    framed,
+    label_heads,
+    paragraph,
+    row_head,
+    shade_class,
+    side_by_side_html,
+    small_print,
+    table_tag,
+    td,
+    th,
+    tr,
+)
 from workbench.views._style import shortened
 from workbench.views._table import dropdown, value_of
 from workbench.views.page import slope_image, slope_svg, view_parts
-from workbench.views.pairs import PAIR_ORDERS, best_threshold, pair_table, worth
+from workbench.views.pairs import PAIR_ORDERS, best_threshold, order_values, pair_table
 from workbench.views.queries import QueryView
 
 _STATIC = _TARGETS = 20  # rows without a kernel; targets of a sentence with many partners
 _SIDES = ("sentence1", "sentence2")
-# What `select` calls the limits -> (column, which end).
-_LIMITS = {
-    f"{prefix}{end}": (column, place)
-    for prefix, column in (("", "gold"), ("overlap_", "overlap"), ("words_", "words"))
-    for place, end in enumerate(("low", "high"))
-}
 
 
 class PairExplorer(Explorer):
@@ -54,11 +60,12 @@ class PairExplorer(Explorer):
         """
         self._data = load_pairs(pairs) if isinstance(pairs, str) else pairs
         self.name = set_name(suite or self._data.name)
+        self.title = f"Pairs of {self.name}"
         self.take(found)
         same = ipywidgets.FloatText((self.table["gold"].min() + self.table["gold"].max()) / 2, step=0.5)
         same.description, same.style.description_width, same.layout.width = "the same from gold", "initial", "16em"
         same.observe(lambda _: self.draw(), "value")
-        self._subset = dropdown("subset", {"": "all"}, "", self._limit_subset)
+        self._subset = dropdown("subset", {"": "all"}, self._limit_subset)
         super().__init__(encoders, {"subset": self._subset, "same": same}, height=440)
         self.children = [self.control_row(), self.grid, self.detail, self.against, self.reasons]
 
@@ -78,121 +85,96 @@ class PairExplorer(Explorer):
 
     def rows(self) -> tuple[pd.DataFrame, Sequence[str]]:
         codes, subsets = pd.factorize(self.table["subset"])
-        self._subsets = {name: code for code, name in enumerate(subsets) if name}
-        self._subset.options = [("all", ""), *((name, name) for name in self._subsets)]
-        shown(self._subset, len(subsets) > 1)
+        self._subset_codes = {name: code for code, name in enumerate(subsets) if name}
+        self._subset.options = [("all", ""), *((name, name) for name in self._subset_codes)]
+        set_visible(self._subset, len(subsets) > 1)
         kinds = ("rank", "error", "score") if len(self.labels) <= 4 else ("rank", "error")  # fewer bytes
         names = [*_SIDES, "gold", "words", *(f"{kind}: {label}" for label in self.labels for kind in kinds)]
         return self.table[names].assign(overlap=100 * self.table["overlap"], subset=codes), ()
 
     def columns(self) -> list[dict[str, Any]]:
         labels = self.shown_labels
-        columns: list[dict[str, Any]] = [{"name": side, "title": f"{side[:-1]} {side[-1]}"} for side in _SIDES]
-        columns += [{"name": "gold", "limit": True}, {"name": "overlap", "title": "in common", "suffix": "%"}]
-        columns[-1] |= {"digits": 0, "limit": True, "hover": "words that both sentences have, of all their words"}
-        columns += [{"name": "words", "limit": True}]
+        columns: list[dict[str, Any]] = [
+            *({"name": side, "title": f"{side[:-1]} {side[-1]}"} for side in _SIDES),
+            {"name": "gold", "limit": True},
+            {"name": "overlap", "title": "in common", "suffix": "%", "digits": 0, "limit": True}
+            | {"hover": "words that both sentences have, of all their words"},
+            {"name": "words", "limit": True},
+        ]
         for label, short in shortened(labels, 48 if len(labels) < 4 else 22).items():
             column = {"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"}
             columns += [column | ({"score": f"score: {label}"} if len(labels) < 4 else {})]
         return columns
 
     def values(self) -> np.ndarray:
-        return worth(self.table, self.order, self.a, self.b)
-
-    def selectable(self) -> list[str]:
-        return [*_LIMITS, *super().selectable()]
-
-    def set_value(self, name: str, value: Any) -> None:
-        if name not in _LIMITS:
-            super().set_value(name, value)
-            return
-        column, end = _LIMITS[name]
-        limit = list(self.grid.limits.get(column, [None, None]))
-        limit[end] = None if value in (None, "") else float(value)
-        self.grid.limits = {**self.grid.limits, column: limit}
+        return order_values(self.table, self.order, self.a, self.b)
 
     def _limit_subset(self, change: Any) -> None:
-        code = self._subsets.get(change["new"])
+        code = self._subset_codes.get(change["new"])
         self.grid.limits = {**self.grid.limits, "subset": [code, code]}
-
-    def details(self, row: int) -> str:
-        return self._pair(row, slope_svg, asks=bool(self._readers))
 
     def targets(self, row: int) -> tuple[str, Mapping[str, str]]:
         return self._rows["sentence1"][row], {"this score": self._rows["sentence2"][row]}
-
-    def title_and_entries(self, rows: Sequence[int]) -> tuple[str, list[Entry]]:
-        texts = [" / ".join(self._rows[side][row] for side in _SIDES) for row in rows]
-        entries = [
-            Entry(self.ids[row], text, self._pair(row, slope_svg)) for row, text in zip(rows, texts, strict=True)
-        ]
-        return f"Pairs of {self.name}: {', '.join(self.shown_labels)}", entries
 
     def static(self) -> str:
         listed = self.grid.listed
         title = f"<p>The first of {len(listed):,} pairs of {escape(self.name)}. Run the cell to see the others.</p>"
         heads = f"{th('sentence 1', 'text')}{th('sentence 2', 'text')}{th('gold')}{label_heads(self.shown_labels)}"
-        lines = table(heads, [self._line(row) for row in listed[:_STATIC]])
-        chosen = self._pair(self.grid.chosen, slope_image) if len(listed) else ""
+        lines = table_tag(heads, map(self._static_line, self.table.iloc[listed[:_STATIC]].to_dict("records")))
+        chosen = self.details(self.grid.chosen, slope_image) if len(listed) else ""
         return f'{title}<div class="mathjax_ignore">{lines}</div>{chosen}'
 
-    def _line(self, row: int) -> str:
-        pair = {name: values[row] for name, values in self._rows.items()}
+    def _static_line(self, pair: dict[str, Any]) -> str:
         cells = [td(escape(pair[side]), "text") for side in _SIDES] + [td(f"{pair['gold']:.4g}")]
         for label in self.shown_labels:
             error, rank = pair[f"error: {label}"], pair[f"rank: {label}"]
-            moved = arrow(round(100 * error, 1 if abs(error) < 0.095 else 0), "%")
-            cells.append(td(f"<b>{rank:g}</b>{moved}", f"number {shade(abs(error))}"))
+            move = format_move(round(100 * error, 1 if abs(error) < 0.095 else 0), "%")
+            cells.append(td(f"<b>{rank:g}</b>{move}", f"number {shade_class(abs(error))}"))
         return tr(cells)
 
-    def _pair(self, row: int, chart: Callable[[QueryView], str], asks: bool = False) -> str:
+    def details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, live: bool = False) -> str:
         """Return one pair, the decision of each label, and each of its sentences with its other partners."""
         pair = {name: values[row] for name, values in self._rows.items()}
         both = f"{escape(pair['sentence1'])}<br>{escape(pair['sentence2'])}"
         named = ", ".join(escape(str(pair[name])) for name in ("subset", "pair_id") if pair[name])
-        views = self._views(row)
+        sentences = [text for text in dict.fromkeys(pair[side] for side in _SIDES) if len(self._partners[text]) > 1]
+        views = [self.cached(("view", each, *self.shown_labels), partial(self._view, each)) for each in sentences]
         none = "" if views else " Neither sentence is in another pair."
-        why = ' <button name="why" value="this score">why this score?</button>' if asks else ""
-        title = head(f"<b data-words>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{none})</small>{why}")
-        drawn = f'<div class="drawn">{"".join(map(chart, views[:1]))}</div>'
-        first = beside(title + self._decisions(pair), drawn, 1)
-        tables = [self._table(view, chart if place else None) for place, view in enumerate(views)]
+        button = '<button name="why" value="this score">why this score?</button>'
+        title = f"<b data-words>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{none})</small>"
+        title = paragraph(f"{title} {button}" if live and self._vectors else title)
+        first = side_by_side_html(title + self._decisions(pair), "".join(map(chart, views[:1])), 1)
+        tables = [self._partner_table(view, chart if place else None) for place, view in enumerate(views)]
         return framed(first, *tables[:1]) + "".join(map(framed, tables[1:]))
 
-    def _table(self, view: QueryView, chart: Callable[[QueryView], str] | None) -> str:
+    def _partner_table(self, view: QueryView, chart: Callable[[QueryView], str] | None) -> str:
         """Return a sentence with its partners, drawn once, since a page shows it with each of its pairs."""
         return self.cached((view, chart), partial(view_parts, view, chart=chart, targets=_TARGETS))
-
-    def _decisions(self, pair: dict[str, Any]) -> str:
-        """Return whether each label takes the pair to mean the same, at its threshold (as CoSENT table X)."""
-        least, rows = self.same, []
-        found = self.cached(("thresholds", least, *self.shown_labels), lambda: self._thresholds(least))
-        if not found:
-            return note('No decision: gold has no pairs on both sides of "the same from gold".')
-        for label, short in shortened(found, 20).items():
-            (threshold, share), score = found[label], pair[f"score: {label}"]
-            right = (score >= threshold) == (pair["gold"] >= least)
-            words = f"{'✓' if right else '✗'} {'the same' if score >= threshold else 'not the same'}"
-            name = f'<th class="word" scope="row" title={quoted(label)}>{escape(short)}</th>'
-            numbers = [td(f"{score:.3f}"), td(f"{threshold:.3f}"), td(f"{share:.0%}")]
-            rows.append(tr([name, td(words, f"number shade{0 if right else 4}"), *numbers]))
-        truth = f"gold {least:g} or more: {'the same' if pair['gold'] >= least else 'not the same'}"
-        return table("".join(th(words, "narrow") for words in ("", truth, "score", "threshold", "right of all")), rows)
-
-    def _thresholds(self, least: float) -> dict[str, tuple[float, float]]:
-        same = self.table["gold"].to_numpy() >= least
-        scores = {label: self.table[f"score: {label}"].to_numpy() for label in self.shown_labels}
-        decides = same.any() and not same.all()
-        return {label: best_threshold(same, values) for label, values in scores.items()} if decides else {}
-
-    def _views(self, row: int) -> list[QueryView]:
-        """Return each sentence of a pair that has other partners, with all of them."""
-        sentences = dict.fromkeys(self._rows[side][row] for side in _SIDES)
-        known = [sentence for sentence in sentences if len(self._partners[sentence]) > 1]
-        return [self.cached(("view", each, *self.shown_labels), partial(self._view, each)) for each in known]
 
     def _view(self, sentence: str) -> QueryView:
         rows = self.table.iloc[self._partners[sentence]]
         targets = rows["sentence2"].where(rows["sentence1"] == sentence, rows["sentence1"]).tolist()
         scores = {label: rows[f"score: {label}"].to_numpy() for label in self.shown_labels}
-        return QueryView.made(sentence, targets, rows["gold"].to_numpy(), scores, suite=self.name)
+        return QueryView.from_scores(sentence, targets, rows["gold"].to_numpy(), scores, suite=self.name)
+
+    def _decisions(self, pair: dict[str, Any]) -> str:
+        """Return whether each label takes the pair to mean the same, at its threshold (as CoSENT table X)."""
+        least, rows = self.same, []
+        thresholds = self.cached(("thresholds", least, *self.shown_labels), lambda: self._thresholds(least))
+        if not thresholds:
+            return small_print('No decision: gold has no pairs on both sides of "the same from gold".')
+        for label, short in shortened(thresholds, 20).items():
+            (threshold, share), score = thresholds[label], pair[f"score: {label}"]
+            is_right = (score >= threshold) == (pair["gold"] >= least)
+            words = f"{'✓' if is_right else '✗'} {'the same' if score >= threshold else 'not the same'}"
+            numbers = [td(f"{score:.3f}"), td(f"{threshold:.3f}"), td(f"{share:.0%}")]
+            rows.append(tr([row_head(short, label), td(words, f"number shade{0 if is_right else 4}"), *numbers]))
+        truth = f"gold {least:g} or more: {'the same' if pair['gold'] >= least else 'not the same'}"
+        names = ("", truth, "score", "threshold", "right of all")
+        return table_tag("".join(th(name, "narrow") for name in names), rows)
+
+    def _thresholds(self, least: float) -> dict[str, tuple[float, float]]:
+        same = self.table["gold"].to_numpy() >= least
+        scores = {label: self.table[f"score: {label}"].to_numpy() for label in self.shown_labels}
+        is_divided = same.any() and not same.all()
+        return {label: best_threshold(same, values) for label, values in scores.items()} if is_divided else {}

@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks
-from workbench.views.queries import places_off
+from workbench.views.queries import rank_displacement
 
 # How pairs can be ordered: name -> (in a few words, what it orders by). a and b are labels.
 PAIR_ORDERS = {
@@ -30,20 +30,20 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
     """Return every pair of a suite with its rank among all pairs under each label.
 
     Args:
-        found: label -> a `Run`, a `Report`, a table of their scores, or one score a pair, larger is closer.
+        found: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger is closer.
         pairs: The scored pairs, or the name of a set.
         suite: Their name in runs and reports; None: that of the set.
 
     Returns:
-        A row a pair that every label has scored, in the order of the data: pair_id, subset ("" where there is none),
-        sentence1, sentence2, gold, overlap in [0, 1] (words in both of all their words), words (of both sentences, each
-        time that they stand there), and for each label L
-        "score: L", "rank: L" (1: the largest score of all pairs; equal ones share their average) and "error: L" in
-        [-1, 1]: the share of the list that L has the pair nearer (above 0) or further than gold has it, 0 anywhere
-        among the places that gold ties.
+        A row for each pair that every label has scored, in the order of the data: pair_id, subset ("" if there is
+        none), sentence1, sentence2, gold, overlap in [0, 1] (words in both of all their words), words (of both
+        sentences), and for each label L "score: L", "rank: L" (1: the largest score of all pairs; equal ones share
+        their average) and "error: L" in [-1, 1]: the share of the list by which L ranks the pair nearer (above 0) or
+        further than gold does, 0 anywhere among the places that gold ties.
 
     Raises:
-        DataError: No such set. ValueError: Scores of other pairs, of another gold, or not one number each.
+        DataError: No such set.
+        ValueError: Scores of other pairs, of another gold, or not one number each.
     """
     data = load_pairs(pairs) if isinstance(pairs, str) else pairs
     if not found:
@@ -56,25 +56,44 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
             "sentence1": data.sentence1,
             "sentence2": data.sentence2,
             "gold": data.gold,
-            "overlap": [_in_common(set(one), set(two)) for one, two in zip(*words, strict=True)],
+            "overlap": [len({*one} & {*two}) / max(len({*one, *two}), 1) for one, two in zip(*words, strict=True)],
             "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
         }
     )
-    scores = {
-        str(label): _scores(str(label), given, data, set_name(suite or data.name)) for label, given in found.items()
-    }
-    scored = ~np.isnan(list(scores.values())).any(axis=0)
-    if not scored.any():
+    suite = set_name(suite or data.name)
+    scores = {str(label): _aligned_scores(str(label), given, data, suite) for label, given in found.items()}
+    is_scored = ~np.isnan(list(scores.values())).any(axis=0)
+    if not is_scored.any():
         raise ValueError(f"no pair of {data.name} was scored by all of {', '.join(scores)}; score them on one set")
-    table, reference, columns = table[scored].reset_index(drop=True), average_ranks(-data.gold[scored]), {}
+    table, gold_ranks, columns = table[is_scored].reset_index(drop=True), average_ranks(-data.gold[is_scored]), {}
     for label, values in scores.items():
-        ranks = average_ranks(-values[scored])
-        errors = places_off(ranks, reference) / max(len(ranks) - 1, 1)
-        columns |= {f"score: {label}": values[scored], f"rank: {label}": ranks, f"error: {label}": errors}
+        ranks = average_ranks(-values[is_scored])
+        errors = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
+        columns |= {f"score: {label}": values[is_scored], f"rank: {label}": ranks, f"error: {label}": errors}
     return pd.concat([table, pd.DataFrame(columns)], axis=1)
 
 
-def worth(table: pd.DataFrame, order: str, a: str, b: str) -> np.ndarray:
+def _aligned_scores(label: str, given: Any, pairs: Pairs, suite: str) -> np.ndarray:
+    """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
+    table = getattr(given, "scores", given)  # a run has a method of this name, a report a table
+    table = table() if callable(table) else table
+    if not isinstance(table, pd.DataFrame):
+        values = np.asarray(table, dtype=np.float64)
+        if values.shape != (len(pairs),) or not np.isfinite(values).all():
+            raise ValueError(f"{label!r} has scores of shape {values.shape} for {len(pairs)} pairs; give a number each")
+        return values
+    rows = table.loc[table["suite"] == suite]
+    rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
+    is_scored = rows["predicted"].notna().to_numpy()
+    if not is_scored.any():
+        suites = ", ".join(table["suite"].unique())
+        raise ValueError(f"{label!r} has no scores of these pairs as {suite!r}, but of {suites}; name its suite=")
+    if not np.allclose(rows["gold"][is_scored], pairs.gold[is_scored], rtol=0, atol=1e-9):
+        raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
+    return rows["predicted"].to_numpy(dtype=np.float64)
+
+
+def order_values(table: pd.DataFrame, order: str, a: str, b: str) -> np.ndarray:
     """Return the values by which an order of `PAIR_ORDERS` sorts a `pair_table`, largest first."""
     first, second = table[f"error: {a}"], table[f"error: {b}"]
     values = {
@@ -87,22 +106,6 @@ def worth(table: pd.DataFrame, order: str, a: str, b: str) -> np.ndarray:
         "data": pd.Series(np.zeros(len(table))),
     }
     return (values[order] if order in values else table[order]).to_numpy()
-
-
-def gold_bands(
-    gold: np.ndarray, every: np.ndarray, bands: int = 5
-) -> tuple[list[str], list[tuple[float, float]], np.ndarray]:
-    """Names and limits of equal bands of `every`, from whole number to whole number; the band of each of `gold`.
-
-    A band begins at its lower edge and ends before its upper one, the last at it. Its limits are inclusive and hold
-    the same of `every`: where a gold lies on the upper edge, the upper limit is the next smaller gold.
-    """
-    least = np.floor(every.min())
-    edges = np.linspace(least, max(np.ceil(every.max()), least + 1), bands + 1).round(12)  # 0.6 and not 0.6 + 1e-16
-    names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
-    highs = [every[every < high].max(initial=low) if high in every else high for low, high in pairwise(edges[:-1])]
-    limits = list(zip(edges[:-1].tolist(), map(float, [*highs, edges[-1]]), strict=True))
-    return names, limits, np.clip(np.digitize(gold, edges[1:-1]), 0, bands - 1)
 
 
 def best_threshold(same: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
@@ -119,25 +122,12 @@ def best_threshold(same: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
     return float((ends[best] + ends[best + 1]) / 2), float(right[best] / len(same))
 
 
-def _in_common(one: set[str], two: set[str]) -> float:
-    return len(one & two) / max(len(one | two), 1)
+def gold_bands(gold: np.ndarray, every: np.ndarray, bands: int = 5) -> tuple[list[str], np.ndarray]:
+    """Return the names of equal bands of `every`, from whole number to whole number, and the band of each of `gold`.
 
-
-def _scores(label: str, given: Any, pairs: Pairs, suite: str) -> np.ndarray:
-    """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
-    table = getattr(given, "scores", given)  # a run has a method of this name, a report a table
-    table = table() if callable(table) else table
-    if not isinstance(table, pd.DataFrame):
-        values = np.asarray(table, dtype=np.float64)
-        if values.shape != (len(pairs),) or not np.isfinite(values).all():
-            raise ValueError(f"{label!r} has scores of shape {values.shape} for {len(pairs)} pairs; give a number each")
-        return values
-    rows = table.loc[table["suite"] == suite]
-    rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
-    known = rows["predicted"].notna().to_numpy()
-    if not known.any():
-        suites = ", ".join(table["suite"].unique())
-        raise ValueError(f"{label!r} has no scores of these pairs as {suite!r}, but of {suites}; name its suite=")
-    if not np.allclose(rows["gold"][known], pairs.gold[known], rtol=0, atol=1e-9):
-        raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
-    return rows["predicted"].to_numpy(dtype=np.float64)
+    A band begins at its lower edge and ends before its upper one, the last at it.
+    """
+    least = np.floor(every.min())
+    edges = np.linspace(least, max(np.ceil(every.max()), least + 1), bands + 1).round(12)  # 0.6 and not 0.6 + 1e-16
+    names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+    return names, np.clip(np.digitize(gold, edges[1:-1]), 0, bands - 1)

@@ -1,18 +1,17 @@
 """Rankings of several labels as tables: checks, one query with all its ranks, and orders of queries."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from workbench.errors import DataError, RunError
 from workbench.files import set_name
-from workbench.metrics import FEWEST_TARGETS, average_ranks
-from workbench.rankings import disagreements, per_query_metrics, require_table, side_by_side
+from workbench.metrics import FEWEST_TARGETS, average_ranks, kendall
+from workbench.rankings import require_table
 from workbench.views._style import letters
 
 _LOG = logging.getLogger("workbench")
@@ -31,106 +30,93 @@ ORDERS = {
 class QueryView:
     """One query with its targets and their ranks under each label.
 
-    Targets are in the order of gold, or of the first label if there is no gold, best first; ranks and scores have the
-    same order. A letter names a target in table and chart. `total` counts all targets, even if the view has some only.
+    `table` has a row for each target, in the order of gold, or of the first label if there is no gold, best first:
+    target, gold and gold rank if known, and for each label L "rank: L" and "score: L". Its index has the letters that
+    name the targets in table and chart. `total` counts all targets, even if the view has some only.
     """
 
-    suite: str
-    query_id: str
     query: str
-    letters: list[str]
-    targets: list[str]
-    gold: np.ndarray | None
-    gold_rank: np.ndarray | None
-    ranks: dict[str, np.ndarray]
-    scores: dict[str, np.ndarray]
+    table: pd.DataFrame
     total: int
+    suite: str = ""
+    query_id: str = ""
 
     @classmethod
-    def made(
-        cls,
-        query: str,
-        targets: list[str],
-        gold: np.ndarray | None,
-        scores: Mapping[str, np.ndarray],
-        *,
-        suite: str = "",
-        query_id: str = "",
+    def from_scores(
+        cls, query: str, targets: list[str], gold: np.ndarray | None, scores: Mapping[str, np.ndarray], **names: str
     ) -> "QueryView":
         """Return the view of `targets` [n] with scores by label, [n] each, larger is closer, and gold, [n] or None."""
-        known = next(iter(scores.values())) if gold is None else gold
-        order = np.argsort(-known, kind="stable")
-        return cls(
-            suite=suite,
-            query_id=query_id,
-            query=query,
-            letters=letters(len(order)),
-            targets=[targets[place] for place in order],
-            gold=None if gold is None else gold[order],
-            gold_rank=None if gold is None else average_ranks(-gold[order]),
-            ranks={label: average_ranks(-values[order]) for label, values in scores.items()},
-            scores={label: values[order] for label, values in scores.items()},
-            total=len(order),
-        )
+        order = np.argsort(-(next(iter(scores.values())) if gold is None else gold), kind="stable")
+        columns: dict[str, Any] = {"target": [targets[place] for place in order]}
+        if gold is not None:
+            columns |= {"gold": gold[order], "gold rank": average_ranks(-gold[order])}
+        columns |= {f"rank: {label}": average_ranks(-values[order]) for label, values in scores.items()}
+        columns |= {f"score: {label}": values[order] for label, values in scores.items()}
+        return cls(query, pd.DataFrame(columns, index=letters(len(order))), len(order), **names)
 
     @property
-    def reference(self) -> np.ndarray:
-        """Return the ranks with which others are compared: gold or the first label."""
-        return next(iter(self.columns.values()))
+    def letters(self) -> list[str]:
+        """Return the letters of the targets."""
+        return self.table.index.tolist()
+
+    @property
+    def gold(self) -> np.ndarray | None:
+        """Return gold of each target, None if there is none."""
+        return self.table["gold"].to_numpy() if "gold" in self.table else None
+
+    @property
+    def ranks(self) -> dict[str, np.ndarray]:
+        """Return the ranks under each label."""
+        return self._starting("rank: ")
+
+    @property
+    def scores(self) -> dict[str, np.ndarray]:
+        """Return the scores under each label."""
+        return self._starting("score: ")
+
+    def _starting(self, kind: str) -> dict[str, np.ndarray]:
+        named = [name for name in self.table if name.startswith(kind)]
+        return {name.removeprefix(kind): self.table[name].to_numpy() for name in named}
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the ranks of gold and of each label, in the order of the charts; all are compared with the first."""
+        gold = {} if self.gold is None else {"gold": self.table["gold rank"].to_numpy()}
+        return gold | self.ranks
 
     @property
     def part(self) -> str:
         """Describe which targets the view has; "" if it has all."""
-        count = len(self.targets)
-        by = "" if self.gold is None else "gold or "
+        count, by = len(self.table), "" if self.gold is None else "gold or "
         return "" if count == self.total else f": {count} of {self.total:,} targets, the nearest under {by}a model"
 
     def nearest(self, count: int) -> "QueryView":
         """Return the view of the `count` targets with the best rank under gold or any label."""
-        kept = self.nearest_places(count)
-        return replace(
-            self,
-            letters=[self.letters[place] for place in kept],
-            targets=[self.targets[place] for place in kept],
-            gold=None if self.gold is None else self.gold[kept],
-            gold_rank=None if self.gold_rank is None else self.gold_rank[kept],
-            ranks={label: ranks[kept] for label, ranks in self.ranks.items()},
-            scores={label: scores[kept] for label, scores in self.scores.items()},
-        )
+        return replace(self, table=self.table.iloc[self.nearest_places(count)])
 
     def nearest_places(self, count: int) -> np.ndarray:
         """Return the positions of the targets of `nearest` in this view."""
         best = np.minimum.reduce(list(self.columns.values()))
         return np.sort(np.argsort(best, kind="stable")[:count])
 
-    @property
-    def columns(self) -> dict[str, np.ndarray]:
-        """Return the ranks of gold and of each label, in the order of the charts."""
-        return self.ranks if self.gold_rank is None else {"gold": self.gold_rank, **self.ranks}
-
-    def measured(self, measure: Callable[[ArrayLike, ArrayLike], float]) -> dict[str, float]:
-        """Return label -> `measure` of gold and its scores, such as `kendall`, over the targets of this view."""
-        return {} if self.gold is None else {name: measure(self.gold, values) for name, values in self.scores.items()}
-
     def letters_by_rank(self, ranks: np.ndarray) -> dict[float, list[str]]:
         """Return rank -> letters of the targets with this rank, nearest first."""
-        found: dict[float, list[str]] = {}
+        groups, letter_of = {}, self.letters
         for place in np.argsort(ranks, kind="stable"):
-            found.setdefault(float(ranks[place]), []).append(self.letters[place])
-        return found
+            groups.setdefault(float(ranks[place]), []).append(letter_of[place])
+        return groups
 
 
 def ranking_tables(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return label -> ranking table, after checking that tables of one suite rank the same targets.
 
     Args:
-        tables: label -> a ranking table, a `Run`, or a `Report`.
+        tables: label -> a ranking table, a `Run`, or a `Report`. A run that cannot be read is left out and logged.
 
     Raises:
-        TypeError: Something else than a ranking table, a run or a report.
-        ValueError: No tables, an empty one, or tables of different data; the text names the two labels and the first
-            difference.
-        RunError: Not one of the runs can be read; else one that cannot is left out, and a line says so.
+        TypeError: Not a ranking table, run or report.
+        ValueError: No tables, an empty one, or tables of different data.
+        RunError: None of the runs can be read.
     """
     if not isinstance(tables, Mapping) or not tables:
         raise ValueError("no rankings to look at; give at least one, as {label: table or run}")
@@ -139,108 +125,17 @@ def ranking_tables(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     read, problem = {}, None
     for label, given in tables.items():
         try:
-            read[str(label)] = _checked(str(label), as_table(str(label), given))
-        except RunError as found:
-            problem = found
-            _LOG.warning("left out: %s: %s", label, problem)
+            read[str(label)] = _check_targets(str(label), as_table(str(label), given))
+        except RunError as error:
+            problem = error
+            _LOG.warning("left out: %s: %s", label, error)
     if problem and not read:
         raise problem
-    first: dict[str, str] = {}
-    for label, table in read.items():
-        for suite in table["suite"].unique():
-            _require_same_targets(suite, first.setdefault(suite, label), label, read)
+    for suite in suites_of(read):
+        (first, known), *others = of_suite(read, suite).items()
+        for label, table in others:
+            _require_same_targets(suite, first, known, label, table)
     return read
-
-
-def suites_of(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Return every suite of the tables, in order of first appearance."""
-    return list(dict.fromkeys(suite for table in tables.values() for suite in table["suite"].unique()))
-
-
-def of_suite(tables: Mapping[str, pd.DataFrame], suite: str) -> dict[str, pd.DataFrame]:
-    """Return the rows of one suite for each label that has it.
-
-    Raises:
-        ValueError: No table has this suite.
-    """
-    found = {label: table.loc[table["suite"] == set_name(suite)] for label, table in tables.items()}
-    found = {label: table for label, table in found.items() if len(table)}
-    if not found:
-        raise ValueError(f"no suite {suite!r} in these rankings; they have {', '.join(suites_of(tables))}")
-    return found
-
-
-def query_view(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: str | None = None) -> QueryView:
-    """Return one query of `tables` (of `ranking_tables`); `suite` is needed only if several have this query.
-
-    Raises:
-        ValueError: No such query or suite, or several suites with a query of this id.
-    """
-    suite = None if suite is None else set_name(suite)
-    of_one = tables if suite is None else of_suite(tables, suite)
-    wide = side_by_side(of_one, query_id, suite=suite)
-    first = next(iter(of_one.values()))
-    row = first.loc[(first["query_id"] == query_id) & first["suite"].eq(suite or first["suite"])].iloc[0]
-    scores = {label: wide[f"score: {label}"].to_numpy() for label in of_one}
-    names = {"suite": row["suite"], "query_id": query_id}
-    return QueryView.made(row["query"], wide["target"].tolist(), wide["gold"].to_numpy(), scores, **names)
-
-
-def ordered_queries(tables: Mapping[str, pd.DataFrame], by: str, a: str, b: str) -> pd.DataFrame:
-    """Return query_id, query and value of the queries of one suite in an order of `ORDERS`; nan is last.
-
-    Args:
-        tables: label -> the rows of one suite, as `of_suite` gives them.
-        by: A name of `ORDERS`; value is what it orders by, nan for "data".
-        a: A label.
-        b: A label; only for "disagreement" and "gain".
-
-    Raises:
-        ValueError: No such order or label.
-    """
-    if by not in ORDERS:
-        raise ValueError(f"no order {by!r}; the orders are {', '.join(ORDERS)}")
-    for label in (a, b):
-        if label not in tables:
-            raise ValueError(f"no rankings {label!r}; there are {', '.join(tables)}")
-    find = {
-        "data": lambda: tables[a].drop_duplicates("query_id").assign(value=np.nan),
-        "disagreement": lambda: disagreements(tables[a], tables[b]).rename(columns={"disagreement": "value"}),
-        "worst": lambda: _kcc(tables[a]).sort_values("value", kind="stable"),
-        "gain": lambda: _gain(tables[a], tables[b]).sort_values("value", ascending=False, kind="stable"),
-    }
-    return find[by]().reindex(columns=["query_id", "query", "value"]).reset_index(drop=True)
-
-
-def aligned(tables: Mapping[str, pd.DataFrame]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return gold [n] and label -> scores [n] of one suite, in the order of the first table."""
-    first = next(iter(tables.values()))
-    keys = [first[name].reset_index(drop=True) for name in _KEY]
-    found = {}
-    for label, table in tables.items():
-        same = all(key.equals(table[str(key.name)].reset_index(drop=True)) for key in keys)
-        scores = table["score"] if same else table.set_index(_KEY)["score"].loc[[*zip(*keys, strict=True)]]
-        found[label] = scores.to_numpy()
-    return first["gold"].to_numpy(), found
-
-
-def places_off(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Return [n] places by which `ranks` have each item nearer (above 0) or further (below 0) than `reference`.
-
-    Any place within a tie of the reference counts as equal.
-    """
-    _, place, size = np.unique(reference, return_inverse=True, return_counts=True)
-    reach = (size[place] - 1) / 2
-    return np.clip(ranks, reference - reach, reference + reach) - ranks
-
-
-def _kcc(table: pd.DataFrame) -> pd.DataFrame:
-    return per_query_metrics(table).rename(columns={"kcc": "value"})
-
-
-def _gain(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    before, after = _kcc(a), _kcc(b).set_index("query_id")["value"]
-    return before.assign(value=after.loc[before["query_id"]].to_numpy() - before["value"].to_numpy())
 
 
 def as_table(label: str, given: Any) -> pd.DataFrame:
@@ -253,38 +148,95 @@ def as_table(label: str, given: Any) -> pd.DataFrame:
     return table
 
 
-def _checked(label: str, table: pd.DataFrame) -> pd.DataFrame:
+def _check_targets(label: str, table: pd.DataFrame) -> pd.DataFrame:
     if table.empty:
         needed = f"none of its data's sentences is in {FEWEST_TARGETS} pairs, the fewest that make a query"
         raise DataError(f"{label!r} ranks nothing: {needed}")
-    twice = table.duplicated(["suite", *_KEY])
-    if twice.any():
-        row = table.loc[twice].iloc[0]
+    twice = table.loc[table.duplicated(["suite", *_KEY])]
+    if len(twice):
+        row = twice.iloc[0]
         raise ValueError(f"{label!r} has target {row['target_id']!r} of query {row['query_id']!r} twice; keep one")
     return table
 
 
-def _require_same_targets(suite: str, reference: str, label: str, tables: Mapping[str, pd.DataFrame]) -> None:
-    if label == reference:
+def _require_same_targets(suite: str, first: str, known: pd.DataFrame, label: str, table: pd.DataFrame) -> None:
+    columns = [*_KEY, "query", "target", "gold"]
+    one, two = (part[columns].reset_index(drop=True) for part in (known, table))
+    if one.equals(two):  # row by row, as tables of one data are: a merge would cost many times as much
         return
-    parts = [of_suite({name: tables[name]}, suite)[name].reset_index(drop=True) for name in (reference, label)]
-    if all(parts[0][column].equals(parts[1][column]) for column in (*_KEY, "query", "target", "gold")):
-        return  # row by row, as tables of one data are: a look-up of each key would cost many times as much
-    known, given = (part.set_index(_KEY) for part in parts)
-    only = [(reference, known.index.difference(given.index)), (label, given.index.difference(known.index))]
-    for name, keys in only:
-        if len(keys):
-            query, target = cast(tuple[str, str], keys[0])
-            raise ValueError(
-                f"{reference!r} and {label!r} do not rank the same targets of {suite!r}: {len(keys)} stand in {name!r} "
-                f"alone, the first is target {target!r} of query {query!r}; score both on one set, or leave one out"
-            )
-    other = given.loc[known.index]
-    for column in ("query", "target", "gold"):
-        differs = (known[column] != other[column]).to_numpy()
-        if differs.any():
-            query, target = cast(tuple[str, str], known.index[int(differs.argmax())])
-            raise ValueError(
-                f"{reference!r} and {label!r} have another {column} for {int(differs.sum())} targets of {suite!r}, "
-                f"the first is target {target!r} of query {query!r}; score both on one version of the set"
-            )
+    both = one.merge(two, how="outer", indicator="in")
+    different = both.loc[both["in"] != "both"]
+    if len(different):
+        row = different.iloc[0]
+        raise ValueError(
+            f"{first!r} and {label!r} do not rank the same targets of {suite!r} with the same gold: {len(different)} "
+            f"rows are in one alone, the first is target {row['target_id']!r} of query {row['query_id']!r}; score both "
+            "on one version of the set"
+        )
+
+
+def suites_of(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return every suite of the tables, in order of first appearance."""
+    return list(dict.fromkeys(suite for table in tables.values() for suite in table["suite"].unique()))
+
+
+def of_suite(tables: Mapping[str, pd.DataFrame], suite: str) -> dict[str, pd.DataFrame]:
+    """Return the rows of one suite for each label that has it; ValueError if none has."""
+    rows = {label: table.loc[table["suite"] == set_name(suite)] for label, table in tables.items()}
+    rows = {label: table for label, table in rows.items() if len(table)}
+    if not rows:
+        raise ValueError(f"no suite {suite!r} in these rankings; they have {', '.join(suites_of(tables))}")
+    return rows
+
+
+class SuiteRankings:
+    """The queries of one suite, with gold and the scores of each label in the order of the first label's table."""
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], suite: str) -> None:
+        """Read tables of `ranking_tables`; ValueError if none has the suite."""
+        self.suite, self.tables = set_name(suite), of_suite(tables, suite)
+        self.labels, first = list(self.tables), next(iter(self.tables.values()))
+        self.gold = first["gold"].to_numpy()
+        self.queries, self.targets = (first[name].to_numpy(dtype=object) for name in ("query", "target"))
+        self.rows = first.groupby("query_id", sort=False).indices  # by id, a text or a number, as the tables have it
+        keys = first.set_index(_KEY).index
+        self.scores = {}
+        for label, table in self.tables.items():
+            is_same = all((first[name].to_numpy() == table[name].to_numpy()).all() for name in _KEY)
+            self.scores[label] = (table["score"] if is_same else table.set_index(_KEY)["score"].loc[keys]).to_numpy()
+
+    def query(self, query_id: Any) -> str:
+        """Return the text of a query."""
+        return str(self.queries[self.rows[query_id][0]])
+
+    def view(self, query_id: Any, labels: Sequence[str] = ()) -> QueryView:
+        """Return one query under some labels, by default all; ValueError for an unknown query."""
+        if query_id not in self.rows:
+            raise ValueError(f"no query {query_id!r} in {self.suite}; it has {', '.join(map(str, self.rows)):.200}")
+        rows = self.rows[query_id]
+        scores = {label: self.scores[label][rows] for label in labels or self.labels}
+        names = {"suite": self.suite, "query_id": query_id}
+        return QueryView.from_scores(
+            self.query(query_id), self.targets[rows].tolist(), self.gold[rows], scores, **names
+        )
+
+    def values(self, order: str, a: str, b: str) -> np.ndarray:
+        """Return the value of each query by which an order of `ORDERS` sorts; a and b are labels, nan is last."""
+        one, two, gold = self.scores[a], self.scores[b], self.gold
+        value = {
+            "data": lambda rows: np.nan,
+            "disagreement": lambda rows: 1 - kendall(one[rows], two[rows]),
+            "worst": lambda rows: kendall(gold[rows], one[rows]),
+            "gain": lambda rows: kendall(gold[rows], two[rows]) - kendall(gold[rows], one[rows]),
+        }[order]
+        return np.array([value(rows) for rows in self.rows.values()], dtype=float)
+
+
+def rank_displacement(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Return [n] places by which `ranks` have each item nearer (above 0) or further (below 0) than `reference`.
+
+    Any place within a tie of the reference counts as equal.
+    """
+    _, place, size = np.unique(reference, return_inverse=True, return_counts=True)
+    reach = (size[place] - 1) / 2
+    return np.clip(ranks, reference - reach, reference + reach) - ranks

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from workbench.views._charts import picture, svg
+from workbench.views._html import picture, svg
 from workbench.views._style import COLOURS
 from workbench.views.mechanisms import Mechanism, Slider
 

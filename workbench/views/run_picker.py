@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.data import Pairs
 from workbench.errors import WorkbenchError
 from workbench.runs import Run, told_apart
-from workbench.views._html import framed, problem_html, table, td, th, tr
+from workbench.views._html import framed, problem_html
 from workbench.views._table import Panel, Table, View, dropdown, value_of
 from workbench.views.finished import read_or_warn, seed_table, suite_version
 from workbench.views.run_contents import (
@@ -21,6 +21,7 @@ from workbench.views.run_contents import (
     rankings_of_runs,
     scores_of_runs,
 )
+from workbench.views.tables import table_html
 
 
 class RunPicker(View):
@@ -50,55 +51,51 @@ class RunPicker(View):
         """
         paths_of_runs(runs, labels, seeds)
         self._all, self.suite = runs.reset_index(drop=True), suite
-        self._fed: dict[str, Any] = {}
+        self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
         ended = [str(each.get("ended", "")) for each in facts]
-        versions = [suite_version(each, suite) for each in facts]
-        ticked = self._of(labels)
-        if not labels and ended:
-            newest = versions[ended.index(max(ended))]
-            ticked = {row for row, version in enumerate(versions) if version == newest}
-        others = [] if labels else [row for row in range(len(ended)) if row not in ticked]
-        self.controls = {
-            "seeds": dropdown("seeds", SEEDS, seeds, self._changed),
-            "before": ipywidgets.Checkbox(before, description="before", indent=False, layout={"width": "auto"}),
-        }
-        self.controls["before"].tooltip = "the encoder before training"
-        self.controls["before"].observe(self._changed, "value")
-        every = ipywidgets.Button(description="tick all listed", layout={"width": "auto"})
-        none = ipywidgets.Button(description="untick all listed", layout={"width": "auto"})
-        every.on_click(lambda _: self._tick(self._ticked | set(self.grid.listed.tolist())))
-        none.on_click(lambda _: self._tick(self._ticked - set(self.grid.listed.tolist())))
         shared, own = told_apart(self._all["settings"].tolist())
         self._shared = f", all with {shared}" if shared else ""
-        self._facts = self._all[["label"]].assign(
+        table = self._all[["label"]].assign(
             settings=own,
             seed=self._all["seed"],
             score=100 * self._all["spearman"].fillna(self._all["accuracy"]),
             finished=[time[:16].replace("T", " ") for time in ended],
         )
-        self._facts = self._facts.loc[:, (self._facts.astype(str) != "").any()]  # no column that no run has
-        self.grid = Table(label="runs", ticks=True, height=260, row_height=28)
+        self._facts = table.loc[:, (table.astype(str) != "").any()]  # no column that no run has
         names = [f"{label}, seed {seed}" for label, seed in zip(self._all["label"], self._all["seed"], strict=True)]
         columns = [{"name": name, **({"digits": 2} if name == "score" else {})} for name in self._facts]
+        self.grid = Table(label="runs", ticks=True, height=260, row_height=28)
         self.grid.set_rows(self._facts.assign(name=names), columns)
+        versions = [suite_version(each, suite) for each in facts]
+        newest = versions[ended.index(max(ended))] if ended else None
+        ticked = self._rows_of(labels) or {row for row, version in enumerate(versions) if version == newest}
         self.grid.ticked = sorted(ticked)
-        older = ", ".join(names[row] for row in others)
-        self._older = older and f"; scored on another version of {suite}, so not ticked at first: {older}"
-        self.grid.observe(self._changed, "ticked")
-        self.means, self.problem = Panel(), Panel()
+        older = [] if labels else [name for row, name in enumerate(names) if row not in ticked]
+        self._older = f"; scored on another version of {suite}, so not ticked at first: " if older else ""
+        self._older += ", ".join(older)
+        self.controls = {
+            "seeds": dropdown("seeds", SEEDS, self._update),
+            "before": ipywidgets.Checkbox(before, description="before", indent=False, layout={"width": "auto"}),
+        }
+        self.seeds = seeds
+        self.controls["before"].tooltip = "the encoder before training"
+        self.controls["before"].observe(self._update, "value")
+        every, none = (
+            ipywidgets.Button(description=f"{verb} all listed", layout={"width": "auto"}) for verb in ("tick", "untick")
+        )
+        every.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed.tolist()}))
+        none.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed.tolist()}))
+        self.grid.observe(self._update, "ticked")
+        self.problem, self.means = Panel(), Panel()
         choices = ipywidgets.HBox([*self.controls.values(), every, none])
         super().__init__([choices, self.grid, self.problem, self.means])
-        self._draw()
-
-    @property
-    def _ticked(self) -> set[int]:
-        return set(self.grid.ticked)
+        self._update()
 
     @property
     def runs(self) -> pd.DataFrame:
         """Return the rows of the ticked runs."""
-        return self._all.loc[sorted(self._ticked)].reset_index(drop=True)
+        return self._all.loc[sorted(self.grid.ticked)].reset_index(drop=True)
 
     @property
     def rankings(self) -> dict[str, pd.DataFrame]:
@@ -111,14 +108,14 @@ class RunPicker(View):
         return scores_of_runs(self.runs, self.suite, before=self.before, seeds=self.seeds)
 
     @property
-    def pairs(self) -> Pairs:
-        """Return the scored pairs of the suite, as `pairs_of_runs`; DataError if they are not on this machine."""
-        return pairs_of_runs(self._all, self.suite)
-
-    @property
     def encoders(self) -> dict[str, Any]:
         """Return `encoders_of_runs` of the ticked runs."""
         return encoders_of_runs(self.runs, before=self.before, seeds=self.seeds)
+
+    @property
+    def pairs(self) -> Pairs:
+        """Return the scored pairs of the suite, as `pairs_of_runs`; DataError if they are not on this machine."""
+        return pairs_of_runs(self._all, self.suite)
 
     def feeds(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show what is ticked, from here on.
@@ -126,69 +123,48 @@ class RunPicker(View):
         Of each kind only the last one follows, because a cell that is run again makes another explorer. If nothing is
         ticked they go on showing what they showed.
         """
-        self._fed |= {explorer.kind: explorer for explorer in explorers}
+        self._explorers |= {explorer.kind: explorer for explorer in explorers}
 
     def selectable(self) -> list[str]:
         return ["labels", *super().selectable()]
 
-    def select(self, **values: Any) -> None:
-        """Set from code: `labels`, all of whose runs are ticked, `before`, and how `seeds` are shown.
-
-        None leaves a choice as it is. Raises TypeError and ValueError as `View.select`, and ValueError for a label
-        that no run has.
-        """
-        names = self.selectable()
-        super().select(**{name: each for name, each in values.items() if each is not None or name not in names})
-
     def set_value(self, name: str, value: Any) -> None:
+        """Set one control; `labels` ticks all runs of these labels. ValueError for a label that no run has."""
         if name == "labels":
-            paths_of_runs(self._all, value, "first")  # raises for a label that no run has
-            self._tick(self._of(value))
+            paths_of_runs(self._all, value, "first")
+            self._tick(self._rows_of(value))
         else:
             super().set_value(name, value)
 
-    def _tick(self, rows: Collection[int]) -> None:
-        unchanged = set(rows) == self._ticked
-        self.grid.ticked = sorted(rows)
-        if unchanged:  # explorers that came later follow now
-            self._changed()
-
-    def _of(self, labels: Iterable[str]) -> set[int]:
+    def _rows_of(self, labels: Iterable[str]) -> set[int]:
         wanted = set(labels)
         return {row for row, label in enumerate(self._all["label"]) if label in wanted}
 
-    def _changed(self, _: Any = None) -> None:
-        problems = []
-        for explorer in self._fed.values():
-            try:
-                if shown := getattr(self, explorer.shows):
-                    explorer.look_at(shown, self.encoders)
-            except (ValueError, WorkbenchError) as problem:  # the others follow all the same
-                problems.append(problem_html(problem))
-        self.problem.html = "".join(dict.fromkeys(problems))
-        self._draw()
+    def _tick(self, rows: Collection[int]) -> None:
+        is_same = sorted(rows) == self.grid.ticked
+        self.grid.ticked = sorted(rows)
+        if is_same:  # explorers that came later follow now
+            self._update()
 
-    def _draw(self) -> None:
-        self.grid.note = f"; {len(self._ticked)} ticked{self._shared}{self._older}"
+    def _update(self, _: Any = None) -> None:
+        """Show what is ticked, here and in the explorers that follow."""
+        self.grid.note = f"; {len(self.grid.ticked)} ticked{self._shared}{self._older}"
         self.means.html = self._means()
+        problems = {}
+        for explorer in self._explorers.values():
+            try:
+                if data := getattr(self, explorer.shows):
+                    explorer.look_at(data, self.encoders)
+            except (ValueError, WorkbenchError) as problem:  # the others follow all the same
+                problems[problem_html(problem)] = None
+        self.problem.html = "".join(problems)
 
     def _means(self) -> str:
-        if not self._ticked:
+        if not self.grid.ticked:
             return "<p>No run is ticked.</p>"
-        return _table(seed_table(self.runs).drop(columns="settings", errors="ignore").reset_index())
+        return framed(table_html(seed_table(self.runs).drop(columns="settings", errors="ignore")))
 
     def static(self) -> str:
-        ticked = sorted(self._ticked)
-        suite = escape(self.suite + self._older)
-        head = f"<p>{len(ticked)} of {len(self._all)} runs on {suite}. Run the cell to choose.</p>"
-        facts = self._facts.loc[ticked]
-        facts = facts.assign(score=facts["score"].map("{:.2f}".format)) if "score" in facts else facts
-        return head + _table(facts) + self._means()
-
-
-def _table(frame: pd.DataFrame) -> str:
-    """Return a table of texts; labels and settings are aligned left."""
-    kinds = ["text" if head in ("label", "settings") else "number" for head in frame]
-    rows = frame.itertuples(index=False, name=None)
-    lines = [tr(map(td, (escape(str(each)) for each in row), kinds)) for row in rows]
-    return framed(table("".join(map(th, frame, kinds)), lines))
+        text = f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._older)}"
+        ticked = table_html(self._facts.loc[sorted(self.grid.ticked)].round(2))
+        return f"<p>{text}. Run the cell to choose.</p>{framed(ticked)}{self._means()}"

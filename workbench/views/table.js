@@ -3,15 +3,12 @@
 
 const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
-  }
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
 };
 const numbers = (view, Type) => new Type(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 const shade = (share) => Math.min(4, Math.ceil(6 * Math.abs(share) - 1e-6));
-const written = (value, digits) => (digits === undefined ? `${+value.toPrecision(6)}` : value.toFixed(digits));
 const moved = (error) => {
   const percent = Math.abs(error) < 0.095 ? Math.round(1000 * error) / 10 : Math.round(100 * error);
   return percent === 0 ? "" : `${percent > 0 ? "▲" : "▼"}${Math.abs(percent)}%`;
@@ -20,8 +17,8 @@ const moved = (error) => {
 function render({ model, el }) {
   el.classList.add("workbench-table");
   el.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take arrow keys and letters for its cells
-  const HIGH = model.get("row_height");
-  let columns, data, count, texts, rows, words, first, at = -1;
+  const get = (name) => model.get(name), height = get("row_height");
+  let data, columns, count, texts, rows, words, first, at;
   const isText = (name) => Array.isArray(data[name]);
   const set = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -29,17 +26,16 @@ function render({ model, el }) {
   };
 
   const read = () => {
-    const every = Object.entries({ ...model.get("data"), ...model.get("extra") });
-    data = Object.fromEntries(every.map(([name, one]) => [name, Array.isArray(one) ? one : numbers(one, Float32Array)]));
-    columns = model.get("columns").filter(({ name }) => data[name]);
+    const every = Object.entries({ ...get("data"), ...get("extra") });
+    const column = (one) => (Array.isArray(one) ? one : numbers(one, Float32Array));
+    data = Object.fromEntries(every.map(([name, one]) => [name, column(one)]));
     count = every.length ? data[every[0][0]].length : 0;
     texts = null;
   };
-  const hasWords = () => {
-    if (model.get("asks_kernel")) {
-      const { rows: found } = model.get("found");
-      const kept = new Set(found ? numbers(found, Int32Array) : []);
-      return (row) => kept.has(row);
+  const search = () => {
+    if (get("asks_kernel")) {
+      const found = new Set(numbers(get("found").rows, Int32Array));
+      return (row) => found.has(row);
     }
     const searched = Object.keys(data).filter(isText);
     const joined = (_, row) => searched.map((name) => data[name][row]).join("\n").toLowerCase();
@@ -47,27 +43,25 @@ function render({ model, el }) {
     return (row) => words.every((word) => texts[row].includes(word));
   };
   const list = () => {
-    words = model.get("search").toLowerCase().split(/\s+/).filter(Boolean);
+    words = get("search").toLowerCase().split(/\s+/).filter(Boolean);
     rows = [...Array(count).keys()];
-    for (const [name, [low, high]] of Object.entries(model.get("limits"))) {
-      const values = data[name];
-      if (!values) continue;
-      const [least, most] = [low === null ? -Infinity : Math.fround(low), high === null ? Infinity : Math.fround(high)];
-      if (low !== null || high !== null) rows = rows.filter((row) => values[row] >= least && values[row] <= most);
+    for (const [name, [low, high]] of Object.entries(get("limits"))) {
+      const least = low === null ? -Infinity : Math.fround(low), most = high === null ? Infinity : Math.fround(high);
+      const values = low === null && high === null ? undefined : data[name];
+      if (values) rows = rows.filter((row) => values[row] >= least && values[row] <= most);
     }
-    if (words.length) rows = rows.filter(hasWords());
-    const [name, descending] = model.get("sort");
+    if (words.length) rows = rows.filter(search());
+    const [name, descending] = get("sort");
     if (data[name]) {
-      const size = model.get("columns").find((column) => column.name === name)?.error;
+      const size = get("columns").find((column) => column.name === name)?.error;
       const values = size ? data[size].map(Math.abs) : data[name], sign = descending ? -1 : 1;
+      const last = (value) => Number.isNaN(value);
       rows.sort((a, b) => {
         const [x, y] = [values[a], values[b]];
-        return x === y ? a - b : x !== x ? (y !== y ? a - b : 1) : y !== y ? -1 : x < y ? -sign : sign; // NaN last
+        return last(x) || last(y) ? last(x) - last(y) || a - b : x < y ? -sign : x > y ? sign : a - b;
       });
     }
-    at = rows.indexOf(model.get("chosen"));
-    const counted = `${rows.length.toLocaleString("en")} of ${count.toLocaleString("en")} ${model.get("label")}`;
-    status.textContent = counted + (rows.length ? model.get("note") : "; remove a word or a limit");
+    frame.scrollTop = 0;
     table.setAttribute("aria-rowcount", rows.length + 1);
   };
 
@@ -82,172 +76,141 @@ function render({ model, el }) {
   const cell = ({ name, digits, suffix = "", error, score }, row) => {
     const value = data[name][row];
     if (isText(name)) return make("td", { class: "text" }, marked(value));
-    const text = Number.isNaN(value) ? "" : written(value, digits) + suffix;
+    const written = digits === undefined ? `${+value.toPrecision(6)}` : value.toFixed(digits);
+    const text = Number.isNaN(value) ? "" : written + suffix;
     if (!error) return make("td", { class: "number" }, text);
-    const share = data[error][row], scored = data[score] ? [make("small", {}, data[score][row].toFixed(3))] : [];
-    const change = scored.length ? ` ${moved(share)}` : make("div", {}, moved(share));
-    return make("td", { class: `number shade${shade(share)}` }, make("b", {}, text), change, ...scored);
+    const change = moved(data[error][row]);
+    const scored = data[score] && make("small", {}, data[score][row].toFixed(3));
+    const further = scored ? [` ${change}`, scored] : [make("div", {}, change)];
+    return make("td", { class: `number shade${shade(data[error][row])}` }, make("b", {}, text), ...further);
   };
   const line = (row, place) => {
-    const tr = make("tr", {
-      "data-row": row,
-      "aria-rowindex": place + 2,
-      "aria-selected": `${place === at}`,
-      tabindex: place === Math.max(at, 0) ? 0 : -1,
-    });
-    if (model.get("ticks")) {
-      const name = data.name?.[row] ?? `row ${place + 1}`, checked = model.get("ticked").includes(row);
-      const box = make("input", { type: "checkbox", "aria-label": name, tabindex: -1 });
-      box.checked = checked;
-      tr.append(make("td", {}, box));
+    const state = { "aria-selected": place === at, tabindex: place === Math.max(at, 0) ? 0 : -1 };
+    const tr = make("tr", { "data-row": row, "aria-rowindex": place + 2, ...state });
+    if (get("ticks")) {
+      const name = data.name?.[row] ?? `row ${place + 1}`;
+      const tickBox = make("input", { type: "checkbox", "aria-label": name, tabindex: -1 });
+      tickBox.checked = get("ticked").includes(row);
+      tr.append(make("td", {}, tickBox));
     }
     tr.append(...columns.map((column) => cell(column, row)));
     return tr;
   };
-  const draw = (always) => {
-    const start = Math.max(0, Math.floor(frame.scrollTop / HIGH) - 10);
-    if (!always && Math.abs(start - first) < 5) return;
-    first = start;
-    const end = Math.min(rows.length, start + Math.ceil((frame.clientHeight || 400) / HIGH) + 20);
-    const gap = (height) => make("tr", { "aria-hidden": "true", style: `height:${height}px` }, make("td"));
+  const draw = () => {
+    first = Math.max(0, Math.floor(frame.scrollTop / height) - 10);
+    const end = Math.min(rows.length, first + Math.ceil((frame.clientHeight || 400) / height) + 20);
+    const space = (absent) => make("tr", { "aria-hidden": true, style: `height:${absent * height}px` }, make("td"));
     const focused = body.contains(el.getRootNode().activeElement);
-    const lines = rows.slice(start, end).map((row, place) => line(row, start + place));
-    body.replaceChildren(
-      ...(start ? [gap(start * HIGH)] : []),
-      ...lines,
-      ...(end < rows.length ? [gap((rows.length - end) * HIGH)] : []),
-    );
+    const lines = rows.slice(first, end).map((row, place) => line(row, first + place));
+    const [above, below] = [first, rows.length - end].map((absent) => (absent ? [space(absent)] : []));
+    body.replaceChildren(...above, ...lines, ...below);
     if (focused) body.querySelector("[tabindex='0']")?.focus({ preventScroll: true });
   };
 
-  const head = () => {
+  const drawHead = () => {
+    columns = get("columns").filter(({ name }) => data[name]);
     const field = (name, title, end) =>
       make("input", {
-        ...{ type: "number", step: "any", "data-limit": name, "data-end": end, placeholder: end ? "≤" : "≥" },
-        "aria-label": `${title} ${end ? "to" : "from"}`,
+        ...{ type: "number", step: "any", "data-limit": name, "data-end": end, placeholder: "≥≤"[end] },
+        "aria-label": `${title} ${["from", "to"][end]}`,
       });
     const headings = columns.map(({ name, title = name, hover = title, limit }) => {
       const button = make("button", { "data-sort": name, title: hover }, title);
       const fields = limit ? [make("div", {}, field(name, title, 0), field(name, title, 1))] : [];
       return make("th", { scope: "col", class: isText(name) ? "text" : "" }, button, ...fields);
     });
-    thead.replaceChildren(make("tr", {}, ...(model.get("ticks") ? [make("th", {}, "✓")] : []), ...headings));
-    update();
+    thead.replaceChildren(make("tr", {}, ...(get("ticks") ? [make("th", {}, "✓")] : []), ...headings));
   };
-  const update = () => {
-    const [name, descending] = model.get("sort"), limits = model.get("limits");
+  const drawChoices = () => {
+    if (box.value !== get("search")) box.value = get("search");
     for (const button of thead.querySelectorAll("[data-sort]")) {
-      const sorted = button.dataset.sort === name ? (descending ? "descending" : "ascending") : "none";
-      button.parentNode.setAttribute("aria-sort", sorted);
+      const [name, descending] = get("sort"), sorted = descending ? "descending" : "ascending";
+      button.parentNode.setAttribute("aria-sort", button.dataset.sort === name ? sorted : "none");
     }
     for (const input of thead.querySelectorAll("[data-limit]")) {
-      const value = limits[input.dataset.limit]?.[+input.dataset.end] ?? null;
+      const value = get("limits")[input.dataset.limit]?.[input.dataset.end] ?? null;
       if ((input.value === "" ? null : +input.value) !== value) input.value = value ?? "";
     }
+    const counted = `${rows.length.toLocaleString("en")} of ${count.toLocaleString("en")} ${get("label")}`;
+    status.textContent = counted + (rows.length ? get("note") : "; remove a word or a limit");
   };
 
   const reveal = () => {
-    const top = at * HIGH, room = frame.clientHeight - thead.clientHeight - HIGH;
+    const top = at * height, room = frame.clientHeight - thead.clientHeight - height;
     if (at < 0 || room <= 0) return;
-    if (top < frame.scrollTop) frame.scrollTop = top;
-    else if (top > frame.scrollTop + room) frame.scrollTop = top - room;
+    frame.scrollTop = Math.min(top, Math.max(frame.scrollTop, top - room));
+  };
+  const update = (...names) => {
+    const changed = (...some) => some.some((name) => names.includes(name));
+    if (changed("data", "extra")) read();
+    if (changed("data", "columns")) drawHead();
+    const waits = get("asks_kernel") && get("search").trim() && get("found").search !== get("search");
+    if (changed("data", "extra", "search", "found", "sort", "limits") && !waits) list();
+    at = rows.indexOf(get("chosen"));
+    if (changed("data", "chosen")) reveal();
+    drawChoices();
+    draw();
   };
   const choose = (place) => {
-    at = Math.max(0, Math.min(rows.length - 1, place));
-    set({ chosen: rows[at] ?? -1 });
-    reveal();
-    draw(true);
-    body.querySelector("[aria-selected=true]")?.focus({ preventScroll: true });
+    set({ chosen: rows[Math.max(0, Math.min(rows.length - 1, place))] ?? -1 });
+    queueMicrotask(() => body.querySelector("[aria-selected=true]")?.focus({ preventScroll: true })); // once drawn
   };
   const tick = (row) => {
-    const ticked = new Set(model.get("ticked"));
+    const ticked = new Set(get("ticked"));
     ticked.delete(row) || ticked.add(row);
     set({ ticked: [...ticked].sort((a, b) => a - b) });
   };
 
-  const search = make("input", { type: "search", placeholder: "words in any order", "aria-label": "search" });
+  const box = make("input", { type: "search", placeholder: "words in any order", "aria-label": "search" });
   const status = make("span", { role: "status", "aria-live": "polite" });
   const thead = make("thead"), body = make("tbody");
-  const table = make("table", { role: "grid", "aria-label": model.get("label") }, thead, body);
-  const frame = make("div", { class: "frame", style: `--row:${HIGH}px;max-height:${model.get("height")}px` }, table);
-  el.append(make("div", { class: "bar" }, search, status), frame);
+  const table = make("table", { role: "grid", "aria-label": get("label") }, thead, body);
+  const frame = make("div", { class: "frame", style: `--row:${height}px;max-height:${get("height")}px` }, table);
+  el.append(make("div", { class: "bar" }, box, status), frame);
 
-  search.addEventListener("input", () => set({ search: search.value }));
-  frame.addEventListener("scroll", () => draw(false));
+  box.addEventListener("input", () => set({ search: box.value }));
+  frame.addEventListener("scroll", () => {
+    if (Math.abs(Math.max(0, Math.floor(frame.scrollTop / height) - 10) - first) >= 5) draw();
+  });
   thead.addEventListener("click", ({ target }) => {
-    const name = target.closest("[data-sort]")?.dataset.sort;
-    if (!name) return;
-    const [now, descending] = model.get("sort");
-    set({ sort: [name, name === now ? !descending : !isText(name)] });
+    const name = target.closest("[data-sort]")?.dataset.sort, [now, descending] = get("sort");
+    if (name) set({ sort: [name, name === now ? !descending : !isText(name)] });
   });
   thead.addEventListener("input", ({ target }) => {
-    const { limit, end } = target.dataset;
-    const ends = [...(model.get("limits")[limit] ?? [null, null])];
-    ends[+end] = target.value === "" ? null : +target.value;
-    set({ limits: { ...model.get("limits"), [limit]: ends } });
+    const { limit, end } = target.dataset, ends = [...(get("limits")[limit] ?? [null, null])];
+    ends[end] = target.value === "" ? null : +target.value;
+    set({ limits: { ...get("limits"), [limit]: ends } });
   });
   body.addEventListener("click", ({ target }) => {
     const row = target.closest("[data-row]")?.dataset.row;
     if (row === undefined) return;
-    if (model.get("ticks")) tick(+row);
+    if (get("ticks")) tick(+row);
     choose(rows.indexOf(+row));
   });
   el.addEventListener("keydown", (event) => {
     event.stopPropagation(); // JupyterLab's notebook would take Enter
-    const row = event.target.closest("[data-row]")?.dataset.row;
-    const place = row === undefined ? -1 : rows.indexOf(+row);
-    const page = Math.max(1, Math.floor(frame.clientHeight / HIGH) - 2);
+    const row = event.target.closest("[data-row]")?.dataset.row, place = row === undefined ? -1 : rows.indexOf(+row);
+    const page = Math.max(1, Math.floor(frame.clientHeight / height) - 2);
     const steps = { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page, Home: -Infinity, End: Infinity };
-    if (event.target === search && event.key === "ArrowDown" && rows.length) choose(Math.max(at, 0));
+    if (event.target === box && event.key === "ArrowDown" && rows.length) choose(Math.max(at, 0));
     else if (place >= 0 && steps[event.key]) choose(place + steps[event.key]);
-    else if (place >= 0 && model.get("ticks") && [" ", "Enter"].includes(event.key)) tick(+row);
+    else if (place >= 0 && get("ticks") && [" ", "Enter"].includes(event.key)) tick(+row);
     else return;
     event.preventDefault();
   });
 
-  const refresh = () => {
-    list();
-    update();
-    draw(true);
-  };
-  const fromTop = () => {
-    frame.scrollTop = 0;
-    refresh();
-  };
-  const searched = () => {
-    if (search.value !== model.get("search")) search.value = model.get("search");
-    if (!model.get("asks_kernel") || !model.get("search").trim()) fromTop();
-  };
-  const all = () => {
-    read();
-    head();
-    refresh();
-    reveal();
-  };
-  const reordered = () => {
-    for (const [name, values] of Object.entries(model.get("extra"))) data[name] = numbers(values, Float32Array);
-    fromTop();
-  };
-  const chosen = () => {
-    at = rows.indexOf(model.get("chosen"));
-    reveal();
-    draw(true);
-  };
-  const listeners = {
-    ...{ search: searched, found: fromTop, sort: fromTop, limits: fromTop, chosen, ticked: () => draw(true) },
-    ...{ data: all, extra: reordered, columns: all, note: list },
-  };
-  for (const [name, listener] of Object.entries(listeners)) model.on(`change:${name}`, listener);
-  search.value = model.get("search");
-  all();
-  const sized = new ResizeObserver(() => {
-    reveal();
-    draw(true);
-  }); // JupyterLab draws before the element has a size
+  let due = []; // the traits that changed, together in one message or not, are drawn once
+  const traits = ["data", "extra", "columns", "search", "found", "sort", "limits", "chosen", "ticked", "note"];
+  const listeners = traits.map((name) => [`change:${name}`, () => {
+    if (due.push(name) === 1) queueMicrotask(() => update(...due.splice(0)));
+  }]);
+  for (const [event, listener] of listeners) model.on(event, listener);
+  update("data");
+  const sized = new ResizeObserver(() => update("chosen")); // JupyterLab draws before the element has a size
   sized.observe(frame);
   return () => {
     sized.disconnect();
-    for (const [name, listener] of Object.entries(listeners)) model.off(`change:${name}`, listener);
+    for (const [event, listener] of listeners) model.off(event, listener);
   };
 }
 export default { render };

@@ -1,25 +1,28 @@
 """Explain a cosine by the words and tokens that it depends on, under each encoder."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
-from workbench.views._asked import ENCODER, Vectors
-from workbench.views._html import aside, framed, grid, head, note
-from workbench.views._reasons import Split, left_out, pieces, readers, split_of
+from workbench.views._asked import ENCODER, Vectors, open_encoders
+from workbench.views._html import framed, grid, inline_block, paragraph, small_print
 from workbench.views._table import Panel, View, or_problem, text_area
 
-_FIELDS = {"query": "query", "target": "target", "other": "against (optional)"}
+_SIDES = {"query": "query", "target": "target", "other": "second target"}
+_PIECES = 40  # of a longer sentence, runs of words are left out together, since each costs an encoding
+_SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
+_PIECE = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 _TOKENS = 12  # a side of a map
-_WORDS_SAY = "Beside a word: by how much {what} falls when it is left out. {signs} Words work together: no sum."
+_WORDS_NOTE = "Next to a word: how much {what} falls when it is left out. {signs} Words work together: no sum."
 _ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
 _TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
-_MAP_SAYS = (
+_MAP_NOTE = (
     "Rows: tokens of the query, columns: of the target. Each cell is what the two tokens bring to the cosine, x 100: "
     "they add up to it exactly, a row or column to what one token brings. All in fp32: scores of a run in bf16 may "
     "differ in the third digit."
@@ -40,7 +43,7 @@ class Why(View):
         """Show the words of a query and a target.
 
         Args:
-            encoders: label -> what `Ask` takes, or what `encoders_of_runs` gives; None: the bundled encoder.
+            encoders: label -> what `Ask` takes, or what `encoders_of_runs` returns; None: the bundled encoder.
             query: A sentence.
             target: Another one.
             other: A second target; "" for none.
@@ -48,9 +51,10 @@ class Why(View):
         Raises:
             EncoderError: There is no encoder, or one cannot be read.
         """
-        self._readers = list(readers({ENCODER: ENCODER} if encoders is None else encoders).values())
+        self._vectors = list(open_encoders({ENCODER: ENCODER} if encoders is None else encoders).values())
+        names = {"query": "query", "target": "target", "other": "against (optional)"}
         texts = {"query": query, "target": target, "other": other}
-        self.controls = {name: text_area(_FIELDS[name], text) for name, text in texts.items()}
+        self.controls = {name: text_area(names[name], text) for name, text in texts.items()}
         self.panel = Panel()
         for control in self.controls.values():
             control.observe(self._draw, "value")
@@ -63,10 +67,10 @@ class Why(View):
 
         An encoder that cannot be asked, which the view names, has no column.
         """
-        return word_table(self._readers, self._sentences())[0]
+        return word_table(self._vectors, self._sentences())[0]
 
     def _draw(self, _: Any = None) -> None:
-        self.panel.html = or_problem(lambda: reasons_html(self._readers, self._sentences()))
+        self.panel.html = or_problem(lambda: reasons_html(self._vectors, self._sentences()))
 
     def static(self) -> str:
         return f"<p>Run the cell to change the sentences.</p>{self.panel.html}"
@@ -85,20 +89,76 @@ def word_table(asked: Sequence[Vectors], sentences: Sequence[str]) -> tuple[pd.D
     """
     if not all(sentence.strip() for sentence in sentences):
         raise DataError("no query or no target yet; type one")
-    sides = zip(_FIELDS, sentences, strict=False)
-    words = [(side, word.strip()) for side, sentence in sides for word in pieces(sentence)]
+    sides = zip(_SIDES, sentences, strict=False)
+    words = [(side, word.strip()) for side, sentence in sides for word in split_words(sentence)]
     table = pd.DataFrame([("all", ""), *words], columns=["side", "word"])
-    without = []
-    for reader in asked:
+    problems = []
+    for vectors in asked:
         try:
-            full, effects = left_out(reader, sentences)
-        except WorkbenchError as reason:
-            without.append(f"{reader.label} cannot be asked: {reason}.")
-        else:
-            table[reader.label] = [full, *np.concatenate(effects)]
-    if len(without) == len(asked):
-        raise EncoderError(" ".join(without))
-    return table, without
+            table[vectors.label] = word_effects(vectors, sentences)
+        except WorkbenchError as problem:
+            problems.append(f"{vectors.label} cannot be asked: {problem}.")
+    if len(problems) == len(asked):
+        raise EncoderError(" ".join(problems))
+    return table, problems
+
+
+def split_words(sentence: str) -> list[str]:
+    """Return the words of a sentence, or runs of words of a long one; joined they are the sentence."""
+    words = _PIECE.findall(sentence)
+    cuts = np.linspace(0, len(words), min(len(words), _PIECES) + 1).astype(int).tolist()
+    return ["".join(words[start:end]) for start, end in pairwise(cuts)]
+
+
+def word_effects(vectors: Callable[[Sequence[str]], np.ndarray], sentences: Sequence[str]) -> list[float]:
+    """Return the cosine of a query and a target, and how much of it is lost without each word of all sentences.
+
+    sentences: The query, the target, and perhaps a second target, whose cosine is then subtracted.
+    """
+    words = [split_words(sentence) for sentence in sentences]
+    shorter = [["".join([*one[:place], *one[place + 1 :]]).strip() for place in range(len(one))] for one in words]
+    rows = vectors([*sentences, *(text for one in shorter for text in one)])
+    whole, rest = rows[: len(sentences)], iter(rows[len(sentences) :])
+
+    def value(query: np.ndarray, target: np.ndarray, *other: np.ndarray) -> float:
+        return float(query @ target - sum(query @ one for one in other))
+
+    full = value(*whole)
+    sides = [side for side, one in enumerate(words) for _ in one]
+    return [full, *(full - value(*whole[:side], next(rest), *whole[side + 1 :]) for side in sides)]
+
+
+def token_terms(vectors: Vectors, first: str, second: str) -> pd.DataFrame:
+    """Split the cosine of an `Encoder` with mean pooling exactly into terms of token i and token j, [n, m].
+
+    With u = (u_1 + ... + u_n) / n and v = (v_1 + ... + v_m) / m, cos(u, v) is the sum over all i and j of
+    u_i . v_j / (n m |u| |v|). A token's vector also has what attention moved into it from others.
+
+    Raises:
+        EncoderError: Another pooling, or no `Encoder`.
+    """
+    from workbench.encoder import Encoder
+
+    encoder = getattr(vectors.encode, "__self__", None)
+    if not isinstance(encoder, Encoder):
+        raise EncoderError("only an Encoder says what its tokens are")
+    (names, u), (others, v) = (encoder.token_vectors(sentence) for sentence in (first, second))
+    u, v = u.double().numpy(), v.double().numpy()
+    lengths = np.linalg.norm(u.sum(axis=0)) * np.linalg.norm(v.sum(axis=0))
+    return pd.DataFrame(u @ v.T / lengths, names, others)
+
+
+def merge_tokens(terms: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Keep the `most` tokens of each side with the largest sums; merge the others into the last one."""
+    for _ in range(2):
+        if len(terms) > most:
+            values = terms.to_numpy()
+            kept = np.sort(np.argsort(-np.abs(values.sum(axis=1)), kind="stable")[: most - 1])
+            rest = np.delete(values, kept, axis=0).sum(axis=0)
+            names = [*terms.index[kept], f"{len(values) - len(kept)} others"]
+            terms = pd.DataFrame(np.vstack([values[kept], rest]), names, terms.columns)
+        terms = terms.T
+    return terms
 
 
 def reasons_html(asked: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
@@ -106,56 +166,46 @@ def reasons_html(asked: Sequence[Vectors], sentences: Sequence[str], *, name: st
 
     name: Of the target, for a title.
     """
-    table, without = word_table(asked, sentences)
-    asked = [reader for reader in asked if reader.label in table]
+    table, problems = word_table(asked, sentences)
+    asked = [vectors for vectors in asked if vectors.label in table]
     what, signs = _ONE if len(sentences) == 2 else _TWO
-    full = ", ".join(f"{escape(reader.label)} <b>{table[reader.label].iloc[0]:.3f}</b>" for reader in asked)
-    titles = {"query": "query", "target": "target", "other": "second target"}
-    sides = table.iloc[1:].groupby("side", sort=False)
+    full = ", ".join(f"{escape(vectors.label)} <b>{table[vectors.label].iloc[0]:.3f}</b>" for vectors in asked)
     largest = float(table.iloc[1:, 2:].abs().to_numpy().max(initial=0))
-    words = "".join(aside(_words(part.set_index("word"), titles[str(side)], largest)) for side, part in sides)
-    maps, mapless = _maps(asked, sentences[0], sentences[1:])
-    said = " ".join([*([_MAP_SAYS] if maps else []), *(escape(reason) for reason in [*mapless, *without])])
-    explained = note(_WORDS_SAY.format(what=what, signs=signs))
-    title = f'<p class="head" role="status"><b>Why {escape(name)}?</b> {escape(sentences[1])}</p>' if name else ""
-    return framed(title, head(f"{what.capitalize()}: {full}"), words, explained, maps, note(said))
-
-
-def _words(part: pd.DataFrame, title: str, largest: float) -> str:
-    values = part.drop(columns="side")
-    return grid(title, values.to_numpy(), (part.index.tolist(), list(values)), largest, _signed)
-
-
-def _maps(asked: Sequence[Vectors], query: str, targets: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the maps of each target, and the encoders without a map."""
-    drawn, without = "", defaultdict(dict)  # why -> the labels, each once
-    for target in targets:
-        found: dict[str, Split] = {}
-        for reader in asked:
+    words = ""
+    for side, part in table.iloc[1:].groupby("side", sort=False):
+        values = part.iloc[:, 2:]
+        names = part["word"].tolist(), list(values)
+        words += inline_block(grid(_SIDES[str(side)], values.to_numpy(), names, largest, _format_effect))
+    maps, mapless = "", {}
+    for target in sentences[1:]:
+        terms = {}
+        for vectors in asked:
             try:
-                found[reader.label] = split_of(reader, query, target).folded(_TOKENS)
-            except EncoderError as reason:
-                without[str(reason)][reader.label] = None
-        drawn += _maps_of(target, found)
-    return drawn, [
-        f"{', '.join(labels)} {'has' if len(labels) == 1 else 'have'} no map: {reason}."
-        for reason, labels in without.items()
-    ]
+                terms[vectors.label] = merge_tokens(token_terms(vectors, sentences[0], target), _TOKENS)
+            except EncoderError as problem:
+                mapless[vectors.label] = f"{vectors.label} has no map: {problem}."
+        maps += _maps_html(target, terms)
+    notes = " ".join([*([_MAP_NOTE] if maps else []), *map(escape, [*mapless.values(), *problems])])
+    title = f'<p class="head" role="status"><b>Why {escape(name)}?</b> {escape(sentences[1])}</p>' if name else ""
+    explained = small_print(_WORDS_NOTE.format(what=what, signs=signs))
+    return framed(title, paragraph(f"{what.capitalize()}: {full}"), words, explained, maps, small_print(notes))
 
 
-def _maps_of(target: str, found: Mapping[str, Split]) -> str:
-    """Return the maps of one target on one scale of colour."""
-    largest = max((float(np.abs(split.terms).max()) for split in found.values()), default=0)
-    drawn = [
-        aside(grid(f"{label}: {split.cosine:.3f}", *split.with_sums(), largest, _hundredth))
-        for label, split in found.items()
-    ]
-    return head(f"Token by token: <b>{escape(target)}</b>") + "".join(drawn) if drawn else ""
+def _maps_html(target: str, terms: Mapping[str, pd.DataFrame]) -> str:
+    """Return the maps of one target, with sums, on one scale of colour."""
+    largest = max((float(one.abs().to_numpy().max()) for one in terms.values()), default=0)
+    maps = paragraph(f"Token by token: <b>{escape(target)}</b>") if terms else ""
+    for label, one in terms.items():
+        values = np.column_stack([one, one.sum(axis=1)])
+        values = np.vstack([values, values.sum(axis=0)])
+        names = [*one.index, "all"], [*one.columns, "all"]
+        maps += inline_block(grid(f"{label}: {values[-1, -1]:.3f}", values, names, largest, _format_hundredth))
+    return maps
 
 
-def _hundredth(value: float) -> str:
+def _format_hundredth(value: float) -> str:
     return f"{round(100 * value, 1) + 0:.1f}"  # + 0: no -0.0
 
 
-def _signed(value: float) -> str:
+def _format_effect(value: float) -> str:
     return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}" if abs(value) >= 0.0005 else "0"
