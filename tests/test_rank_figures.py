@@ -7,7 +7,7 @@ import scipy.stats
 
 from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
-from workbench.methods.rankencoder import RankMixture, neighbour_table
+from workbench.methods.rank_mixture import RankMixture, neighbour_table
 from workbench.views import (
     closed_against_exact,
     neighbour_bins,

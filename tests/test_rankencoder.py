@@ -19,14 +19,9 @@ from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.losses import info_nce
 from workbench.methods.protocol import gathered_views
-from workbench.methods.rankencoder import (
-    RankEncoder,
-    RankMixture,
-    RankTargets,
-    draw_corpus,
-    load_e1,
-    shared_neighbours,
-)
+from workbench.methods.rank_mixture import RankMixture, shared_neighbours
+from workbench.methods.rank_targets import RankTargets, draw_corpus
+from workbench.methods.rankencoder import RankEncoder, load_e1
 from workbench.methods.simcse import SimCSE
 from workbench.ranks import Corpus, rank_similarity
 from workbench.runs import Run
@@ -193,7 +188,7 @@ def test_score_in_blocks_is_score_at_once(spread: Path, sentences: Sentences, mo
     mixture = RankMixture(encoder.encode, sentences.sentences, weight=0.5)
     first, second = sentences.sentences[:31], sentences.sentences[10:41]
     whole, rows = mixture.score(first, second), mixture.encode(first)
-    monkeypatch.setattr("workbench.methods.rankencoder._mixture._BLOCK_NUMBERS", 7 * len(sentences))
+    monkeypatch.setattr("workbench.methods.rank_mixture._BLOCK_NUMBERS", 7 * len(sentences))
     mixture = RankMixture(encoder.encode, sentences.sentences, weight=0.5)
     np.testing.assert_allclose(mixture.score(first, second), whole, atol=1e-6)
     torch.testing.assert_close(mixture.encode(first), rows)

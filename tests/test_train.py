@@ -349,7 +349,7 @@ def test_observations_of_an_interrupted_training_are_no_part_of_the_next(
     whole = fit(CoSENT(settings), flat)
     method = CoSENT(settings)
     for _ in range(7):
-        method.one_label.see(torch.ones(4))  # in steps after the last row
+        method.observe(unpaired_batches=torch.tensor(True))  # in steps after the last row
     again = fit(method, flat, run=Run.create(settings, tmp_path))
     assert again["observed_unpaired_batches"].sum() == whole["observed_unpaired_batches"].sum()
 

@@ -17,16 +17,8 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triples
 from workbench.distributed import gather_rows
 from workbench.encoder import CrossEncoder, Encoder
+from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.cosent._labels import (
-    OneLabelBatches as OneLabelBatches,
-    make_triplets,
-    number_classes,
-    rank_labels as rank_labels,
-    require_order as require_order,
-    scale_labels,
-    split_labels,
-)
 from workbench.methods.protocol import Batch, Method, gathered_views, require_kind
 
 
@@ -56,12 +48,13 @@ class CoSENT(Method):
         super().__init__(config)
         self.pairwise = config.model == "interaction"
         self.classifier: PairClassifier | None = None
-        self.one_label = OneLabelBatches(config.batch_size)
 
     def load_start(self, **options: Any) -> Encoder:
-        if self.config.model == "interaction":
-            return CrossEncoder.from_pretrained(self.config.encoder, **options)
-        return super().load_start(**options)
+        config = self.config
+        if config.model != "interaction":
+            return super().load_start(**options)
+        revision = config.revisions.get(config.encoder)
+        return CrossEncoder.from_pretrained(config.encoder, pooling=config.pooling, revision=revision, **options)
 
     def prepare(self, data: Any) -> None:
         objective = self.config.objective
@@ -126,15 +119,83 @@ class CoSENT(Method):
         if config.objective == "cross_entropy":
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
-        if self.training:
-            self.one_label.see(target)
+        self.observe(unpaired_batches=have_one_label(target))
         return cosent(scores, target, scale=config.effective_scale)
-
-    def observations(self) -> dict[str, float]:
-        return self.one_label.observations()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """Return the cosine of each pair, or the cross-encoder's score; larger is closer."""
         if isinstance(self.encoder, CrossEncoder):
             return self.encoder.score(sentence1, sentence2)
         return super().score(sentence1, sentence2)
+
+
+def require_order(pairs: Pairs) -> None:
+    """Raise DataError unless gold has two different labels: equal ones say nothing about similarity."""
+    if len(np.unique(pairs.gold)) < 2:
+        problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
+        raise DataError(f"{problem}; training needs at least two different labels")
+
+
+def have_one_label(labels: Tensor) -> Tensor:
+    """Return whether all labels are equal: nothing to order, so that CoSENT's loss and gradient are 0."""
+    return (labels == labels[0]).all()
+
+
+def rank_labels(pairs: Pairs) -> np.ndarray:
+    """Return the rank of each label among the distinct labels: float32 targets must not make two labels equal."""
+    return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
+
+
+def scale_labels(pairs: Pairs) -> np.ndarray:
+    """Return gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2, as published code."""
+    low, high = pairs.scale
+    if low < 0 or high <= 0:
+        raise DataError(f"{pairs.name}: its scale is {low:g} to {high:g}; this objective needs one from 0 or more")
+    return pairs.gold / high
+
+
+def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
+    """Return 1 where gold is above `threshold`, else 0; None: the middle of the scale (STS 2.5, SICK 3, NLI 1).
+
+    Raises DataError if all pairs fall on one side.
+    """
+    cut = sum(pairs.scale) / 2 if threshold is None else threshold
+    similar = (pairs.gold > cut).astype(np.float64)
+    if similar.min() == similar.max():
+        problem = f"{pairs.name}: no gold is {'above' if similar[0] == 0 else 'at or below'} the threshold {cut:g}"
+        raise DataError(f"{problem}; set threshold between {pairs.gold.min():g} and {pairs.gold.max():g}")
+    return similar
+
+
+def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
+    """Return the number of each label among the labels that occur, and how many there are.
+
+    graded: What to do with labels between whole numbers: "whole" refuses them, "nearest" rounds half up, "floor" cuts.
+    """
+    whole = {"nearest": np.floor(pairs.gold + 0.5), "floor": np.floor(pairs.gold)}.get(graded, pairs.gold)
+    grades = pairs.gold[whole != np.floor(whole)]
+    if len(grades):
+        problem = f"{pairs.name}: gold has grades such as {grades[0]:g}, and softmax needs classes"
+        raise DataError(f"{problem}; set softmax_labels to nearest or floor, or another objective")
+    labels, numbers = np.unique(whole, return_inverse=True)
+    if len(labels) < 2:
+        raise DataError(f"{pairs.name}: all labels fall into class {labels[0]:g}; softmax needs two or more classes")
+    return numbers.reshape(-1), len(labels)
+
+
+def make_triplets(data: Pairs | Triples, threshold: float | None) -> tuple[list[str], list[str], list[str]]:
+    """Return anchors, positives and negatives; of pairs, each first sentence with each similar and dissimilar second.
+
+    Raises DataError if no first sentence of the pairs has both.
+    """
+    if isinstance(data, Triples):
+        return data.anchor, data.positive, data.hard_negative
+    partners: dict[str, tuple[list[str], list[str]]] = {}
+    for first, second, side in zip(data.sentence1, data.sentence2, split_labels(data, threshold), strict=True):
+        partners.setdefault(first, ([], []))[0 if side else 1].append(second)
+    triplets = [(first, near, far) for first, (nears, fars) in partners.items() for near in nears for far in fars]
+    if not triplets:
+        problem = f"{data.name}: no first sentence has a similar and a dissimilar partner to make a triplet"
+        raise DataError(f"{problem}; train on triplets such as nli-simcse, or set another objective")
+    anchor, positive, negative = (list(column) for column in zip(*triplets, strict=True))
+    return anchor, positive, negative

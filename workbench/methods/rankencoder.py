@@ -16,17 +16,8 @@ from workbench.encoder import Encoder, Reading, TokenRows, published_reading, re
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
-from workbench.methods.rankencoder._mixture import (
-    RankMixture as RankMixture,
-    neighbour_table as neighbour_table,
-    shared_neighbours as shared_neighbours,
-)
-from workbench.methods.rankencoder._targets import (
-    RankTargets as RankTargets,
-    draw_corpus as draw_corpus,
-    read_corpus as read_corpus,
-    write_corpus as write_corpus,
-)
+from workbench.methods.rank_mixture import RankMixture
+from workbench.methods.rank_targets import RankTargets, draw_corpus, read_corpus, write_corpus
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
 from workbench.teachers import cached_embeddings, find_teacher, load_teacher
@@ -48,20 +39,17 @@ class RankEncoder(ContrastiveMethod):
         super().__init__(config)
         self.corpus: list[str] = []
         self.rank_inputs: dict[str, tuple[str, str]] = {}
-        self._observed: dict[str, Tensor] = {}
-        self._steps = 0
         self._mixture: RankMixture | None = None
         self.encoder.backbone.register_load_state_dict_post_hook(self._drop_mixture)
 
     def load_start(self, **options: Any) -> Encoder:
         """Return E2: the setting `encoder`, sentences ended as E1's are; with start "base" a copy of E1, read as E1."""
         config = self.config
-        pooling, revision = options.pop("pooling"), options.pop("revision")
         if config.start == "base":
             name, reading_of_e1 = _find_e1(config)
             return Encoder.load(*find_teacher(name, **reading_of_e1), **options)
-        checkpoint = self.find_start(revision)
-        reading, of_base = checkpoint.read(pooling, config.template) or Reading("cls"), published_reading(config.base)
+        checkpoint, of_base = self.find_start(), published_reading(config.base)
+        reading = checkpoint.read(config.pooling, config.template) or Reading("cls")
         if reading.template is not None and of_base is not None:
             reading = replace(reading, full_stop=of_base.full_stop, endings=of_base.endings)
         return Encoder.load(checkpoint, reading, **options)
@@ -118,20 +106,11 @@ class RankEncoder(ContrastiveMethod):
         config = self.config
         distilled = config.rank_weight * rank_mse(scores, target, lower=config.lower, upper=config.upper)
         kept = kept_pairs(target, lower=config.lower, upper=config.upper).float().mean()
-        observed = {"kept_pairs": kept, "rank_larger": (distilled > contrastive).float()}
-        observed |= {"info_nce": contrastive, "rank_mse": distilled}
-        for name, value in observed.items():  # summed on the device: reading a value every step would wait for it
-            self._observed[name] = self._observed.get(name, 0.0) + value.detach()
-        self._steps += 1
+        larger = (distilled > contrastive).float()
+        self.observe(kept_pairs=kept, rank_larger=larger, info_nce=contrastive, rank_mse=distilled)
         if config.combination == "max":
             return {"hinge": torch.maximum(contrastive, distilled)}
         return {"info_nce": contrastive, "rank_mse": distilled}
-
-    def observations(self) -> dict[str, float]:
-        """Return means: share of pairs kept, share of steps in which lambda l_r > l_cl, l_cl, lambda l_r."""
-        means = {name: float(value) / self._steps for name, value in self._observed.items()}
-        self._observed, self._steps = {}, 0
-        return means
 
     def encode(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n w"]:
         """Return unit rows whose dot product is eq. 7: E2's vector and its rank vector, d + n numbers per sentence.
@@ -203,9 +182,8 @@ def _find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
         folder = run_path(CONFIGS[name].from_parameters(config.base_profile, config.seed), config.base_root)
         if not is_finished(folder):
             command = f"workbench run {name} --profile {config.base_profile} --seed {config.seed}"
-            raise EncoderError(
-                f"E1 is the run {folder}, which is missing or not finished; run `{command} --runs {config.base_root}`"
-            )
+            problem = f"E1 is the run {folder}, which is missing or not finished"
+            raise EncoderError(f"{problem}; run `{command} --runs {config.base_root}`")
         name = str(folder)
     revision = config.revisions.get(config.base)
     return name, {"pooling": config.base_pooling, "template": config.base_template, "revision": revision}
