@@ -47,8 +47,7 @@ class Method(nn.Module):
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
                 self.encoder = self.load_start(**options, dropout=_DROPOUT)
-                reason = f"it is 0 in {config.encoder}, and both views would be equal"
-                _LOG.warning("dropout is set to %g: %s", _DROPOUT, reason)
+                _LOG.warning("dropout is set to %g: it is 0 in %s, so views would be equal", _DROPOUT, config.encoder)
             else:
                 _LOG.warning("dropout is 0: both views of a sentence are equal, the loss only drives sentences apart")
         self.starting_weights = weights_checksum(self.encoder)
@@ -65,10 +64,7 @@ class Method(nn.Module):
         return start
 
     def prepare(self, data: Any) -> None:
-        """Read the training set before the first step: tokens, frozen teachers, corpus statistics.
-
-        Raises DataError if the method cannot train on `data`.
-        """
+        """Read the training set before the first step. Raises DataError if the method cannot train on it."""
         raise NotImplementedError
 
     def examples(self, data: Any) -> int:

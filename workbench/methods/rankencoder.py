@@ -120,7 +120,7 @@ class RankEncoder(ContrastiveMethod):
         """
         if self.config.inference_weight == 0:
             return self.encode_plain(sentences, batch_size)
-        return self.mixture(batch_size).encode(sentences, batch_size)
+        return self.mixture().encode(sentences, batch_size)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """Return eq. 7 for each pair."""
@@ -128,19 +128,13 @@ class RankEncoder(ContrastiveMethod):
             return super().score(sentence1, sentence2)
         return self.mixture().score(sentence1, sentence2)
 
-    def mixture(self, batch_size: int = 64) -> RankMixture:
+    def mixture(self) -> RankMixture:
         """Return eq. 7 under the present weights; the corpus is embedded again after a training step or a load."""
         if not self.corpus:
             raise RunError("RankEncoder has no corpus before `prepare` or `restore`; use `encode_plain`")
         if self._mixture is None:
-            self._mixture = RankMixture(
-                self.encode_plain,
-                self.corpus,
-                weight=self.config.inference_weight,
-                similarity=self.config.similarity,
-                batch_size=batch_size,
-                device=self.encoder.device,
-            )
+            weight, how, device = self.config.inference_weight, self.config.similarity, self.encoder.device
+            self._mixture = RankMixture(self.encode_plain, self.corpus, weight=weight, similarity=how, device=device)
         return self._mixture
 
     def _drop_mixture(self, *_: Any) -> None:

@@ -16,7 +16,7 @@ from workbench.train import fit
 from workbench.train._launch import send_row
 
 
-def main(path: str) -> None:
+def train_run(path: str) -> None:
     """Train the run in the folder `path`, as one of the processes that torchrun started."""
     run = Run(path)
     config = run.config
@@ -35,4 +35,4 @@ def main(path: str) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    main(sys.argv[1])
+    train_run(sys.argv[1])
