@@ -23,9 +23,10 @@ from .figures import setting_sweep as setting_sweep
 from .figures import training_curve as training_curve
 from .live_curve import LiveCurve as LiveCurve
 from .maps import sentence_map as sentence_map
-from .mechanisms import Composition as Composition
-from .mechanisms import Ordering as Ordering
-from .mechanisms import TopOne as TopOne
+from .mechanisms import explore_composition as explore_composition
+from .mechanisms import explore_cosent as explore_cosent
+from .mechanisms import explore_listnet as explore_listnet
+from .mechanisms import explore_rank_plane as explore_rank_plane
 from .run_contents import encoders_of_runs as encoders_of_runs
 from .run_contents import rankings_of_runs as rankings_of_runs
 from .run_contents import scores_of_runs as scores_of_runs
@@ -48,7 +49,6 @@ from .rank_figures import neighbours_and_gain as neighbours_and_gain
 from .rank_figures import principal_plane as principal_plane
 from .rank_figures import two_losses as two_losses
 from .rank_figures import vector_spaces as vector_spaces
-from .rank_plane import RankPlane as RankPlane
 from .run_picker import RunPicker as RunPicker
 from .tables import beside as beside
 from .tables import dev_table as dev_table
