@@ -9,9 +9,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from workbench.views import closed_against_exact, table_html
+from workbench.views import closed_against_exact
 from workbench.views._style import FIGURE_RULES
-from workbench.views.tables import _RULES
+from workbench.views.tables import _RULES, table_html
 
 pytestmark = pytest.mark.slow
 

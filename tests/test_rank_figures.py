@@ -12,10 +12,10 @@ from workbench.views import (
     closed_against_exact,
     neighbour_bins,
     neighbours_and_gain,
-    principal_plane,
     two_losses,
     vector_spaces,
 )
+from workbench.views.rank_figures import principal_plane
 
 
 def test_both_losses_are_drawn_where_they_are_positive():

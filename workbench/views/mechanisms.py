@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from workbench.errors import SettingError, WorkbenchError
 from workbench.runs import Run
 from workbench.views._asked import Untrained
-from workbench.views._html import framed, grid, head, inlined, note, problem_html
+from workbench.views._html import framed, grid, inlined, paragraph, problem_html, small_print
 from workbench.views._style import COLOURS, laid_out
 
 _CORPUS = np.array([[0.36, 0.62], [0.62, 0.66], [0.5, 0.36], [0.78, 0.3], [0.2, 0.22]])
@@ -93,12 +93,12 @@ def explore_listnet(
         values = np.column_stack([teacher[1:], wanted, student[1:], first, wanted - first])[order]
         names = ["teacher: similarity", "teacher: first", "student: similarity", "student: first", "pull"]
         return framed(
-            head(
+            paragraph(
                 f"Anchor: <b>{escape(sentences[0])}</b>. &tau;<sub>2</sub> = {student_temperature:g} (student), "
                 f"&tau;<sub>3</sub> = {teacher_temperature:g} (teacher): ListNet {loss:.3f}, ListMLE {mle:.3f}"
             ),
             _matrix(values, [str(sentences[1 + place]) for place in order], names),
-            note(
+            small_print(
                 "<b>first</b>: how likely a sentence is to be the first of the list. <b>pull</b>: teacher's less "
                 "student's: if it is positive, the loss raises the student's similarity, otherwise it lowers it. "
                 "ListMLE only uses the teacher's order."
@@ -132,12 +132,12 @@ def explore_cosent(cosines: Any, labels: Any, *, scale: float = 20.0) -> Mechani
         names = [f"label {labels[place]:g}, cosine {cosines[place]:.2f}" for place in order]
         values = np.column_stack([weights[order][:, order], pull[order]])
         return framed(
-            head(
+            paragraph(
                 f"&lambda; = {scale:g}: {compared.sum()} comparisons; {wrong.sum()} are in the wrong order and have "
                 f"{share:.0%} of all the weight"
             ),
             _matrix(values, names, [*names, "pull / λ"]),
-            note(
+            small_print(
                 "Row above column: the row has the higher label and should have the higher cosine; pairs of equal "
                 "labels are not compared. <b>pull</b>: positive raises the cosine of the row, negative lowers it."
             ),
@@ -187,12 +187,12 @@ def explore_composition(
         found = int((cosines.argmax(dim=1).numpy() == np.arange(len(cuts))).sum())
         names = [f"{number}: {' ‖ '.join(cut)}" for number, cut in enumerate(cuts, start=1)]
         return framed(
-            head(
+            paragraph(
                 f"Temperature {temperature:g}: loss {loss:.3f}; {found} of {len(cuts)} sentences are nearest to their "
                 f"own parts, at a mean cosine of {own:.3f}"
             ),
             _matrix(cosines.numpy(), names, [f"parts of {number}" for number in range(1, len(cuts) + 1)]),
-            note(
+            small_print(
                 "‖: where a sentence is cut. Rows: whole sentences, columns: what is composed of the parts of each. "
                 "The diagonal should be the largest value of its row."
             ),
@@ -242,10 +242,10 @@ def explore_rank_plane(*, x: float = 0.4, y: float = 0.5, size: int = 3) -> Mech
         dots = np.vstack([corpus, place])
         marker = {"size": 12, "color": ["black"] * size + [COLOURS[4]], "line": {"color": "black", "width": 1}}
         # Not in a batch: it would give the dots' coordinates to the areas too.
-        figure.layout.shapes, figure.layout.title.text = lines, f"x sees, nearest first: {order}"
+        figure.update_layout(shapes=lines, title_text=f"x sees, nearest first: {order}")
         figure.data[0].z = similarity.reshape(len(side), len(side)).round(6).tolist()
         figure.data[1].update(x=dots[:, 0], y=dots[:, 1], text=[*"abcde"[:size], "x"], marker=marker)
-        return head(f"x at {x:.2f}, {y:.2f} sees, nearest first: <b>{order}</b>.")
+        return paragraph(f"x at {x:.2f}, {y:.2f} sees, nearest first: <b>{order}</b>.")
 
     return Mechanism(
         draw,
