@@ -59,13 +59,14 @@ class Progress:
             self.loss = f"loss {row['loss']:.4f}"
         if "dev_spearman" in row:
             self.dev = f"dev Spearman {100 * row['dev_spearman']:.2f} (step {step})"
+        news = "  ".join(filter(None, [self.loss, self.dev]))
         if self.bar is not None:
-            self.bar.set_postfix_str(f"{self.loss}  {self.dev}", refresh=False)
+            self.bar.set_postfix_str(news, refresh=False)
             self.bar.update(step - self.bar.n)
         elif now - self._printed >= _SECONDS_BETWEEN_LINES or step == self.total:
             rate = (now - self._started) / max(1, step - self.done)
             left = f", {clock(rate * (self.total - step))} left" if self.done < step < self.total else ""
-            print(f"step {step:>6}/{self.total}  {self.loss}  {self.dev}  {clock(row['seconds'])}{left}", flush=True)
+            print(f"step {step:>6}/{self.total}  {news}  {clock(row['seconds'])}{left}", flush=True)
             self._printed = now
 
     def close(self) -> None:
