@@ -18,7 +18,7 @@ from minilm import minilm
 from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError
-from workbench.methods.rankencoder import RankMixture
+from workbench.methods.rank_mixture import RankMixture
 from workbench.metrics import similar_third, spearman
 
 

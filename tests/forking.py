@@ -44,7 +44,7 @@ LOOKS = [f"workbench.{name}" for name in ("execution", "views.comparison", "view
 LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
 TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "train", "evaluation", "views")]
 TORCH = [
-    *("torch.distributed.run", "transformers.models.auto.modeling_auto", "accelerate"),
+    *("torch.distributed.run", "transformers.models.auto.modeling_auto"),
     *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),
 ]
 REST = [

@@ -13,11 +13,9 @@ from torch.testing import assert_close
 from workbench.baselines import Base, StaticWords, TfIdf, Whitened, load_base
 from workbench.config import BaseConfig
 from workbench.data import Pairs, load_sentences
-from workbench.encoder import READINGS, Encoder, Reading, published_reading
+from workbench.encoder import Encoder, Reading, published_reading
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import evaluate
-
-POOLINGS = ["cls", "mean", "first_last", "embedding_last", "max"]
 
 
 def base_of(encoder: Path, sentences: list[str] | None = None, **overrides: object) -> Base:
@@ -62,22 +60,11 @@ def test_whitening_is_the_projection_on_the_first_directions_over_their_deviatio
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-6)
 
 
-def test_a_direction_without_variance_is_never_kept(vectors: np.ndarray):
+def test_a_direction_without_variance_is_never_kept(vectors: np.ndarray, encoder: Encoder, tiny_sentences: list[str]):
     flat = np.hstack([vectors, vectors[:, :2] @ np.ones((2, 1)), np.full((200, 1), 3.0)])
     assert whitened(flat).shape == (200, 6)
     with pytest.raises(ValueError, match="width is 7, but 200 vectors vary in 6 directions"):
         whitened(flat, 7)
-
-
-def test_vectors_are_those_of_the_forward_pass(encoder: Encoder, tiny_sentences: list[str]):
-    found = encoder.vectors(tiny_sentences, batch_size=7)
-    with torch.no_grad():
-        alone = torch.cat([encoder(encoder.tokenize([sentence])) for sentence in tiny_sentences])
-    assert_close(found, alone, rtol=0, atol=1e-5)
-    assert (found.norm(dim=1) - 1).abs().max() > 0.1
-
-
-def test_layer_norm_leaves_mean_pooling_one_direction_short(encoder: Encoder, tiny_sentences: list[str]):
     # Each state's normalised coordinates add up to 0, so that a sixteenth direction would be rounding alone.
     assert Whitened(encoder, tiny_sentences).encode(["a cat"]).shape == (1, 15)
 
@@ -104,14 +91,6 @@ def test_tfidf_weighs_a_rare_word_more_by_its_definition():
     assert vectors[2].abs().sum() == 0
     assert base.score(["a cat", "a cat"], ["a dog", "unseen"]).tolist() == pytest.approx([cosine, 0.0])
     assert TfIdf(["a cat", "a dog"], words=1).encode(["a cat"]).tolist() == [[1.0]]
-    with pytest.raises(ValueError, match="empty vocabulary"):
-        TfIdf(["", " "])
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_pooling_is_the_encoder_as_it_is(tiny_encoder: Path, tiny_sentences: list[str], pooling: str):
-    expected = Encoder.from_pretrained(tiny_encoder, pooling=pooling, device="cpu").encode(tiny_sentences)
-    assert_close(base_of(tiny_encoder, pooling=pooling).encode(tiny_sentences), expected)
 
 
 @pytest.mark.parametrize("kind", ["pooling", "whitening", "static", "tfidf"])
@@ -128,83 +107,55 @@ def test_every_base_gives_unit_rows_and_can_be_evaluated(tiny_encoder: Path, tin
     assert -1 <= evaluate(base.encode, {"tiny": suite}).metrics["tiny"]["spearman"] <= 1
 
 
-def test_every_profile_resolves_and_those_of_the_world_load():
+def test_profiles_of_the_world_load_and_a_setting_of_another_kind_is_refused():
     sentences = load_sentences("world", limit=200).sentences
-    for profile in BaseConfig.profiles:
-        config = BaseConfig.from_parameters(profile)
-        assert config.table()["meaning"].str.len().gt(0).all()
-        if profile.startswith("demo"):
-            assert torch.isfinite(load_base(config, sentences).encode(sentences[:2])).all()
-    assert BaseConfig.from_parameters("whitening").width == 256
-    assert BaseConfig.from_parameters("whitening-large").width == 384
-
-
-def test_a_setting_of_another_kind_is_refused():
-    with pytest.raises(SettingError, match="width belongs to kind 'whitening', and kind is 'static'"):
-        BaseConfig.from_parameters("static", 0, {"width": 8})
-    with pytest.raises(SettingError, match="words belongs to kind 'tfidf'"):
-        BaseConfig.from_parameters("cls", 0, {"words": 8})
+    for profile in (name for name in BaseConfig.profiles if name.startswith("demo")):
+        base = load_base(BaseConfig.from_parameters(profile), sentences)
+        assert torch.isfinite(base.encode(sentences[:2])).all()
+    for profile, setting, owner in (
+        ("static", "width", "kind"),
+        ("cls", "words", "kind"),
+        ("cls", "template", "pooling"),
+    ):
+        with pytest.raises(SettingError, match=f"{setting} belongs to {owner}"):
+            BaseConfig.from_parameters(profile, 0, {setting: 8 if owner == "kind" else "{sentence} [MASK]"})
     with pytest.raises(DataError, match="no dataset 'wrold'"):
         load_base(BaseConfig.from_parameters("tfidf", 0, {"fit_on": "wrold"}))
 
 
 PUBLISHED = {
     "princeton-nlp/unsup-simcse-bert-base-uncased": ("cls", None),
-    "voidism/diffcse-bert-base-uncased-sts": ("cls", None),
     "perceptiveshawty/rankcse-listmle-bert-base-uncased": ("cls", None),
     "perceptiveshawty/compositional-bert-base-uncased": ("cls", None),
     "royokong/unsup-PromptBERT": ("mask", 'This sentence of "{sentence}" means [MASK].'),
     "royokong/unsup-PromptRoBERTa": ("mask", "This sentence : ' {sentence} ' means [MASK]."),
     "models/SNCSE-bert-base-uncased": ("mask", 'This sentence : " {sentence} " means [MASK] .'),
-    "/hub/models--royokong--unsup-PromptBERT/snapshots/0123abc": (
-        "mask",
-        'This sentence of "{sentence}" means [MASK].',
-    ),
+    "/hub/models--royokong--unsup-PromptBERT/snapshots/0": ("mask", 'This sentence of "{sentence}" means [MASK].'),
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_checkpoints_are_read_as_their_authors_read_them(name: str):
-    reading = published_reading(name)
-    assert reading is not None
-    assert (reading.pooling, reading.template) == PUBLISHED[name]
-    assert not reading.caution
-
-
-def test_what_cannot_be_read_as_published_says_so():
+def test_published_checkpoints_are_read_as_their_authors_read_them():
+    readings = {name: published_reading(name) for name in PUBLISHED}
+    assert {name: each and (each.pooling, each.template) for name, each in readings.items()} == PUBLISHED
     for name in ("princeton-nlp/sup-simcse-bert-base-uncased", "royokong/sup-PromptBERT", "royokong/sup-PromptRoBERTa"):
         reading = published_reading(name)
         assert reading is not None
         assert "here" in reading.caution
-    assert published_reading("bert-base-uncased") is None
-    assert published_reading("") is None
+    assert published_reading("bert-base-uncased") is published_reading("") is None
 
 
 def test_sentences_end_as_the_template_wants_them():
-    prompt, sncse, plain = (published_reading(name) for name in ("unsup-PromptBERT", "sncse-bert", "unsup-simcse-bert"))
-    assert prompt is not None
-    assert sncse is not None
-    assert plain is not None
-    assert [prompt.finished(s) for s in ("a dog", "a dog.", "why?", 'he said "no"', "stop!", "")] == [
-        "a dog.",
-        "a dog.",
-        "why?",
-        'he said "no"',
-        "stop!.",
-        "",
-    ]
-    assert [sncse.finished(s) for s in ("a dog", "stop!")] == ["a dog .", "stop!"]
-    assert plain.finished("a dog") == "a dog"
+    names: list[Any] = ["unsup-PromptBERT", "sncse-bert", "unsup-simcse-bert"]
+    prompt, sncse, plain = map(published_reading, names)
+    endings = {"a dog": "a dog.", "a dog.": "a dog.", "why?": "why?", 'he said "no"': 'he said "no"', "stop!": "stop!."}
+    assert {sentence: prompt.finished(sentence) for sentence in endings} == endings  # type: ignore[union-attr]
+    assert [sncse.finished(s) for s in ("a dog", "stop!")] == ["a dog .", "stop!"]  # type: ignore[union-attr]
+    assert plain.finished("a dog") == "a dog"  # type: ignore[union-attr]
 
 
-def test_templates_of_the_table_can_be_filled(encoder: Encoder):
-    for _, reading in READINGS:
-        if reading.template is not None:
-            assert reading.pooling == "mask"
-            assert reading.template.count("{sentence}") == reading.template.count("[MASK]") == 1
-
-
-def test_a_prompted_base_reads_the_mask_of_the_finished_sentence(tiny_encoder: Path, tmp_path: Path):
+def test_a_checkpoint_is_read_by_its_published_name(
+    tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     folder = tmp_path / "unsup-PromptBERT"
     folder.symlink_to(tiny_encoder, target_is_directory=True)
     base = base_of(folder)
@@ -213,7 +164,10 @@ def test_a_prompted_base_reads_the_mask_of_the_finished_sentence(tiny_encoder: P
     plain = Encoder.load(base.checkpoint, Reading("mask", base.template), device="cpu")
     assert_close(base.encode(["the cat sees"]), plain.encode(["the cat sees."]))
     assert base_of(folder, pooling="mean").pooling == "mean"  # type: ignore[attr-defined]
-    assert Encoder.from_pretrained(folder).reading == base.reading
+    (tmp_path / "sup-simcse-bert").symlink_to(tiny_encoder, target_is_directory=True)
+    with caplog.at_level(logging.WARNING, "workbench"):
+        base_of(tmp_path / "sup-simcse-bert")
+    assert "keeps its tanh layer" in caplog.text
 
 
 def test_any_encoder_can_be_read_at_the_mask_of_a_template(tiny_encoder: Path):
@@ -221,16 +175,3 @@ def test_any_encoder_can_be_read_at_the_mask_of_a_template(tiny_encoder: Path):
     base = base_of(tiny_encoder, pooling="mask", template=template)
     expected = Encoder.from_pretrained(tiny_encoder, pooling="mask", template=template, device="cpu")
     assert_close(base.encode(["the cat sees", "why?"]), expected.encode(["the cat sees.", "why?"]))
-    # Without training, the template of PromptBERT's own script.
-    prompt = BaseConfig.from_parameters("prompt")
-    assert (prompt.pooling, prompt.template) == ("mask", 'This sentence : "{sentence}" means [MASK].')
-    with pytest.raises(SettingError, match="template belongs to pooling 'mask', and pooling is 'cls'"):
-        BaseConfig.from_parameters("cls", 0, {"template": template})
-
-
-def test_a_caution_is_logged(tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    folder = tmp_path / "sup-simcse-bert"
-    folder.symlink_to(tiny_encoder, target_is_directory=True)
-    with caplog.at_level(logging.WARNING, "workbench"):
-        base_of(folder)
-    assert "keeps its tanh layer" in caplog.text

@@ -124,19 +124,6 @@ def test_the_loss_reads_the_first_coordinates_alone(spread_encoder: Path, senten
     assert method.encode(["a cat"]).shape == (1, 16)
 
 
-def test_every_text_gets_its_own_dropout_in_one_pass(spread_encoder: Path, monkeypatch: pytest.MonkeyPatch):
-    method = method_of(spread_encoder, dropout=0.3).train()
-    method.prepare(named(["cat", "dog"]))
-    seen: list[Tensor] = []
-    original = method.encoder.forward
-    monkeypatch.setattr(method.encoder, "forward", lambda batch: seen.append(original(batch)) or seen[-1])
-    method(method.collate([0, 1]))
-    assert len(seen) == 1
-    assert seen[0].shape == (6, 16)  # anchor, left, right of two sentences; of one word all three texts are one
-    assert not torch.allclose(seen[0][0], seen[0][2])
-    assert not torch.allclose(seen[0][2], seen[0][4])
-
-
 def token_rows(method: CompCSE) -> list[list[int]]:
     batch = method.rows.batch(range(len(method.rows)))
     return [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]

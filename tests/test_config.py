@@ -1,7 +1,6 @@
 """Settings refuse what they do not know and say what they do."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,63 +17,48 @@ from workbench.config import (
 )
 from workbench.errors import SettingError
 
-EVERY_PROFILE = [(name, profile) for name, config in CONFIGS.items() for profile in config.profiles]
-
-
-@pytest.mark.parametrize(("method", "profile"), EVERY_PROFILE)
-def test_every_profile_resolves_and_survives_json(method: str, profile: str):
-    config = CONFIGS[method].from_parameters(profile, seed=7)
-    again = CONFIGS[method](**json.loads(json.dumps(config.model_dump(mode="json"))))
-    assert again == config
-    assert again.digest() == config.digest()
-
 
 @pytest.mark.parametrize("config", CONFIGS.values())
-def test_every_method_has_a_demo_and_the_four_backbones_of_the_papers(config: type[TrainingConfig]):
+def test_every_profile_resolves_survives_json_and_explains_its_settings(config: type[TrainingConfig]):
     assert {"demo", "paper", "paper-bert-large", "paper-roberta-base", "paper-roberta-large"} <= set(config.profiles)
-
-
-@pytest.mark.parametrize("config", CONFIGS.values())
-def test_every_setting_says_what_it_means_and_where_it_is_from(config: type[TrainingConfig]):
-    table = config.from_parameters("demo").table()
-    assert table["meaning"].str.len().min() > 10
-    assert (table["source"].str.len() > 0).all()
+    for profile in config.profiles:
+        settings = config.from_profile(profile, seed=7)
+        again = config(**json.loads(json.dumps(settings.model_dump(mode="json"))))
+        assert (again, again.digest()) == (settings, settings.digest())
+        table = settings.table()
+        assert table["meaning"].str.len().min() > 10
+        assert table["source"].str.len().min() > 0
 
 
 @pytest.mark.parametrize("config", [*CONFIGS.values(), BaseConfig])
 def test_direct_construction_is_the_profile_that_it_names(config: type[TrainingConfig] | type[BaseConfig]):
-    made, wanted = config(seed=3), "as-it-is" if config is BaseConfig else "paper"
-    assert (made.profile, made.seed) == (wanted, 3)
-    assert made == config.from_profile(wanted, seed=3)
-    assert not made.changed()
+    settings, profile = config(seed=3), "as-it-is" if config is BaseConfig else "paper"
+    assert (settings.profile, settings.seed) == (profile, 3)
+    assert settings == config.from_profile(profile, seed=3)
+    assert not settings.changed()
 
 
-def test_a_profile_takes_changes_by_name():
+def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
     config = SimCSEConfig.from_profile("demo", seed=3, temperature=0.07)
     assert config == SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})
-    assert list(config.changed()) == ["temperature"]
     assert config == SimCSEConfig(profile="demo", seed=3, temperature="0.07")
-    assert SimCSEConfig(temperature=0.07).changed() == {"temperature": 0.07}
-
-
-@pytest.mark.parametrize("make", [SimCSEConfig, lambda **given: SimCSEConfig.from_parameters("demo", 0, given)])
-def test_an_unknown_name_is_refused_with_a_suggestion(make: Callable[..., SimCSEConfig]):
-    with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
-        make(temprature=0.07)
-    with pytest.raises(SettingError, match="did you mean 'paper'"):
-        SimCSEConfig(profile="papr")
-
-
-def test_names_of_other_libraries_are_accepted():
+    assert list(config.changed()) == ["temperature"]
     theirs = {"lr": "1e-4", "max_seq_length": 20, "num_train_epochs": 2, "warmup_ratio": 0.1, "report_to": "wandb"}
     theirs |= {"per_device_train_batch_size": 32, "logging-steps": 5, "nproc_per_node": 2, "eval_dataset": "stsb-dev"}
     names = ["learning_rate", "max_tokens", "epochs", "warmup", "track", "batch_size", "log_steps", "processes", "dev"]
     expected = dict(zip(names, [1e-4, 20, 2.0, 0.1, "wandb", 32, 5, 2, "stsb-dev"], strict=True))
-    for config in (SimCSEConfig.from_profile("demo", **theirs), SimCSEConfig.from_parameters("demo", 0, theirs)):
-        assert config.changed() == expected
+    assert SimCSEConfig.from_parameters("demo", 0, theirs).changed() == expected
     assert {SimCSEConfig.setting_name(name) for name in ALIASES} <= SimCSEConfig.model_fields.keys()
     with pytest.raises(SettingError, match="learning_rate is given twice"):
         SimCSEConfig(lr=1e-4, learning_rate=1e-5)
+    with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
+        SimCSEConfig(temprature=0.07)
+    with pytest.raises(SettingError, match="did you mean 'paper'"):
+        SimCSEConfig(profile="papr")
+    with pytest.raises(SettingError, match="give --seed to a command"):
+        SimCSEConfig.from_parameters("demo", 0, {"seed": 3})
+    with pytest.raises(ValueError, match="frozen"):
+        config.temperature = 1.0  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("method", CONFIGS)
@@ -98,11 +82,9 @@ def test_the_demo_gives_a_start_outside_the_world_a_rate_that_does_not_ruin_it(m
         ("temperature", "warm", r"valid number.* \(got 'warm'\)"),
         ("temperature", 0, r"greater than 0 \(got 0\)"),
         ("temperature", float("nan"), "finite"),
-        ("dropout", 1.5, "less than 1"),
         ("max_steps", 2.5, "integer"),
         ("mlp", "maybe", "boolean"),
         ("pooling", "clss", "'cls', 'mean'"),
-        ("suites", [], "at least 1 item"),
         ("suites", ["stsb-test", "stsb-test"], "more than once"),
     ],
 )
@@ -110,8 +92,8 @@ def test_a_value_that_is_not_allowed_is_refused_together_with_every_other(name: 
     with pytest.raises(SettingError, match=rf"{name}: .*{words}") as refusal:
         SimCSEConfig.from_parameters("demo", 0, {name: value, "batch_size": 1})
     assert "batch_size: " in str(refusal.value)
-    with pytest.raises(SettingError, match="give --seed to a command"):
-        SimCSEConfig.from_parameters("demo", 0, {"seed": 3})
+    with pytest.raises(SettingError, match="batch_size 7 is not a multiple of processes"):
+        SimCSEConfig(batch_size=7, processes=2)
 
 
 def test_text_from_a_command_line_is_read_as_its_setting_type():
@@ -122,47 +104,29 @@ def test_text_from_a_command_line_is_read_as_its_setting_type():
     assert SimCSEConfig.from_parameters("demo", 0, {"revisions": '{"a/b": "1f"}'}).revisions == {"a/b": "1f"}
 
 
-def test_the_pooling_of_a_profile_is_said_of_its_own_encoder_alone():
+def test_a_profile_sets_the_pooling_of_its_own_encoder_alone():
     config = CONFIGS["cosent"]
-    config.from_parameters("paper").require_pooling("mean")
-    config.from_parameters("paper", 0, {"encoder": "bert-base-uncased"}).require_pooling("mean")
-    for said in ("first_last", "mean"):
-        config.from_parameters("paper", 0, {"encoder": "roberta-base", "pooling": said}).require_pooling("mean")
+    for own in ({}, {"encoder": "bert-base-uncased"}, {"encoder": "roberta-base", "pooling": "first_last"}):
+        config.from_profile("paper", **own).require_pooling("mean")
     with pytest.raises(SettingError, match="roberta-base was saved with 'mean', and cosent uses 'first_last'"):
-        config.from_parameters("paper", 0, {"encoder": "roberta-base"}).require_pooling("mean")
+        config.from_profile("paper", encoder="roberta-base").require_pooling("mean")
 
 
-def test_a_folder_of_ones_own_is_named_by_its_whole_path(tmp_path, monkeypatch):
-    (tmp_path / "mine").mkdir()
+def test_local_names_become_absolute_and_never_hide_bundled_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def settings() -> tuple[RankEncoderConfig, str]:
+        config = RankEncoderConfig.from_profile("demo", base="world-teacher", corpus="world")
+        return config, config.digest()
+
+    usual = settings()
+    for name in ("world", "world-dev", "world-test", "world-encoder", "world-teacher", "mine"):
+        (tmp_path / name).mkdir()
     (tmp_path / "mine.tsv").write_text("sentence\na\n")
     monkeypatch.chdir(tmp_path)
-    config = SimCSEConfig.from_parameters("demo", 0, {"encoder": "mine", "train": "mine.tsv"})
+    assert settings() == usual
+    config = SimCSEConfig.from_profile("demo", encoder="mine", train="mine.tsv")
     assert (config.encoder, config.train) == (str(tmp_path / "mine"), str(tmp_path / "mine.tsv"))
-    assert SimCSEConfig.from_parameters("demo").encoder == "world-encoder"
-
-
-def test_a_folder_called_like_a_set_or_a_bundled_encoder_changes_nothing(tmp_path, monkeypatch):
-    def named() -> list:
-        config = RankEncoderConfig.from_parameters("demo", 0, {"base": "world-teacher", "corpus": "world"})
-        return [config.train, config.dev, config.suites, config.corpus, config.encoder, config.base, config.digest()]
-
-    usual = named()
-    for name in ("world", "world-dev", "world-test", "world-encoder", "world-teacher"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert named() == usual, "only encoders are folders, and a bundled name is only ever bundled"
-    assert SimCSEConfig.from_parameters("demo", 0, {"encoder": ""}).encoder == "", "the folder where one is"
-
-
-def test_two_files_of_one_name_are_no_two_suites(tmp_path):
-    files = [tmp_path / "a" / "mine.tsv", tmp_path / "b" / "mine.tsv.gz"]
     with pytest.raises(SettingError, match=r"suites: mine named more than once; .* give files other names"):
-        SimCSEConfig.from_parameters("demo", 0, {"suites": [str(file) for file in files]})
-
-
-def test_a_batch_that_processes_cannot_share_is_refused():
-    with pytest.raises(SettingError, match="not a multiple of processes"):
-        SimCSEConfig.from_parameters("demo", 0, {"batch_size": 7, "processes": 2})
+        SimCSEConfig(suites=["a/mine.tsv", "b/mine.tsv.gz"])
 
 
 def test_the_digest_names_the_computation_and_nothing_else():
@@ -204,12 +168,9 @@ def test_what_is_computed_names_a_run_and_not_where_files_lie(tmp_path: Path):
     [
         ("encoder/model.safetensors", True),
         ("encoder/config.json", True),
-        ("encoder/tokenizer.json", True),
         ("encoder/1_Pooling/config.json", True),
-        ("encoder/transformer/model.safetensors", True),
         ("encoder/checkpoint-500/model.safetensors", False),
         ("encoder/README.md", False),
-        ("encoder/training.log", False),
         ("mine.txt", True),
     ],
 )
@@ -236,17 +197,13 @@ def test_every_place_that_a_setting_names_counts_by_its_content(tmp_path: Path, 
     assert config.digest() != before
 
 
-@pytest.mark.parametrize(
-    "overrides", [{"encoder": "/none/such"}, {"train": "nowhere.txt"}, {"suites": ["/none/a.tsv"]}]
-)
-def test_a_place_where_nothing_is_is_refused(overrides: dict):
-    config = SimCSEConfig.from_parameters("demo", 0, overrides)
-    with pytest.raises(SettingError, match=rf"{next(iter(overrides))}: there is no folder or file"):
-        config.digest()
-
-
-def test_a_big_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    config = SimCSEConfig.from_parameters("demo", 0, own(tmp_path / "here"))
+def test_a_file_that_does_not_exist_is_refused_and_one_that_does_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in {"encoder": "/none/such", "train": "nowhere.txt", "suites": "/none/a.tsv"}.items():
+        with pytest.raises(SettingError, match=f"{name}: there is no folder or file"):
+            SimCSEConfig.from_parameters("demo", 0, {name: value}).digest()
+    config = SimCSEConfig.from_profile("demo", **own(tmp_path / "here"))
     digest = config.digest()
     monkeypatch.setattr("hashlib.file_digest", None)
     assert config.digest() == digest
@@ -265,11 +222,6 @@ def digests() -> dict[str, dict[str, str]]:
 def test_the_runs_of_every_profile_keep_their_names():
     """After a change of settings that is meant: `python tests/test_config.py` writes the table once more."""
     assert digests() == json.loads(DIGESTS.read_text())
-
-
-def test_settings_do_not_change_once_made():
-    with pytest.raises(ValueError, match="frozen"):
-        SimCSEConfig.from_parameters("demo").temperature = 1.0  # type: ignore[misc]
 
 
 def test_the_rendered_table_has_changed_settings_in_bold_and_folds_those_of_no_paper():

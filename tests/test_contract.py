@@ -16,7 +16,6 @@ from workbench.encoder import Encoder
 from workbench.errors import EncoderError, SettingError
 from workbench.methods import METHODS, masked_words
 from workbench.methods.protocol import Method
-from workbench.runs import Run
 from workbench.train import fit
 
 ROWS = list(range(8))
@@ -177,38 +176,6 @@ def test_a_saved_method_is_restored_to_the_bit(
     assert not same(again.encoder.state_dict(), bench.method(name, form).encoder.state_dict())
     with pytest.raises(EncoderError, match="nothing-here"):
         again.restore(tmp_path / "nothing-here")
-
-
-@pytest.mark.parametrize(("name", "form"), **named(TRAINED))
-def test_a_run_that_was_cut_off_goes_on_to_the_bit(
-    bench: Bench, name: str, form: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    whole = bench.method(name, form, dropout=0.1)
-    wanted = fit(whole, bench.data(name, form), run=Run.create(whole.config, tmp_path / "whole"))
-    cut = bench.method(name, form, dropout=0.1)
-    run = Run.create(cut.config, tmp_path / "cut")
-    monkeypatch.setattr(type(cut), "forward", cut_off(type(cut).forward, after=5))  # state saved at 4, step 5 is lost
-    with pytest.raises(KeyboardInterrupt):
-        fit(cut, bench.data(name, form), run=run)
-    monkeypatch.undo()
-    run.release()
-    resumed = bench.method(name, form, dropout=0.1)
-    found = fit(resumed, bench.data(name, form), run=Run.create(resumed.config, tmp_path / "cut"))
-    assert same(resumed.state_dict(), whole.state_dict())
-    assert found["loss"].tolist() == wanted["loss"].tolist()
-    assert not same(whole.state_dict(), bench.prepared(name, form).state_dict())
-
-
-def cut_off(forward: Callable[..., Any], *, after: int) -> Callable[..., Any]:
-    """`forward`, interrupted once it was called `after` times."""
-    calls = iter(range(after))
-
-    def counted(self: Method, batch: Any) -> Any:
-        if next(calls, None) is None:
-            raise KeyboardInterrupt
-        return forward(self, batch)
-
-    return counted
 
 
 @pytest.mark.parametrize(("name", "form"), **named(TRAINED))

@@ -1,6 +1,5 @@
 """CoSENT: every objective from its equation, both models, every kind of label, and what cannot be trained."""
 
-import logging
 import math
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import torch
 from torch.nn import functional
 
 from workbench.config import CoSENTConfig
-from workbench.data import Pairs, Triples, load_pairs
+from workbench.data import Pairs, Triples
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError, EncoderError, SettingError
 from workbench.evaluation import dev_values, evaluate
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.cosent import CoSENT
-from workbench.methods.cosent._labels import make_triplets, number_classes, scale_labels, split_labels
+from workbench.methods.cosent import CoSENT, make_triplets, number_classes, scale_labels, split_labels
 from workbench.runs import Run
 from workbench.teachers import load_teacher
 from workbench.train import fit
@@ -28,8 +26,6 @@ GOLD = {
     "binary": [0, 1, 1, 0, 1, 0, 0, 1],
     "nli": [0, 1, 2, 2, 1, 0, 0, 2],
 }
-REPRESENTATION = ["cosent", "mse", "softmax", "contrastive", "triplet"]
-INTERACTION = ["cosent", "cross_entropy"]
 
 
 def pairs(sentences: list[str], gold: list[float], scale: tuple[float, float], anchors: int = 4) -> Pairs:
@@ -116,7 +112,7 @@ def test_data_that_an_objective_cannot_train_on_are_refused(
 ):
     equal, below_zero = (pairs(tiny_sentences, gold * 4, (-1.0, 1.0)) for gold in ([1.0, 1.0], [-1.0, 1.0]))
     for objective in ("cosent", "mse", "softmax", "contrastive"):
-        with pytest.raises(DataError, match=r"all 8 labels are 1; they do not say .*at least two different labels"):
+        with pytest.raises(DataError, match="all 8 labels are 1; training needs at least two different labels"):
             method_of(tiny_encoder, objective=objective).prepare(equal)
     with pytest.raises(DataError, match=r"grades such as 1\.2.*softmax_labels"):
         method_of(tiny_encoder, objective="softmax", softmax_labels="whole").prepare(graded)
@@ -128,7 +124,7 @@ def test_data_that_an_objective_cannot_train_on_are_refused(
 
 @pytest.mark.parametrize("model", ["representation", "interaction"])
 def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(
-    tiny_encoder: Path, tiny_sentences: list[str], model: str, caplog: pytest.LogCaptureFixture
+    tiny_encoder: Path, tiny_sentences: list[str], model: str
 ):
     method = method_of(tiny_encoder, model=model)
     method.prepare(pairs(tiny_sentences, [1.0, 1, 1, 1, 0, 2, 0, 2], (0.0, 2.0)))
@@ -138,9 +134,7 @@ def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(
     terms["cosent"].backward()
     assert all(weight.grad is None or not weight.grad.any() for weight in method.parameters())
     method(method.collate([4, 5, 6, 7]))
-    with caplog.at_level(logging.WARNING, logger="workbench"):
-        assert method.observations() == {"unpaired_batches": 1}
-    assert "1 of 2 batches held pairs of one label alone" in caplog.text
+    assert method.observations() == {"unpaired_batches": 1}
     assert method.observations() == {}
     # 8 batches of 4 are one epoch: the one other label is in one of them.
     mostly_equal = pairs(tiny_sentences, [1.0] * 31 + [0.0], (0.0, 1.0))
@@ -152,47 +146,6 @@ def test_labels_that_float32_cannot_tell_apart_are_still_compared(tiny_encoder: 
     method = method_of(tiny_encoder)
     method.prepare(pairs(tiny_sentences, [1.0, 1.0 + 1e-12] * 4, (0.0, 5.0)))
     assert method(method.collate(range(8)))["cosent"].item() > 0
-
-
-def test_training_lowers_each_loss(tiny_encoder: Path, graded: Pairs):
-    for model, objectives in (("representation", REPRESENTATION), ("interaction", INTERACTION)):
-        for objective in objectives:
-            method = method_of(tiny_encoder, model=model, objective=objective)
-            method.prepare(graded)
-            batch = method.collate(range(method.examples(graded) // 2))
-            optimizer = torch.optim.AdamW(method.parameters(), lr=1e-2)
-            losses = []
-            for _ in range(15):
-                optimizer.zero_grad()
-                loss = method(batch)[objective]
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-            assert losses[-1] < 0.95 * losses[0], (objective, losses)
-
-
-def test_only_the_order_of_labels_counts_for_cosent_and_their_values_for_squared_error(
-    tiny_encoder: Path, tiny_sentences: list[str], graded: Pairs
-):
-    warped = pairs(tiny_sentences, [5 * (gold / 5) ** 4 for gold in graded.gold], SCALES["sts"])
-    losses = {}
-    for objective in ("cosent", "mse"):
-        for name, data in {"graded": graded, "warped": warped}.items():
-            method = method_of(tiny_encoder, objective=objective)
-            method.prepare(data)
-            losses[objective, name] = method(method.collate(range(24)))[objective].item()
-    assert losses["cosent", "graded"] == losses["cosent", "warped"]
-    assert abs(losses["mse", "graded"] - losses["mse", "warped"]) > 0.01
-
-
-def test_interaction_scale_as_coded_is_one(tiny_encoder: Path, graded: Pairs):
-    terms = {}
-    for name, settings in {"paper": {}, "code": {"interaction_scale": "code"}, "one": {"scale": 1.0}}.items():
-        method = method_of(tiny_encoder, model="interaction", **settings)
-        method.prepare(graded)
-        terms[name] = method(method.collate(range(8)))["cosent"].item()
-    assert terms["code"] == terms["one"] != terms["paper"]
-    assert CoSENTConfig.from_parameters("demo", 0, {"interaction_scale": "code"}).effective_scale == 20.0
 
 
 def test_an_interaction_run_goes_end_to_end_without_an_embedding(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
@@ -233,16 +186,6 @@ def test_a_cross_encoder_scores_in_the_order_given_whatever_the_batch(tiny_encod
     one_by_one = [encoder.score([a], [b])[0] for a, b in zip(graded.sentence1, graded.sentence2, strict=True)]
     np.testing.assert_allclose(whole, one_by_one, rtol=1e-5, atol=1e-6)
     assert encoder.score([], []).shape == (0,)
-
-
-def test_real_labels_of_every_kind_can_be_used(real_data: Path):
-    similar = {"stsb-train": 2.5, "sick-train": 3.0, "paws-dev": 0.5, "mrpc-train": 0.5, "snli-dev": 1.0}
-    for name, middle in similar.items():
-        data = load_pairs(name)
-        assert split_labels(data, None).tolist() == (data.gold > middle).tolist()
-        assert 0 <= scale_labels(data).min() < scale_labels(data).max() == 1
-    assert number_classes(load_pairs("snli-dev"), "whole")[1] == 3
-    assert number_classes(load_pairs("zh-lcqmc-dev"), "whole")[1] == 2
 
 
 def test_the_published_settings_are_those_of_the_paper():

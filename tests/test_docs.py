@@ -15,7 +15,7 @@ from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CoSENTConfig, TrainingConfig
 from workbench.data import TRANSFER, dataset_names
 from workbench.files import OWN_FILES
-from workbench.views import TASKS
+from workbench.views.papers import TASKS
 
 PROJECT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*PROJECT.glob("docs/*.md"), PROJECT / "README.md", PROJECT / "data" / "README.md"])

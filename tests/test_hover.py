@@ -8,18 +8,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from stage import put_on, violations
 
-from workbench.views import (
-    Composition,
-    Ordering,
-    RankPlane,
-    TopOne,
-    closed_against_exact,
-    table_html,
-)
+from workbench.views import closed_against_exact
 from workbench.views._style import FIGURE_RULES
-from workbench.views.tables import _RULES
+from workbench.views.tables import _RULES, table_html
 
 pytestmark = pytest.mark.slow
 
@@ -61,36 +53,6 @@ def test_a_figure_has_the_ink_of_the_page_and_a_figure_of_others_keeps_its_own(p
         written = page.locator(".xtick text, .annotation-text")
         inks.append(set(written.evaluate_all("all => all.map(one => getComputedStyle(one).fill)")))
     assert inks == [{"rgb(255, 255, 254)"}, {"rgb(119, 0, 0)"}]
-
-
-HOSTILE = [
-    "<script>window.met = 1</script>",
-    '<img src="http://example.invalid/x.png" onerror="window.met = 1">',
-    '"quotes" it\'s &amp; $1 to $2 %{y}',
-    "\u202eright to left\u202c \u05d0\u05d1",
-    "one line\n\nanother",
-    "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301",
-    "long " + "abcdefgh" * 620,
-    "a plain one",
-]
-LABELS = ["</td><u>one</u> $x$", "two " + "label" * 20]
-
-
-def test_hostile_text_is_text_in_what_shows_how_methods_work(browser: Any, tmp_path: Path):
-    page = browser.new_page(viewport={"width": OUTPUT, "height": 900})
-    views: dict[str, Any] = {"plane": RankPlane(size=5), "order": Ordering(np.eye(3)[0], [0, 1, 2])}
-    views |= {
-        "first": TopOne(HOSTILE, np.arange(8) / 8, np.arange(8) / 9),
-        "cut": Composition("world-encoder", HOSTILE),
-    }
-    put_on(page, tmp_path, **views)
-    assert all(text.split("\n")[0][:100] in page.locator("[data-view=first]").inner_text() for text in HOSTILE[:6])
-    assert page.evaluate("window.met") is None
-    assert page.locator("main > :not([data-view=plane]) :is(img, u, i, s, script)").count() == 0
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert violations(page) == []
-    page.close()
 
 
 def test_a_table_that_is_wider_than_the_page_fades_where_more_of_it_is(page: Any):

@@ -26,7 +26,6 @@ from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views import (
     finished_runs,
-    paper_cells,
     paper_figure,
     paper_table,
     papers,
@@ -34,7 +33,7 @@ from workbench.views import (
     runs_by_settings,
 )
 from workbench.views.paper_tables import TRANSFER
-from workbench.views.papers import commands, layout, on_the_world, settings_key, settings_of
+from workbench.views.papers import commands, layout, on_the_world, paper_cells, settings_key, settings_of
 
 PAPERS = ("rankcse", "compcse", "cosent", "rankencoder")
 TABLES = [(paper, table) for paper in PAPERS for table in layout(paper)["tables"]]

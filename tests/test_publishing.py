@@ -58,12 +58,9 @@ def test_a_dry_run_lists_the_files_and_sends_nothing(saved: Path):
     assert "0.45" not in (saved / "README.md").read_text()
 
 
-def test_a_run_without_an_encoder_of_its_own_is_not_published(tmp_path: Path):
+def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Path):
     run = write_run(tmp_path, BaseConfig.from_parameters("demo"), 0.5)
     with pytest.raises(RunError, match="holds no saved encoder"):
         run.push_to_hub("me/mine", dry_run=True)
-
-
-def test_a_hub_that_is_not_there_is_named_with_what_a_push_takes(saved: Path):
     with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):  # the tests are offline
         push_folder(saved, "me/mine")

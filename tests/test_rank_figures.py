@@ -7,15 +7,15 @@ import scipy.stats
 
 from workbench.data import load_pairs, load_sentences
 from workbench.encoder import Encoder
-from workbench.methods.rankencoder import RankMixture, neighbour_table
+from workbench.methods.rank_mixture import RankMixture, neighbour_table
 from workbench.views import (
     closed_against_exact,
     neighbour_bins,
     neighbours_and_gain,
-    principal_plane,
     two_losses,
     vector_spaces,
 )
+from workbench.views.rank_figures import principal_plane
 
 
 def test_both_losses_are_drawn_where_they_are_positive():

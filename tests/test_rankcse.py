@@ -214,21 +214,6 @@ def test_the_profiles_are_the_columns_of_table_9():
     assert three.weights == pytest.approx([1 / 3] * 3)
 
 
-def test_a_folder_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "runs" / "simcse").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    given = {"teachers": ["runs/simcse"], "teacher_pooling": {"runs/simcse": "cls"}, "cache": "kept"}
-    here = RankCSEConfig.from_parameters("demo", 0, given)
-    assert here.teachers == [str(tmp_path / "runs" / "simcse")]
-    assert here.cache == str(tmp_path / "kept")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert RankCSEConfig.from_parameters("demo", 0, {"teachers": "~/runs/simcse"}).teachers == here.teachers
-    # A headless run's notebook is executed in another directory and gets the overrides as they were read here.
-    monkeypatch.chdir(tmp_path / "runs")
-    there = RankCSEConfig.from_parameters("demo", 0, {name: here.model_dump(mode="json")[name] for name in given})
-    assert (there.digest(), there.cache) == (here.digest(), here.cache)
-
-
 def test_a_finished_run_teaches_the_next(spread: Path, sentences: Sentences, graded: Pairs, tmp_path: Path):
     run = Run.create(config_of(spread, dropout=0.1), tmp_path / "runs")
     method = RankCSE(run.config)

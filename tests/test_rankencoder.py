@@ -18,15 +18,9 @@ from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.losses import info_nce
-from workbench.methods.protocol import gathered_views
-from workbench.methods.rankencoder import (
-    RankEncoder,
-    RankMixture,
-    RankTargets,
-    draw_corpus,
-    load_e1,
-    shared_neighbours,
-)
+from workbench.methods.rank_mixture import RankMixture, shared_neighbours
+from workbench.methods.rank_targets import RankTargets, draw_corpus
+from workbench.methods.rankencoder import RankEncoder, load_e1
 from workbench.methods.simcse import SimCSE
 from workbench.ranks import Corpus, rank_similarity
 from workbench.runs import Run
@@ -86,18 +80,6 @@ def test_the_loss_is_equations_5_and_6_of_scipys_spearman(spread: Path, sentence
     found = hinge(hinge.collate(ROWS))
     assert list(found) == ["hinge"]
     assert found["hinge"].item() == pytest.approx(max(weight * expected, contrastive), rel=1e-4)
-
-
-def test_targets_have_no_dropout_and_e1_is_not_run_in_the_step(spread: Path, sentences: Sentences):
-    method = prepared(spread, sentences, dropout=0.3)
-    batches = [method.collate(ROWS) for _ in range(2)]
-    torch.testing.assert_close(
-        method.targets.similarities(batches[0]["base"]), method.targets.similarities(batches[1]["base"]), rtol=0, atol=0
-    )
-    assert not torch.equal(*gathered_views(method.embed(batches[0]["tokens"]))), "the views of E2 have dropout"
-    assert sum(p.numel() for p in method.parameters()) == sum(
-        p.numel() for part in (method.encoder, method.head) if isinstance(part, nn.Module) for p in part.parameters()
-    )
 
 
 def test_targets_stored_ranked_in_the_step_and_in_closed_form_are_the_exact_rank_similarities(
@@ -193,7 +175,7 @@ def test_score_in_blocks_is_score_at_once(spread: Path, sentences: Sentences, mo
     mixture = RankMixture(encoder.encode, sentences.sentences, weight=0.5)
     first, second = sentences.sentences[:31], sentences.sentences[10:41]
     whole, rows = mixture.score(first, second), mixture.encode(first)
-    monkeypatch.setattr("workbench.methods.rankencoder._mixture._BLOCK_NUMBERS", 7 * len(sentences))
+    monkeypatch.setattr("workbench.methods.rank_mixture._BLOCK_NUMBERS", 7 * len(sentences))
     mixture = RankMixture(encoder.encode, sentences.sentences, weight=0.5)
     np.testing.assert_allclose(mixture.score(first, second), whole, atol=1e-6)
     torch.testing.assert_close(mixture.encode(first), rows)
@@ -206,18 +188,6 @@ def test_neighbours_that_two_sentences_share_are_counted_as_sets():
         nearest = [set(np.argsort(-lists[row + side].numpy())[:7].tolist()) for side in (0, 3)]
         assert found[row] == len(nearest[0] & nearest[1])
     assert shared_neighbours(lists, lists, nearest=30).tolist() == [30] * 6
-
-
-def test_sentences_that_the_encoder_cannot_tell_apart_tie(sentences: Sentences):
-    rows = nn.functional.normalize(torch.randn(50, 7, generator=torch.Generator().manual_seed(0)), dim=1)
-    corpus = torch.cat([rows, rows[:20], rows[:20]])
-    seen = Corpus(corpus)
-    assert (len(seen), seen.distinct) == (90, 50)
-    lists = seen.lists(rows)
-    assert torch.equal(lists[:, :20], lists[:, 50:70])
-    assert torch.equal(lists[:, :20], lists[:, 70:])
-    torch.testing.assert_close(lists, rows @ corpus.T)
-    assert torch.equal(seen.rows, corpus)
 
 
 def test_a_saved_method_is_restored_with_its_corpus_and_read_by_others(
@@ -362,12 +332,3 @@ def test_profiles_hold_the_values_of_the_paper_and_of_the_scripts():
     assert found["scripts-simcse"] == ["sum", 0.05, 0.5, 0.9999, 0.1, 10_000, 64]
     assert found["scripts-promptbert"] == ["max", 0.05, 0.5, 0.8, 0.1, 10_000, 256]
     assert found["scripts-sncse"] == ["sum", 0.05, 0.5, 0.9999, 0.1, 10_000, 128]
-
-
-def test_the_papers_own_profiles_train_e1_anew_for_each_seed():
-    for profile in ("paper", "paper-bert-large", "paper-roberta-base", "paper-roberta-large"):
-        config = RankEncoderConfig.from_parameters(profile)
-        assert (config.base, config.base_profile) == ("simcse", profile)
-        assert SimCSEConfig.from_parameters(config.base_profile).encoder == config.encoder
-    fixed = {"base": "princeton-nlp/unsup-simcse-bert-base-uncased"}
-    assert RankEncoderConfig.from_parameters("paper", 0, fixed).checkpoints == ["bert-base-uncased", fixed["base"]]

@@ -15,8 +15,8 @@ from written_runs import write_run
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.metrics import kendall
-from workbench.views import RankingExplorer, most_changed, ranking_html, ranking_tables
-from workbench.views.queries import SuiteRankings
+from workbench.views import RankingExplorer, most_changed, ranking_html
+from workbench.views.queries import SuiteRankings, ranking_tables
 
 GOLD = [5.0, 4.0, 2.0, 2.0, 0.0]
 RIGHT = [0.9, 0.8, 0.4, 0.3, 0.1]

@@ -8,7 +8,8 @@ from written_runs import SUITE, write_run
 
 from workbench.config import SimCSEConfig
 from workbench.evaluation import Report
-from workbench.views import beside, dev_table, show_tables, table_html
+from workbench.views import beside, dev_table, show_tables
+from workbench.views.tables import table_html
 
 
 def test_text_is_at_the_left_and_neither_markup_nor_mathematics():

@@ -23,15 +23,12 @@ from workbench.views import (
     RankingExplorer,
     RunPicker,
     Why,
-    encoders_of_runs,
     finished_runs,
-    pair_table,
-    rankings_of_runs,
-    scores_of_runs,
     sentence_map,
 )
 from workbench.views._asked import Vectors
-from workbench.views.pairs import best_threshold
+from workbench.views.pairs import best_threshold, pair_table
+from workbench.views.run_contents import encoders_of_runs, rankings_of_runs, scores_of_runs
 from workbench.views.why import merge_tokens, token_terms
 
 HOSTILE = '<script>alert(1)</script> & "quotes" it\'s $1 to $2 \u202eright'

@@ -33,7 +33,7 @@ from .methods.cosent import CoSENT as CoSENT
 from .methods.mixed import Mixed as Mixed
 from .methods.rankcse import RankCSE as RankCSE
 from .methods.rankencoder import RankEncoder as RankEncoder
-from .methods.rankencoder import RankMixture as RankMixture
+from .methods.rank_mixture import RankMixture as RankMixture
 from .methods.simcse import SimCSE as SimCSE
 from .runs import Run as Run
 from .runs import list_runs as list_runs

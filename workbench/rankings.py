@@ -5,34 +5,20 @@ average rank, so a rank may end in .5.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from workbench.metrics import FEWEST_TARGETS, average_ranks, kendall, ndcg, ranking_groups
+from workbench.data import Pairs
+from workbench.metrics import average_ranks, kendall, ndcg, ranking_groups
 
 COLUMNS = ("suite", "query_id", "target_id", "query", "target", "gold", "score", "rank")
 _QUERY, _KEY = ["suite", "query_id"], ["suite", "query_id", "target_id"]
 
 
-class ScoredPairs(Protocol):
-    """The attributes of a set of pairs that a ranking table needs."""
-
-    @property
-    def sentence1(self) -> list[str]: ...
-    @property
-    def sentence2(self) -> list[str]: ...
-    @property
-    def gold(self) -> np.ndarray: ...
-    @property
-    def pair_id(self) -> list[str]: ...
-
-
-def ranking_table(
-    pairs: ScoredPairs, scores: ArrayLike, suite: str, *, more_than: int = FEWEST_TARGETS - 1, either_side: bool = True
-) -> pd.DataFrame:
+def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
     """Return the ranking table of one model's scores [n] of `pairs`; `suite` is the first column.
 
     Queries are those of `ranking_groups`, in order of first appearance; query_id is "q0", "q1", ...: the same for every
@@ -41,7 +27,7 @@ def ranking_table(
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (len(pairs.gold),) or np.isnan(values).any():
         raise ValueError(f"scores have shape {values.shape}; there must be {len(pairs.gold)}, none of them nan")
-    groups = ranking_groups(pairs.sentence1, pairs.sentence2, pairs.gold, more_than=more_than, either_side=either_side)
+    groups = ranking_groups(pairs.sentence1, pairs.sentence2, pairs.gold)
     if not groups:
         return pd.DataFrame(columns=list(COLUMNS))
     queries = list(groups.values())

@@ -17,28 +17,7 @@ from workbench.files import OWN_FILES, checkpoint_checksum, file_checksum, text_
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
 
-# Setting -> the names of transformers, sentence-transformers and the papers' code that are accepted for it.
-_ACCEPTED = {
-    "encoder": "model_name_or_path pretrained_model_name_or_path model_name",
-    "pooling": "pooler_type pooling_mode pooler",
-    "max_tokens": "max_seq_length max_length",
-    "dropout": "hidden_dropout_prob",
-    "train": "train_file train_dataset",
-    "train_limit": "max_train_samples",
-    "dev": "validation_file eval_dataset",
-    "batch_size": "per_device_train_batch_size train_batch_size",
-    "epochs": "num_train_epochs num_epochs",
-    "learning_rate": "lr",
-    "warmup": "warmup_ratio",
-    "temperature": "temp",
-    "eval_steps": "evaluation_steps",
-    "patience": "early_stopping_patience",
-    "log_steps": "logging_steps",
-    "track": "report_to",
-    "chunk_size": "mini_batch_size",
-    "processes": "num_processes nproc_per_node",
-}
-ALIASES = {alias: name for name, aliases in _ACCEPTED.items() for alias in aliases.split()}
+ALIASES: dict[str, str] = {}  # other name -> the setting that it stands for, in every method
 
 # Not typing.Self: beartype, which checks annotations in the tests, accepts it only where it decorates the whole class.
 SomeSettings = TypeVar("SomeSettings", bound="Settings")
@@ -50,6 +29,10 @@ class Source(str):
 
 class Unit(str):
     """The unit of a setting."""
+
+
+class Also(str):
+    """Other names that are accepted for a setting: those of other libraries and of the papers' code."""
 
 
 Positive = Annotated[float, Gt(0)]
@@ -79,6 +62,11 @@ class Settings(pydantic.BaseModel):
     """which set of values the settings start from"""
     seed: Annotated[int, Ge(0), Lt(2**31)] = 0
     """every random generator derives from it"""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name, field in cls.model_fields.items():
+            ALIASES.update({other: name for mark in field.metadata if type(mark) is Also for other in mark.split()})
 
     def __init__(self, **values: Any) -> None:
         """Read settings by name or alias on top of `profile`; text is read as the type of its setting.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import Count, Fraction, NonNegative, Positive, Settings, Source, Unit
+from workbench.config._machinery import Also, Count, Fraction, NonNegative, Positive, Settings, Source, Unit
 from workbench.errors import SettingError
 from workbench.files import OWN_FILES, set_name
 
@@ -62,55 +62,59 @@ class TrainingConfig(Settings):
 
     outside_digest = Settings.outside_digest | {"log_steps", "save_steps", "chunk_size", "track"}
 
-    encoder: Annotated[EncoderName, Source("SimCSE sec. 6")] = "bert-base-uncased"
+    encoder: Annotated[
+        EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path pretrained_model_name_or_path model_name")
+    ] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
-    pooling: Annotated[Pooling, Source("SimCSE sec. 6.3")] = "cls"
+    pooling: Annotated[Pooling, Source("SimCSE sec. 6.3"), Also("pooler_type pooling_mode pooler")] = "cls"
     """how token states become one sentence vector"""
-    max_tokens: Annotated[int, Ge(3), Unit("tokens")] = 32
+    max_tokens: Annotated[int, Ge(3), Unit("tokens"), Also("max_seq_length max_length")] = 32
     """training sentences are cut here, specials included"""
-    dropout: Annotated[Fraction | None, Source("SimCSE table 2")] = None
+    dropout: Annotated[Fraction | None, Source("SimCSE table 2"), Also("hidden_dropout_prob")] = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and views need it"""
-    train: Annotated[SetName, Source("SimCSE sec. 6")] = "wiki1m"
+    train: Annotated[SetName, Source("SimCSE sec. 6"), Also("train_file train_dataset")] = "wiki1m"
     """training set: a catalogue name or a file"""
-    train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
+    train_limit: Annotated[int | None, Ge(2), Unit("examples"), Also("max_train_samples")] = None
     """train on a seeded sample of this many examples; none: all"""
-    dev: Annotated[SetName, Source("SimCSE sec. 6.1")] = "stsb-dev"
+    dev: Annotated[SetName, Source("SimCSE sec. 6.1"), Also("validation_file eval_dataset")] = "stsb-dev"
     """scored pairs that choose the checkpoint"""
     suites: Annotated[Suites, Source("SimCSE sec. 6.1")] = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
     """hub id -> git revision, instead of the catalogue's"""
-    batch_size: Annotated[int, Ge(2), Unit("sentences"), Source("SimCSE app. A")] = 64
+    batch_size: Annotated[
+        int, Ge(2), Unit("sentences"), Source("SimCSE app. A"), Also("per_device_train_batch_size train_batch_size")
+    ] = 64
     """sentences per step, over all processes"""
-    epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A")] = 1.0
+    epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A"), Also("num_train_epochs num_epochs")] = 1.0
     """passes over the training set"""
     max_steps: Annotated[Count | None, Unit("steps")] = None
     """stop after this many steps; none: after epochs"""
-    learning_rate: Annotated[Positive, Source("SimCSE app. A")] = 3e-5
+    learning_rate: Annotated[Positive, Source("SimCSE app. A"), Also("lr")] = 3e-5
     """AdamW's peak step size; it decays linearly to 0"""
     weight_decay: NonNegative = 0.0
     """AdamW's decoupled decay, without biases and LayerNorms"""
-    warmup: Fraction = 0.0
+    warmup: Annotated[Fraction, Also("warmup_ratio")] = 0.0
     """share of the steps in which the learning rate rises linearly from 0"""
     max_grad_norm: Positive = 1.0
     """gradients are scaled down to this norm"""
-    eval_steps: Annotated[Count, Unit("steps")] = 125
+    eval_steps: Annotated[Count, Unit("steps"), Also("evaluation_steps")] = 125
     """steps between two evaluations on dev"""
-    patience: Annotated[Count | None, Unit("evaluations")] = None
+    patience: Annotated[Count | None, Unit("evaluations"), Also("early_stopping_patience")] = None
     """training ends after this many evaluations without a better dev Spearman; none: never early"""
     save_steps: Annotated[Count, Unit("steps")] = 500
     """steps between two saved training states, from which an interrupted run continues"""
-    log_steps: Annotated[Count, Unit("steps")] = 10
+    log_steps: Annotated[Count, Unit("steps"), Also("logging_steps")] = 10
     """steps between two logged losses"""
-    track: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
+    track: Annotated[Literal["tensorboard", "trackio", "wandb", "mlflow"] | None, Also("report_to")] = None
     """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: bf16 if the hardware multiplies it fast, otherwise fp32; fp16 needs a GPU; losses are always fp32"""
-    chunk_size: Annotated[Count | None, Unit("texts")] = None
+    chunk_size: Annotated[Count | None, Unit("texts"), Also("mini_batch_size")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
-    processes: Count = 1
+    processes: Annotated[Count, Also("num_processes nproc_per_node")] = 1
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
@@ -122,9 +126,9 @@ class TrainingConfig(Settings):
     @property
     def recipe(self) -> str:
         """A sentence on the learning rate if the start changed it, otherwise an empty text."""
-        usual = self.profile_values(self.profile).get("learning_rate")
-        chosen = self.profile_values(self.profile, self.encoder).get("learning_rate")
-        if chosen in (usual, None) or self.learning_rate != chosen:
+        starts = (self.profile_values(self.profile, encoder) for encoder in (None, self.encoder))
+        usual, chosen = (start.get("learning_rate") for start in starts)
+        if chosen == usual or self.learning_rate != chosen:
             return ""
         return (
             f"learning_rate is {chosen:g} and not {usual:g} as in profile {self.profile!r}, which would ruin a tuned "
@@ -189,7 +193,7 @@ class WordsConfig(TrainingConfig):
 class ContrastiveConfig(WordsConfig):
     """Settings that SimCSE shares with the methods that add a ranking loss to its own."""
 
-    temperature: Annotated[Positive, Source("SimCSE eq. 4")] = 0.05
+    temperature: Annotated[Positive, Source("SimCSE eq. 4"), Also("temp")] = 0.05
     """tau of the infoNCE softmax; divides the cosines"""
     mlp: Annotated[bool, Source("SimCSE sec. 6.3")] = True
     """a tanh layer on the sentence vector in training, dropped at test"""

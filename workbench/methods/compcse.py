@@ -1,6 +1,5 @@
 """CompCSE (Chanchani and Huang 2023): a sentence's positive is composed of the vectors of its own parts."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -21,8 +20,6 @@ from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
 from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
-
-_LOG = logging.getLogger("workbench")
 
 
 class CompCSE(ContrastiveMethod):
@@ -65,9 +62,6 @@ class CompCSE(ContrastiveMethod):
             sentences = []
         if len(sentences) + len(spans) < 2:
             raise DataError(f"{data.name}: only {len(spans)} text is subsampled; CompCSE needs at least 2 texts")
-        short = sum(len(sentence.split()) < self.config.parts for sentence in sentences)
-        counts = (len(sentences), short, len(spans))
-        _LOG.info("CompCSE trains on %d sentences (%d shorter than parts) and %d subsampled texts", *counts)
         self.rows = self._tokenize(sentences, spans)
         return [*sentences, *(span.anchor for span in spans)]
 

@@ -24,8 +24,6 @@ class MaskedWords(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         tokenizer = encoder.tokenizer
-        if tokenizer.mask_token_id is None:
-            raise EncoderError(f"{encoder.source}: its tokenizer has no [MASK], so mlm_weight must be 0")
         if encoder.template is not None:
             raise EncoderError("mlm_weight with a template would mask the template's words; set another pooling")
         self.head = encoder.word_head()

@@ -15,7 +15,7 @@ from workbench.data import Pairs, Sentences
 from workbench.distributed import gather_rows
 from workbench.losses import cosent, cosine_matrix
 from workbench.methods.compcse import CompCSE
-from workbench.methods.cosent import OneLabelBatches, rank_labels, require_order
+from workbench.methods.cosent import have_one_label, rank_labels, require_order
 from workbench.methods.protocol import Batch, gathered_views, require_kind
 from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
@@ -33,10 +33,6 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
 
     config_class = MixedConfig
     config: MixedConfig
-
-    def __init__(self, config: MixedConfig) -> None:
-        super().__init__(config)
-        self.one_label = OneLabelBatches(config.batch_size)
 
     def reads_head(self) -> bool:
         return super().reads_head() and self.config.listed
@@ -84,8 +80,7 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         if self.config.cosent:
             gold = gather_rows(batch["gold"].to(vectors.device)[:, None]).squeeze(1)
             cosines = cosine_similarity(*self._sides(vectors), dim=1)
-            if self.training:
-                self.one_label.see(gold)
+            self.observe(unpaired_batches=have_one_label(gold))
             terms["cosent_gold"] = self.config.cosent * cosent(cosines, gold, scale=self.config.cosent_scale)
         return terms
 
@@ -110,9 +105,6 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         if config.rank_weight:
             terms |= self.rank_terms(terms.pop("info_nce", scores.new_zeros(())), lists, target)
         return terms
-
-    def observations(self) -> dict[str, float]:
-        return super().observations() | self.one_label.observations()
 
     def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
         """Save the encoder, with the corpus if the rank similarity has a share at test."""

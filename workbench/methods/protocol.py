@@ -15,7 +15,7 @@ from transformers import set_seed
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
 from workbench.distributed import gather_rows
-from workbench.encoder import Checkpoint, Encoder, Pooling, Reading, find_checkpoint, has_no_dropout, weights_checksum
+from workbench.encoder import Checkpoint, Encoder, Reading, find_checkpoint, has_no_dropout, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.methods.masked_words import MaskedWords
 
@@ -41,39 +41,30 @@ class Method(nn.Module):
         super().__init__()
         set_seed(config.seed)
         self.config = config
-        options: dict[str, Any] = {
-            "pooling": config.pooling,
-            "max_tokens": config.max_tokens,
-            "revision": config.revisions.get(config.encoder),
-            "precision": config.precision,
-            "device": config.device,
-        }
+        self._observed: dict[str, list[Tensor]] = {}
+        options = {"max_tokens": config.max_tokens, "precision": config.precision, "device": config.device}
         self.encoder = self.load_start(**options, dropout=config.dropout)
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
                 self.encoder = self.load_start(**options, dropout=_DROPOUT)
-                reason = f"it is 0 in {config.encoder}, and both views would be equal"
-                _LOG.warning("dropout is set to %g: %s", _DROPOUT, reason)
+                _LOG.warning("dropout is set to %g: it is 0 in %s, so views would be equal", _DROPOUT, config.encoder)
             else:
                 _LOG.warning("dropout is 0: both views of a sentence are equal, the loss only drives sentences apart")
         self.starting_weights = weights_checksum(self.encoder)
 
-    def load_start(self, *, pooling: Pooling, revision: str | None, **options: Any) -> Encoder:
+    def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder.load`."""
-        checkpoint = self.find_start(revision)
+        checkpoint, pooling = self.find_start(), self.config.pooling
         return Encoder.load(checkpoint, checkpoint.read(pooling) or Reading(pooling), **options)
 
-    def find_start(self, revision: str | None) -> Checkpoint:
+    def find_start(self) -> Checkpoint:
         """Return the checkpoint of the setting `encoder`; SettingError if a default would change its pooling."""
-        start = find_checkpoint(self.config.encoder, revision)
+        start = find_checkpoint(self.config.encoder, self.config.revisions.get(self.config.encoder))
         self.config.require_pooling(start.stored and start.stored.pooling)
         return start
 
     def prepare(self, data: Any) -> None:
-        """Read the training set before the first step: tokens, frozen teachers, corpus statistics.
-
-        Raises DataError if the method cannot train on `data`.
-        """
+        """Read the training set before the first step. Raises DataError if the method cannot train on it."""
         raise NotImplementedError
 
     def examples(self, data: Any) -> int:
@@ -109,9 +100,16 @@ class Method(nn.Module):
         chunks = ({name: v[start : start + size] for name, v in tokens.items()} for start in range(0, rows, size))
         return torch.cat([checkpoint(read, chunk, use_reentrant=False) for chunk in chunks])
 
+    def observe(self, **values: Tensor) -> None:
+        """Keep values of this step for the history, on their device: reading them every step would wait for it."""
+        for name, value in values.items():
+            self._observed.setdefault(name, []).append(value.detach())
+
     def observations(self) -> dict[str, float]:
-        """Return extra values for the history, averaged or counted since the last call."""
-        return {}
+        """Return what was observed since the last call: flags (bool) counted, numbers averaged."""
+        observed = {name: torch.stack(values) for name, values in self._observed.items()}
+        self._observed = {}
+        return {name: float(v.sum() if v.dtype == torch.bool else v.mean()) for name, v in observed.items()}
 
     def encode_plain(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n d"]:
         """Return unit rows of the encoder alone, which dev is measured with during training."""

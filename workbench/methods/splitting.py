@@ -64,7 +64,7 @@ def clauses(sentence: str) -> list[str]:
 
 def adjacent_spans(of: Sequence[str]) -> list[Spans]:
     """Return neighbouring clauses in pairs that share none: (1, 2), (3, 4), ... An odd last clause is left out."""
-    return [_join_halves(of[i : i + 1], of[i + 1 : i + 2]) for i in range(0, len(of) - 1, 2)]
+    return overlapping_spans(of)[::2]
 
 
 def overlapping_spans(of: Sequence[str]) -> list[Spans]:

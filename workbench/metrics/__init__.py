@@ -10,7 +10,6 @@ from workbench.metrics.correlation import (
 from workbench.metrics.geometry import alignment as alignment, uniformity as uniformity
 from workbench.metrics.groups import (
     FEWEST_TARGETS as FEWEST_TARGETS,
-    RankingGroup as RankingGroup,
     ranking_groups as ranking_groups,
     similar_third as similar_third,
 )
@@ -18,7 +17,6 @@ from workbench.metrics.significance import (
     Interval as Interval,
     IntervalMethod as IntervalMethod,
     Measure as Measure,
-    PermutationTest as PermutationTest,
     Spread as Spread,
     bootstrap_interval as bootstrap_interval,
     holm as holm,

@@ -34,31 +34,23 @@ class RankingGroup:
         return iter(self.targets)
 
 
-def ranking_groups(
-    sentence1: Sequence[str],
-    sentence2: Sequence[str],
-    gold: ArrayLike,
-    *,
-    more_than: int = FEWEST_TARGETS - 1,
-    either_side: bool = True,
-) -> dict[str, RankingGroup]:
+def ranking_groups(sentence1: Sequence[str], sentence2: Sequence[str], gold: ArrayLike) -> dict[str, RankingGroup]:
     """Return every sentence in more than three pairs as a query with its partners: RankCSE app. G.
 
     A sentence counts on both sides, a pair of a sentence with itself once; repeated pairs are separate targets. STS-B
-    test has 19 such queries (12 if only first sentences count): quote the number together with any mean.
+    test has 19 such queries: quote the number together with any mean.
 
-    With `either_side=False` only first sentences are queries; a query has more targets than `more_than`. The result is
-    query -> RankingGroup, in order of first appearance.
+    The result is query -> RankingGroup, in order of first appearance.
     """
     labels = np.asarray(gold, dtype=np.float64)
     members: dict[str, list[tuple[int, str]]] = {}
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
         members.setdefault(first, []).append((index, second))
-        if either_side and first != second:
+        if first != second:
             members.setdefault(second, []).append((index, first))
     groups = {}
     for query, partners in members.items():
-        if len(partners) > more_than:
+        if len(partners) >= FEWEST_TARGETS:
             pairs = np.array([index for index, _ in partners])
             groups[query] = RankingGroup(query, tuple(target for _, target in partners), pairs, labels[pairs])
     return groups

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.files import PACKAGE
 
-_LIBRARIES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "numpy", "scipy", "ranking-workbench")
+_LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
 
 
 def provenance() -> dict[str, Any]:

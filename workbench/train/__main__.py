@@ -3,7 +3,6 @@
 import logging
 import os
 import sys
-from contextlib import nullcontext
 
 import torch
 
@@ -16,7 +15,7 @@ from workbench.train import fit
 from workbench.train._launch import send_row
 
 
-def main(path: str) -> None:
+def train_run(path: str) -> None:
     """Train the run in the folder `path`, as one of the processes that torchrun started."""
     run = Run(path)
     config = run.config
@@ -26,13 +25,12 @@ def main(path: str) -> None:
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-    is_first = torch.distributed.get_rank() == 0
     # The process that started these holds the run's lock; if it dies, these go on, and nobody else may join them.
-    with lock_run(run.path, ".processes.lock") if is_first else nullcontext():
-        fit(METHODS[config.method](config), load_training(config), load_dev(config), run=run, callbacks=[send_row])
+    _lock = lock_run(run.path, ".processes.lock") if torch.distributed.get_rank() == 0 else None
+    fit(METHODS[config.method](config), load_training(config), load_dev(config), run=run, callbacks=[send_row])
     torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    main(sys.argv[1])
+    train_run(sys.argv[1])

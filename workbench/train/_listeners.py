@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from workbench.config import TrainingConfig
 from workbench.distributed import process_rank
 from workbench.errors import SettingError
-from workbench.runs import clock
+from workbench.runs import Run, clock
 
 _PROJECT = "ranking-workbench"  # the name under which trackers show runs
 _SECONDS_BETWEEN_LINES = 3.0
@@ -26,18 +26,15 @@ Listener = Callable[[Row], None]
 
 @contextmanager
 def open_listeners(
-    config: TrainingConfig, steps: tuple[int, int], folder: Path | None, callbacks: Sequence[Listener], *, quiet: bool
+    config: TrainingConfig, steps: tuple[int, int], run: Run | None, callbacks: Sequence[Listener], *, quiet: bool
 ) -> Iterator[list[Listener]]:
-    """Yield progress, the tracker of a run in `folder`, and callbacks; nothing in processes other than the first.
-
-    steps: Number of steps done, and in all.
-    """
+    """Yield progress (of steps done and in all), the tracker of `run`, and callbacks; in the first process alone."""
     with ExitStack() as stack:
         listeners: list[Listener] = []
         if process_rank() == 0 and not quiet:
             listeners.append(stack.enter_context(closing(Progress(*steps))))
-        if process_rank() == 0 and config.track is not None and folder is not None:
-            listeners.append(stack.enter_context(closing(_Tracker(config, folder))))
+        if run is not None and config.track is not None:
+            listeners.append(stack.enter_context(closing(_Tracker(config, run.path))))
         yield [*listeners, *callbacks] if process_rank() == 0 else []
 
 

@@ -40,15 +40,13 @@ def fit(
 ) -> pd.DataFrame:
     """Train `method` on `data` and return the history, one row per logged step.
 
-    Afterwards the method holds the encoder of the step with the best dev Spearman, or that of the last step.
-
     Args:
         data: Training set of the kind that the method reads.
-        dev: Scored pairs whose Spearman chooses the checkpoint: strictly greater wins; the start is measured at step 0
-            but not chosen. If None, the last step is kept.
+        dev: Scored pairs that choose the checkpoint: the first with the highest Spearman after step 0. If None, the
+            last step is kept.
         run: Where history, training state and encoder are saved. An unfinished run resumes from its state, a finished
             one is not trained again. If None, nothing is saved.
-        callbacks: Each is called with every finished row of the history, a dict.
+        callbacks: Called with every finished row of the history, a dict.
         quiet: Print no progress.
 
     Raises:
@@ -56,8 +54,8 @@ def fit(
         RunError: The loss is not finite, a training state cannot be read, or the run began with other inputs.
     """
     sets = {"train": data} if dev is None else {"train": data, "dev": dev}
-    _record_inputs(run, {role: (used.source, used.checksum) for role, used in sets.items()})
-    _record_inputs(run, {"encoder": (method.encoder.source, method.starting_weights)})
+    inputs = {role: (used.source, used.checksum) for role, used in sets.items()}
+    _record_inputs(run, inputs | {"encoder": (method.encoder.source, method.starting_weights)})
     if run is not None and run.finished:
         _LOG.info("%s is finished: its encoder is used as it is", run.path)
         method.restore(run.path / "encoder")
@@ -109,8 +107,7 @@ def _fit_here(
             saved_run.record(**_hardware(method), trained=False)
         if step == 0 and plan.rank == 0:
             _announce(plan, quiet=quiet or dev is None)
-        tracked = None if run is None else run.path
-        with open_listeners(method.config, (step, plan.steps), tracked, callbacks, quiet=quiet) as listeners:
+        with open_listeners(method.config, (step, plan.steps), saved_run, callbacks, quiet=quiet) as listeners:
             record = Record(method, dev, folder, rows, listeners)
             _train(method, plan, record, state, step, saves_state=run is not None)
         if plan.world > 1:
@@ -191,10 +188,8 @@ def _to_device(batch: Any, device: torch.device) -> Any:
 def _require_trainable(method: Method, data: Any, dev: Pairs | None) -> None:
     """Raise an error if training could only fail, or choose a checkpoint by chance."""
     if dev is not None and len(np.unique(dev.gold)) < 2:
-        raise DataError(
-            f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint; use a dev set "
-            "whose gold differs, or dev=None to keep the last step"
-        )
+        problem = f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint"
+        raise DataError(f"{problem}; use a dev set whose gold differs, or dev=None to keep the last step")
     if isinstance(data, Sentences) and not any(sentence.strip() for sentence in data.sentences):
         raise DataError(f"{data.name} has {len(data)} blank lines and no sentence")
     if not any(bool(parameter.any()) for parameter in method.encoder.parameters()):
@@ -207,11 +202,8 @@ def _announce(plan: Plan, *, quiet: bool) -> None:
     if config.recipe and not quiet:
         print(config.recipe, flush=True)
     if plan.steps < _MIN_STEPS or times < 2:
-        _LOG.warning(
-            "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs or max_steps, lower "
-            "batch_size (%d) or eval_steps (%d), or add training data",
-            *(plan.steps, times, config.batch_size, config.eval_steps),
-        )
+        remedy = f"raise epochs or max_steps, or lower batch_size ({config.batch_size}) or eval_steps"
+        _LOG.warning("%d steps with %d evaluation(s) on dev are too few to learn from; %s", plan.steps, times, remedy)
 
 
 def _record_inputs(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:

@@ -56,11 +56,8 @@ class Plan:
         return step % every == 0 or step >= self.steps
 
     def require_batches(self) -> None:
-        """Raise RunError if several processes cannot share the batches."""
-        size, processes = self.config.batch_size, self.config.processes
-        if self.world not in (1, processes):
-            problem = f"{self.world} processes were started together and processes={processes}"
-            raise RunError(f"{problem}; start {processes} (torchrun's nnodes x nproc-per-node)")
+        """Raise RunError if several processes have no full batch to share."""
+        size = self.config.batch_size
         if self.world > 1 and self.examples < size:
             problem = f"several processes take whole batches, and {self.examples} examples do not fill one of {size}"
             raise RunError(f"{problem}; lower batch_size or set processes=1")

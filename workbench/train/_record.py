@@ -1,12 +1,12 @@
 """The history of a training and its best encoder."""
 
-import csv
 import logging
 import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 from torch import Tensor
 
 from workbench.data import Pairs
@@ -98,12 +98,9 @@ class Record:
 
     def flush(self) -> None:
         """Write history.csv, whole and renamed into place, so that a kill never leaves half a line."""
-        columns = list(dict.fromkeys(name for row in self.rows for name in row))
         path = self.folder / "history.csv"
         with explained(path), replacing(path) as file:
-            writer = csv.DictWriter(file, columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
+            pd.DataFrame(self.rows).to_csv(file, index=False)
         self._written = time.monotonic()
 
     def save_encoder(self, results: dict[str, float]) -> None:

@@ -58,10 +58,10 @@ class State:
                 saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
             self._require_same(facts, saved)
             self.scaler.load_state_dict(facts["scaler"])
-            step, rows = int(facts["step"]), [dict(row) for row in facts["rows"]]
-            if step < 1 or [row["step"] for row in rows][-1:] != [step] or not all("seconds" in row for row in rows):
+            step, rows = facts["step"], facts["rows"]
+            if rows[-1]["step"] != step or "seconds" not in rows[-1]:
                 raise ValueError(f"it is of step {step}, and its history is not")  # noqa: TRY301
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        except (OSError, SafetensorError, ValueError, LookupError, TypeError, RuntimeError) as error:
             problem = f"the training state {self.path} cannot be used ({error!r})"
             raise RunError(f"{problem}; delete this file to train again from the start of this run") from error
         with torch.no_grad():
@@ -76,10 +76,9 @@ class State:
     def _require_same(self, facts: dict[str, Any], saved: dict[str, Tensor]) -> None:
         if facts["settings"] != self._settings:
             raise ValueError(f"it is of the run {facts['settings']}, this is {self._settings}")
-        there, here = ({n: (tuple(v.shape), v.dtype) for n, v in t.items()} for t in (saved, self.tensors))
+        there, here = ({name: (v.shape, v.dtype) for name, v in tensors.items()} for tensors in (saved, self.tensors))
         if there != here:
-            name = min(there.items() ^ here.items(), key=str)[0]
-            raise ValueError(f"{name} is {there.get(name, 'missing')} there and {here.get(name, 'nothing')} here")
+            raise ValueError("its weights have other names, shapes or types")
 
 
 def _make_optimizer(method: Method) -> torch.optim.AdamW:

@@ -1,20 +1,59 @@
-"""Looking at finished runs and their rankings: tables, figures, HTML, an explorer, questions of one's own.
+"""Views of finished runs and their rankings: tables, figures, HTML, live views. None needs torch to be imported."""
 
-Names (they stand in __init__.pyi) are loaded when first touched. No torch is; only what encodes needs it: `Ask` and
-`Why`.
-"""
-
-from typing import Any
-
-import lazy_loader
-
-_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    try:
-        return _loaded(name)
-    except ModuleNotFoundError as missing:
-        from workbench.installation import naming_its_extra
-
-        raise naming_its_extra(missing) from None
+from workbench.views.ask import Ask as Ask
+from workbench.views.comparison import compare as compare
+from workbench.views.explorer import RankingExplorer as RankingExplorer
+from workbench.views.figures import (
+    alignment_uniformity_path as alignment_uniformity_path,
+    cosine_by_gold as cosine_by_gold,
+    cosine_maps as cosine_maps,
+    part_scores as part_scores,
+    score_intervals as score_intervals,
+    setting_sweep as setting_sweep,
+    training_curve as training_curve,
+)
+from workbench.views.finished import (
+    describe_runs as describe_runs,
+    finished_runs as finished_runs,
+    seed_table as seed_table,
+    suite_scores as suite_scores,
+)
+from workbench.views.live_curve import LiveCurve as LiveCurve
+from workbench.views.maps import sentence_map as sentence_map
+from workbench.views.mechanisms import (
+    explore_composition as explore_composition,
+    explore_cosent as explore_cosent,
+    explore_listnet as explore_listnet,
+    explore_rank_plane as explore_rank_plane,
+)
+from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
+from workbench.views.pair_explorer import PairExplorer as PairExplorer
+from workbench.views.paired import (
+    compare_with_start as compare_with_start,
+    intervals as intervals,
+    paired_tests as paired_tests,
+    summarize_tests as summarize_tests,
+)
+from workbench.views.paper_figures import paper_figure as paper_figure
+from workbench.views.paper_tables import paper_table as paper_table
+from workbench.views.papers import (
+    published_beside as published_beside,
+    published_numbers as published_numbers,
+    runs_by_settings as runs_by_settings,
+)
+from workbench.views.rank_figures import (
+    closed_against_exact as closed_against_exact,
+    neighbour_bins as neighbour_bins,
+    neighbours_and_gain as neighbours_and_gain,
+    two_losses as two_losses,
+    vector_spaces as vector_spaces,
+)
+from workbench.views.response import (
+    chosen_on_dev as chosen_on_dev,
+    response as response,
+    response_curves as response_curves,
+    response_map as response_map,
+)
+from workbench.views.run_picker import RunPicker as RunPicker
+from workbench.views.tables import beside as beside, dev_table as dev_table, show_tables as show_tables
+from workbench.views.why import Why as Why

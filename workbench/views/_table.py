@@ -160,7 +160,7 @@ class View(ipywidgets.VBox):
         control = self.controls[name]
         offered = [each for _, each in getattr(control, "_options_full", ())]
         if offered and value not in offered:
-            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(str, offered))}")
+            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(offered)}")
         control.value = value
 
     def control_row(self) -> ipywidgets.HBox:

@@ -1,0 +1,201 @@
+"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher, by cosine or by a cross-encoder.
+
+Also the supervised losses that the paper compares it with.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.config import CoSENTConfig
+from workbench.data import Pairs, Triples
+from workbench.distributed import gather_rows
+from workbench.encoder import CrossEncoder, Encoder
+from workbench.errors import DataError
+from workbench.losses import contrastive, cosent, mse, triplet
+from workbench.methods.protocol import Batch, Method, gathered_views, require_kind
+
+
+class PairClassifier(nn.Module):
+    """h = W (u, v, |u - v|): the classes of a pair from its two vectors (CoSENT eq. 5); used in training only."""
+
+    def __init__(self, width: int, classes: int, *, bias: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * width, classes, bias=bias)
+
+    def forward(self, first: Float[Tensor, "n d"], second: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        return self.linear(torch.cat([first, second, (first - second).abs()], dim=1))
+
+
+class CoSENT(Method):
+    """log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}) over the pairs of a batch (CoSENT eqs. 10, 11).
+
+    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting `model`). Pairs of equal gold are
+    not compared: in a batch of one label the loss is exactly 0 and so is its gradient; such batches are counted in the
+    history. The setting `objective` replaces CoSENT by another supervised loss of the paper.
+    """
+
+    config_class = CoSENTConfig
+    config: CoSENTConfig
+
+    def __init__(self, config: CoSENTConfig) -> None:
+        super().__init__(config)
+        self.pairwise = config.model == "interaction"
+        self.classifier: PairClassifier | None = None
+
+    def load_start(self, **options: Any) -> Encoder:
+        config = self.config
+        if config.model != "interaction":
+            return super().load_start(**options)
+        revision = config.revisions.get(config.encoder)
+        return CrossEncoder.from_pretrained(config.encoder, pooling=config.pooling, revision=revision, **options)
+
+    def prepare(self, data: Any) -> None:
+        objective = self.config.objective
+        if objective == "triplet":
+            require_kind(data, (Pairs, Triples), "objective 'triplet' trains on scored pairs or triples")
+            self.texts = make_triplets(data, self.config.threshold)
+            target = np.zeros(len(self.texts[0]))
+        else:
+            require_kind(data, Pairs, f"objective {objective!r} trains on scored pairs")
+            require_order(data)
+            self.texts = (data.sentence1, data.sentence2)
+            target = self._make_target(data)
+        self.target = torch.from_numpy(np.ascontiguousarray(target, dtype=np.float32))
+        if not self.pairwise:
+            self.tokens = self.encoder.token_rows(chain.from_iterable(self.texts))
+
+    def _make_target(self, pairs: Pairs) -> np.ndarray:
+        if self.config.objective in ("mse", "cross_entropy"):
+            return scale_labels(pairs)
+        if self.config.objective == "contrastive":
+            return split_labels(pairs, self.config.threshold)
+        if self.config.objective == "softmax":
+            numbers, classes = number_classes(pairs, self.config.softmax_labels)
+            head = PairClassifier(self.encoder.width, classes, bias=self.config.softmax_bias)
+            self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
+            return numbers
+        return rank_labels(pairs)
+
+    def examples(self, data: Any) -> int:
+        """Return the number of pairs, or of triplets made from them."""
+        return len(self.target)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        batch: Batch = {"target": self.target[list(rows)]}
+        if isinstance(self.encoder, CrossEncoder):
+            first, second = ([texts[row] for row in rows] for texts in self.texts)
+            return batch | {"tokens": self.encoder.tokenize_pairs(first, second)}
+        sides = [np.asarray(rows) + side * len(self.target) for side in range(len(self.texts))]
+        return batch | {"tokens": self.tokens.batch(np.concatenate(sides))}
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        target = gather_rows(batch["target"].to(self.encoder.device)[:, None]).squeeze(1)
+        objective = self.config.objective
+        if self.pairwise:
+            scores = gather_rows(self.embed(batch["tokens"])[:, None]).squeeze(1)
+            return {objective: self._pair_loss(scores, target)}
+        views = gathered_views(self.embed(batch["tokens"]), count=len(self.texts))
+        if objective == "triplet":
+            anchor, positive, negative = views
+            return {objective: triplet(anchor, positive, negative, margin=self.config.margin)}
+        if self.classifier is not None:
+            return {objective: functional.cross_entropy(self.classifier(*views), target.long())}
+        return {objective: self._pair_loss(functional.cosine_similarity(*views, dim=1), target)}
+
+    def _pair_loss(self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, ""]:
+        """Return the loss of the objectives that read one score per pair."""
+        config = self.config
+        if config.objective == "mse":
+            return mse(scores, target)
+        if config.objective == "contrastive":
+            return contrastive(scores, target, epsilon=config.epsilon, form=config.contrastive_form)
+        if config.objective == "cross_entropy":
+            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+            return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
+        self.observe(unpaired_batches=have_one_label(target))
+        return cosent(scores, target, scale=config.effective_scale)
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        """Return the cosine of each pair, or the cross-encoder's score; larger is closer."""
+        if isinstance(self.encoder, CrossEncoder):
+            return self.encoder.score(sentence1, sentence2)
+        return super().score(sentence1, sentence2)
+
+
+def require_order(pairs: Pairs) -> None:
+    """Raise DataError unless gold has two different labels: equal ones say nothing about similarity."""
+    if len(np.unique(pairs.gold)) < 2:
+        problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
+        raise DataError(f"{problem}; training needs at least two different labels")
+
+
+def have_one_label(labels: Tensor) -> Tensor:
+    """Return whether all labels are equal: nothing to order, so that CoSENT's loss and gradient are 0."""
+    return (labels == labels[0]).all()
+
+
+def rank_labels(pairs: Pairs) -> np.ndarray:
+    """Return the rank of each label among the distinct labels: float32 targets must not make two labels equal."""
+    return np.unique(pairs.gold, return_inverse=True)[1].reshape(-1)
+
+
+def scale_labels(pairs: Pairs) -> np.ndarray:
+    """Return gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2, as published code."""
+    low, high = pairs.scale
+    if low < 0 or high <= 0:
+        raise DataError(f"{pairs.name}: its scale is {low:g} to {high:g}; this objective needs one from 0 or more")
+    return pairs.gold / high
+
+
+def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
+    """Return 1 where gold is above `threshold`, else 0; None: the middle of the scale (STS 2.5, SICK 3, NLI 1).
+
+    Raises DataError if all pairs fall on one side.
+    """
+    cut = sum(pairs.scale) / 2 if threshold is None else threshold
+    similar = (pairs.gold > cut).astype(np.float64)
+    if similar.min() == similar.max():
+        problem = f"{pairs.name}: no gold is {'above' if similar[0] == 0 else 'at or below'} the threshold {cut:g}"
+        raise DataError(f"{problem}; set threshold between {pairs.gold.min():g} and {pairs.gold.max():g}")
+    return similar
+
+
+def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
+    """Return the number of each label among the labels that occur, and how many there are.
+
+    graded: What to do with labels between whole numbers: "whole" refuses them, "nearest" rounds half up, "floor" cuts.
+    """
+    whole = {"nearest": np.floor(pairs.gold + 0.5), "floor": np.floor(pairs.gold)}.get(graded, pairs.gold)
+    grades = pairs.gold[whole != np.floor(whole)]
+    if len(grades):
+        problem = f"{pairs.name}: gold has grades such as {grades[0]:g}, and softmax needs classes"
+        raise DataError(f"{problem}; set softmax_labels to nearest or floor, or another objective")
+    labels, numbers = np.unique(whole, return_inverse=True)
+    if len(labels) < 2:
+        raise DataError(f"{pairs.name}: all labels fall into class {labels[0]:g}; softmax needs two or more classes")
+    return numbers.reshape(-1), len(labels)
+
+
+def make_triplets(data: Pairs | Triples, threshold: float | None) -> tuple[list[str], list[str], list[str]]:
+    """Return anchors, positives and negatives; of pairs, each first sentence with each similar and dissimilar second.
+
+    Raises DataError if no first sentence of the pairs has both.
+    """
+    if isinstance(data, Triples):
+        return data.anchor, data.positive, data.hard_negative
+    partners: dict[str, tuple[list[str], list[str]]] = {}
+    for first, second, side in zip(data.sentence1, data.sentence2, split_labels(data, threshold), strict=True):
+        partners.setdefault(first, ([], []))[0 if side else 1].append(second)
+    triplets = [(first, near, far) for first, (nears, fars) in partners.items() for near in nears for far in fars]
+    if not triplets:
+        problem = f"{data.name}: no first sentence has a similar and a dissimilar partner to make a triplet"
+        raise DataError(f"{problem}; train on triplets such as nli-simcse, or set another objective")
+    anchor, positive, negative = (list(column) for column in zip(*triplets, strict=True))
+    return anchor, positive, negative

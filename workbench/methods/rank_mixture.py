@@ -1,0 +1,129 @@
+"""RankEncoder's similarity at test (eq. 7), for any function that embeds sentences, and as one embedding."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from workbench.data import Pairs
+from workbench.losses import full_precision
+from workbench.ranks import Corpus, corpus_covariance, rank_vectors
+
+_BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
+
+
+class RankMixture:
+    """sim(x, y) = lambda z_x . z_y + (1 - lambda) cos(e_x, e_y), z the rank vectors under the same encoder (eq. 7).
+
+    `weight` is lambda_inf: 1 is the paper's "RankEncoder_E" of eq. 2, without training, 0 the plain cosine.
+    `embed` maps (sentences, batch size) to unit rows; the corpus (distinct sentences, at least 2) is embedded once.
+    Sentences are ranked on `device`; for `similarity` see `encode` and `score`.
+    """
+
+    def __init__(
+        self,
+        embed: Callable[[list[str], int], Tensor],
+        corpus: Sequence[str],
+        *,
+        weight: float,
+        similarity: Literal["exact", "gaussian"] = "exact",
+        batch_size: int = 64,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.embed, self.weight = embed, weight
+        self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
+        self.root = _square_root(self.corpus) if similarity == "gaussian" else None
+        self._rank_width = len(self.corpus) if self.root is None else len(self.root)
+        self._block_rows = max(1, _BLOCK_NUMBERS // self._rank_width)
+
+    def encode(self, sentences: Sequence[str], batch_size: int = 64) -> Float[Tensor, "*n w"]:
+        """Return unit rows [sqrt(1 - lambda) e ; sqrt(lambda) z] (float32, CPU), whose dot product is the similarity.
+
+        "exact": z has one number per corpus sentence; a thousand sentences against 100,000 take 400 MB.
+        "gaussian": z is C^(1/2) e at length 1, d wide, whose products are the correlation r of two similarity lists.
+        The closed form (6 / pi) asin(r / 2) itself is a dot product of no finite vector; r has the same order and is
+        at most 0.0181 away, so the mixture is within 0.0181 lambda of the result of `score`.
+        """
+        if isinstance(sentences, str):
+            return self.encode([sentences], batch_size)[0]
+        vectors = self.embed(list(sentences), batch_size)
+        width = vectors.shape[1]
+        result = torch.empty(len(vectors), width + self._rank_width)
+        torch.mul(vectors, math.sqrt(1 - self.weight), out=result[:, :width])
+        for start in range(0, len(vectors), self._block_rows):
+            part = self.rank_part(vectors[start : start + self._block_rows].to(self.corpus.rows.device)).cpu()
+            torch.mul(part, math.sqrt(self.weight), out=result[start : start + self._block_rows, width:])
+        return result
+
+    def score(self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64) -> np.ndarray:
+        """Return eq. 7 for each pair, with at most a few blocks of rank vectors in memory."""
+        cosine, ranked = self.parts(sentence1, sentence2, batch_size)
+        return self.weight * ranked + (1 - self.weight) * cosine
+
+    def parts(
+        self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return cosine and rank similarity of each pair, for any weight."""
+        distinct, index = _index_distinct(sentence1, sentence2)
+        vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
+        # Pairs in their order, at most a block of sentences at a time: the pairs of one query share it.
+        blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(max(1, self._block_rows // 2), dim=1)]
+        cosine, ranked = (torch.cat(part).double().cpu().numpy() for part in zip(*blocks, strict=True))
+        return cosine, ranked
+
+    def _pair_parts(self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
+        rows, index = torch.unique(pairs, return_inverse=True)
+        z = self.rank_part(vectors[rows])
+        ranked = (z[index[0]] * z[index[1]]).sum(dim=1)
+        if self.root is not None:
+            ranked = 6 / math.pi * torch.asin(ranked.clamp(-1, 1) / 2)
+        return (vectors[pairs[0]] * vectors[pairs[1]]).sum(dim=1), ranked
+
+    @full_precision
+    def rank_part(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n z"]:
+        """Return z of unit rows: rank vectors, or C^(1/2) e at length 1 if the similarity is the closed form."""
+        if self.root is None:
+            return rank_vectors(self.corpus.lists(vectors))
+        spread = vectors @ self.root
+        length = spread.norm(dim=1, keepdim=True)
+        return spread / torch.where(length > 0, length, 1.0)
+
+
+def shared_neighbours(
+    lists1: Float[Tensor, "n c"], lists2: Float[Tensor, "n c"], *, nearest: int = 100
+) -> Int[Tensor, " n"]:
+    """Count the corpus sentences that are among the `nearest` of both sentences of a pair (RankEncoder fig. 6)."""
+    marks = [torch.zeros_like(lists, dtype=torch.bool) for lists in (lists1, lists2)]
+    for mark, lists in zip(marks, (lists1, lists2), strict=True):
+        mark.scatter_(1, lists.topk(nearest, dim=1).indices, True)
+    return (marks[0] & marks[1]).sum(dim=1)
+
+
+def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
+    """Return cosine | ranked | shared | gold for each pair: both similarities, and the neighbours in common.
+
+    nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
+    """
+    cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
+    distinct, index = _index_distinct(pairs.sentence1, pairs.sentence2)
+    lists = mixture.corpus.lists(mixture.embed(distinct, 64).to(mixture.corpus.rows.device)).cpu()
+    shared = shared_neighbours(lists[index[0]], lists[index[1]], nearest=min(nearest, len(mixture.corpus) // 10 + 1))
+    return pd.DataFrame({"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold})
+
+
+def _index_distinct(sentence1: Sequence[str], sentence2: Sequence[str]) -> tuple[list[str], Int[Tensor, "2 p"]]:
+    """Return the distinct sentences of both sides, and the index of each sentence among them."""
+    place = {sentence: row for row, sentence in enumerate(dict.fromkeys([*sentence1, *sentence2]))}
+    return list(place), torch.tensor([[place[s] for s in side] for side in (sentence1, sentence2)], dtype=torch.long)
+
+
+def _square_root(corpus: Corpus) -> Float[Tensor, "d d"]:
+    """Return the symmetric root of the corpus' covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b."""
+    values, vectors = torch.linalg.eigh(corpus_covariance(corpus.rows).double().cpu())
+    root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
+    return root.float().to(corpus.rows.device)
