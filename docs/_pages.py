@@ -21,7 +21,6 @@ API = [
     *("config", "data", "encoder", "methods", "losses", "train", "evaluation", "metrics", "rankings", "ranks"),
     *("runs", "sweeps", "look", "teachers", "baselines", "execution", "errors"),
 ]
-EXPORTED = re.compile(r"from \.([\w.]+) import \w+ as (\w+)")
 NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'
 ALONE = "\n::: {}\n    options: {{show_root_heading: true, show_root_toc_entry: true, show_root_full_path: false}}\n"
 TOP = "# workbench\n\nWhat `from workbench import ...` gives, loaded when first touched:\n\n"
@@ -63,11 +62,11 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Makes the pages."""
-    top = EXPORTED.findall((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    top = _exported(PACKAGE / "__init__.pyi")
     alone: dict[str, str] = {}  # what a package loads when it is touched, which the reader of its source does not see
     for package in API:
         stub = PACKAGE / package / "__init__.pyi"
-        named = EXPORTED.findall(stub.read_text(encoding="utf-8")) if stub.is_file() else []
+        named = _exported(stub) if stub.is_file() else []
         found = {name: f"workbench.{package}.{place}.{name}" for place, name in named}
         found |= {name: f"workbench.{place}.{name}" for place, name in top if place.startswith(f"{package}.")}
         content = f"# workbench.{package}\n\n::: workbench.{package}\n" + _members(package, set(found))
@@ -80,6 +79,12 @@ def on_files(files: Files, config: Any) -> Files:
         for file in _of_method(method, config):
             files.append(file)
     return files
+
+
+def _exported(stub: Path) -> list[tuple[str, str]]:
+    """Return module and name of everything that a stub exports."""
+    nodes = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    return [(str(node.module), item.name) for node in nodes for item in node.names]
 
 
 def _members(package: str, alone: set[str]) -> str:

@@ -167,7 +167,7 @@ def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     assert run.metrics() == wanted.metrics
     (row,) = list_runs(tmp_path).to_dict("records")
     assert (row["method"], row["status"]) == ("base", "finished")
-    assert row["spearman world-dev"] == wanted.metrics["world-dev"]["spearman"]
+    assert row["world-dev"] == round(100 * wanted.metrics["world-dev"]["spearman"], 2)
     runs = views.finished_runs(tmp_path, "world-dev")
     assert views.seed_table(runs).loc[spread_encoder.name, "seeds"] == 1
     assert len(views.intervals(runs, "world-dev", samples=9)) == 1

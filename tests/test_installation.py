@@ -17,23 +17,15 @@ import typer
 import yaml
 from hub_stand_in import hub
 from huggingface_hub import ModelCard
+from jupyterlab_server import settings_utils
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from workbench.cli import lab
 from workbench.files import PACKAGE
-from workbench.installation import copy_notebooks, missing_extra
 
 PROJECT = Path(__file__).resolve().parent.parent
-
-
-def test_a_module_that_an_extra_brings_is_named_with_its_extra():
-    assert missing_extra("torch") == "this needs torch, which is not installed: pip install 'ranking-workbench[train]'"
-    assert "[lab]" in str(missing_extra("papermill.exceptions"))
-    assert "[train]" in str(missing_extra("huggingface_hub"))
-    assert missing_extra("numpy") is None
-    assert missing_extra(None) is None
 
 
 @pytest.mark.parametrize(("module", "extra"), [("torch", "train"), ("papermill", "lab")])
@@ -42,36 +34,26 @@ def test_a_missing_extra_is_one_line(module: str, extra: str, tmp_path: Path):
     code += "from workbench.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert f"pip install 'ranking-workbench[{extra}]'" in done.stderr.splitlines()[-1]
+    remedy = f"this needs {module}, which is not installed: pip install 'ranking-workbench[{extra}]'"
+    assert done.stderr.splitlines()[-1].endswith(remedy)
     assert "Traceback" not in done.stderr
 
 
 def test_a_name_that_needs_an_extra_says_so_without_a_chain_of_imports():
     code = """
-import sys, traceback
+import sys
 class Absent:
     @staticmethod
     def find_spec(name, *_):
         if name == "torch":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent)
-try:
-    from workbench import SimCSE
-except ModuleNotFoundError as missing:
-    print(missing, missing.__suppress_context__, len(traceback.extract_tb(missing.__traceback__)))
+from workbench import SimCSE
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    cure = "this needs torch, which is not installed: pip install 'ranking-workbench[train]'"
-    assert done.stdout == f"{cure} True 2\n"  # the caller's line and __getattr__
-
-
-def test_notebooks_are_copied_and_those_that_are_there_stay(tmp_path: Path):
-    mine = tmp_path / "deep" / "00_tour.ipynb"
-    mine.parent.mkdir()
-    mine.write_text("mine")
-    copied = [path.name for path in copy_notebooks(mine.parent)]
-    assert mine.read_text() == "mine"
-    assert sorted([*copied, mine.name]) == sorted(path.name for path in PROJECT.glob("notebooks/*.ipynb"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'ranking-workbench[train]'" in done.stderr.splitlines()[-1]
+    assert done.stderr.count("Traceback") == 1
+    assert len(done.stderr.splitlines()) < 12
 
 
 def test_the_conda_file_asks_for_what_the_project_needs():
@@ -90,18 +72,28 @@ def test_the_conda_file_asks_for_what_the_project_needs():
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])
-def test_lab_opens_jupyterlab_on_a_copy_of_the_notebooks(
+def test_lab_opens_jupyterlab_at_the_tour_of_a_copy_of_the_notebooks(
     platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     started: list[list[str]] = []
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
     monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
     monkeypatch.setattr(subprocess, "call", lambda command: started.append(command) or 0)
     monkeypatch.setattr(sys, "platform", platform)
+    mine = tmp_path / "deep" / "mine" / "20_compare.ipynb"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
     with pytest.raises(typer.Exit) if platform == "win32" else nullcontext():
-        lab(tmp_path / "mine")
-    assert len(started) == 1
-    assert (tmp_path / "mine" / "00_tour.ipynb").is_file()
-    assert f"--ServerApp.root_dir={tmp_path}" in started[0]
+        lab(mine.parent, ["--no-browser"])
+    assert mine.read_text() == "mine"
+    copied = sorted(path.name for path in mine.parent.iterdir())
+    assert copied == sorted(path.name for path in PROJECT.glob("notebooks/*.ipynb"))
+    ((*_, root, opened, option),) = started
+    assert root == f"--ServerApp.root_dir={tmp_path / 'deep'}"
+    assert opened.endswith("/lab/tree/mine/00_tour.ipynb")
+    assert option == "--no-browser"
+    asked = settings_utils._get_overrides(str(tmp_path))[0]["@jupyterlab/apputils-extension:notification"]
+    assert asked == {"fetchNews": "false", "checkForUpdates": False}, "JupyterLab would ask to go online"
 
 
 def documented(page: str) -> list[list[str]]:
@@ -181,7 +173,7 @@ def test_the_wheel_in_a_fresh_environment_takes_a_csv_to_a_published_encoder(tmp
         environment |= login | {"HF_HUB_DISABLE_XET": "1"}
         for _, *words in documented("publishing.md"):
             told = call(command, *(re.sub(r"runs/\w+/DIGEST-s0", str(page.parent), word) for word in words))
-            assert "model.safetensors (" in told
+            assert "model.safetensors" in told
             assert bool(repositories) == ("--dry-run" not in words)
         refused = call(python, "-c", PULL, str(page.parent))
     assert set(repositories) == {"OWNER/NAME", "me/other"}

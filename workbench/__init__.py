@@ -1,6 +1,6 @@
-"""The ranking workbench: train, compare and look at sentence encoders that keep the order of similar sentences.
+"""Train, compare and inspect sentence encoders that preserve similarity rankings.
 
-Names (they stand in __init__.pyi) are loaded when first touched, so that looking at finished runs never loads torch.
+The public names are listed in __init__.pyi and loaded when first used, so that reading finished runs never loads torch.
 """
 
 import os
@@ -13,12 +13,12 @@ if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:  # read o
     # A waiting OpenMP thread spins for about 0.2 ms and then sleeps; longer would take the core from others.
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
-_loaded, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     try:
-        return _loaded(name)
+        return _load(name)
     except ModuleNotFoundError as missing:
         from workbench.installation import naming_its_extra
 

@@ -1,43 +1,24 @@
 from .baselines import load_base as load_base
-from .config import CONFIGS as CONFIGS
-from .config import BaseConfig as BaseConfig
-from .config import CompCSEConfig as CompCSEConfig
-from .config import CoSENTConfig as CoSENTConfig
-from .config import MixedConfig as MixedConfig
-from .config import RankCSEConfig as RankCSEConfig
-from .config import RankEncoderConfig as RankEncoderConfig
-from .config import SimCSEConfig as SimCSEConfig
-from .config import TrainingConfig as TrainingConfig
-from .data import Pairs as Pairs
-from .data import Sentences as Sentences
-from .data import load_dev as load_dev
-from .data import load_pairs as load_pairs
-from .data import load_sentences as load_sentences
-from .data import load_suites as load_suites
-from .data import load_training as load_training
+from .config import CONFIGS as CONFIGS, BaseConfig as BaseConfig, TrainingConfig as TrainingConfig
+from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, MixedConfig as MixedConfig
+from .config import RankCSEConfig as RankCSEConfig, RankEncoderConfig as RankEncoderConfig, SimCSEConfig as SimCSEConfig
+from .data import Pairs as Pairs, Sentences as Sentences, load_pairs as load_pairs, load_sentences as load_sentences
+from .data import load_dev as load_dev, load_suites as load_suites, load_training as load_training
 from .encoder import Encoder as Encoder
-from .errors import DataError as DataError
-from .errors import EncoderError as EncoderError
-from .errors import RunError as RunError
-from .errors import SettingError as SettingError
-from .errors import WorkbenchError as WorkbenchError
-from .evaluation import Report as Report
-from .evaluation import evaluate as evaluate
-from .execution import check_parameters as check_parameters
-from .execution import run as run
-from .execution import run_method as run_method
+from .errors import DataError as DataError, EncoderError as EncoderError, RunError as RunError
+from .errors import SettingError as SettingError, WorkbenchError as WorkbenchError
+from .evaluation import Report as Report, evaluate as evaluate
+from .execution import check_parameters as check_parameters, run as run, run_method as run_method
 from .execution import runs_folder as runs_folder
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT
 from .methods.mixed import Mixed as Mixed
 from .methods.rankcse import RankCSE as RankCSE
-from .methods.rankencoder import RankEncoder as RankEncoder
 from .methods.rank_mixture import RankMixture as RankMixture
+from .methods.rankencoder import RankEncoder as RankEncoder
 from .methods.simcse import SimCSE as SimCSE
-from .runs import Run as Run
-from .runs import list_runs as list_runs
+from .runs import Run as Run, list_runs as list_runs
 from .sweeps import sweep as sweep
-from .teachers import cached_embeddings as cached_embeddings
-from .teachers import load_teacher as load_teacher
+from .teachers import cached_embeddings as cached_embeddings, load_teacher as load_teacher
 from .train import fit as fit

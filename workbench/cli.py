@@ -22,6 +22,8 @@ from workbench.files import PACKAGE
 from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, require_modules
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workbench.runs import Run
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
@@ -80,7 +82,8 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     for stage, title in {"before": "before training", "": "after"}.items():
         if finished.has(stage):
             print(f"{title}:\n{metrics_text(finished, stage)}")
-    print(compare_with_start(finished))
+    if not notebook:  # which prints this itself
+        print(compare_with_start(finished))
     print(f"run:      {finished.path}")
     page = finished.path / "notebook.ipynb"
     if page.is_file():
@@ -136,34 +139,35 @@ def demo(runs: Runs = "runs", seeds: Annotated[int, typer.Option(min=1)] = 3) ->
     from workbench.execution import run_method
     from workbench.notebook_page import export_html
 
-    made = []
+    finished: list[Run] = []
     for seed in range(seeds):
         started = time.perf_counter()
-        run = run_method("simcse", profile="demo", seed=seed, runs_root=runs)
-        made.append(run)
-        page = export_html(run.path / "notebook.ipynb")
+        finished.append(run_method("simcse", profile="demo", seed=seed, runs_root=runs))
+        page = export_html(finished[-1].path / "notebook.ipynb")
         print(f"\nseed {seed}: {time.perf_counter() - started:.0f} s; {page}", flush=True)
-        print(before_after([run]), flush=True)
+        print(compare_stages(finished[-1:]).to_string(index=False), flush=True)
     if seeds > 1:
-        print(f"\nover {seeds} seeds, mean ± standard deviation:\n{before_after(made)}")
-    print(
-        f"\nexecuted notebook: {made[0].path / 'notebook.ipynb'}\nas a web page:     {made[0].path / 'notebook.html'}"
-    )
+        print(f"\nover {seeds} seeds, mean ± standard deviation:")
+        print(compare_stages(finished).to_string(index=False))
+    path = finished[0].path
+    print(f"\nexecuted notebook: {path / 'notebook.ipynb'}\nas a web page:     {path / 'notebook.html'}")
 
 
-def before_after(runs: "list[Run]") -> str:
-    """suite, metric, before, after, gain as aligned text; several runs: mean ± standard deviation of each."""
+def compare_stages(runs: "list[Run]") -> "pd.DataFrame":
+    """Return suite, metric, before, after, gain x 100; of several runs mean ± standard deviation."""
+    import pandas as pd
+
     from workbench.metrics import seed_spread
+    from workbench.runs import metrics_table
 
-    lines = [f"{'suite':<12} {'metric':<9} {'before':>15} {'after':>15} {'gain':>15}"]
-    for suite, after in runs[0].metrics().items():
-        for key, label in {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}.items():
-            if key not in after:
-                continue
-            pairs = [(100 * run.metrics("before")[suite][key], 100 * run.metrics()[suite][key]) for run in runs]
-            columns = [[b for b, _ in pairs], [a for _, a in pairs], [a - b for b, a in pairs]]
-            lines.append(f"{suite:<12} {label:<9} " + " ".join(f"{seed_spread(values)!s:>15}" for values in columns))
-    return "\n".join(lines)
+    tables = {}
+    for stage, title in {"before": "before", "": "after"}.items():
+        each = [metrics_table(run.metrics(stage)).set_index("suite") for run in runs]
+        scores = [table.reindex(columns=["Spearman", "KCC", "NDCG"]).stack().dropna() for table in each]
+        tables[title] = pd.DataFrame(scores)
+    tables["gain"] = tables["after"] - tables["before"]
+    columns = {title: [str(seed_spread(values)) for _, values in table.items()] for title, table in tables.items()}
+    return pd.DataFrame(columns, index=tables["after"].columns).rename_axis(["suite", "metric"]).reset_index()
 
 
 @app.command()

@@ -41,8 +41,26 @@ def with_folders(words: Sequence[str], root: str) -> list[str]:
     return [word if "revision" in word.partition("=")[0] else _ITEM.sub(folder, word) for word in words]
 
 
+def echo(text: object) -> None:
+    """Print a text without control characters, such as a terminal's escape sequences."""
+    print(printable(text))
+
+
+def table_text(table: "pd.DataFrame", width: int | None = None) -> str:
+    """Return a table as aligned text, its cells cut to `width` characters."""
+    shown = table.astype(object).where(table.notna(), "")
+    return printable(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
+
+
+def metrics_text(run: "Run", stage: str = "") -> str:
+    """Return the scores of a run as a table to print."""
+    from workbench.runs import metrics_table
+
+    return table_text(metrics_table(run.metrics(stage)))
+
+
 @runs_app.command("runs")
-def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
+def print_runs(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
     words: Annotated[
         list[str] | None,
         typer.Argument(help="Filters that must all hold, such as method=rankcse 'seed<3' status=failed; or a folder."),
@@ -54,13 +72,13 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """List runs: changed settings, status, scores x 100, start and duration."""
-    from workbench.runs import is_filter, select_runs
+    from workbench.runs import is_filter, list_runs
 
     where = [word for word in words or [] if is_filter(word)]
     named = [word for word in words or [] if not is_filter(word)]
     root = folder if folder is not None else named[0] if named else "runs"
     wanted = [name.strip() for name in columns.split(",") if name.strip()]
-    table = select_runs(root, where, sort=sort, columns=wanted)
+    table = list_runs(root, where, sort=sort, columns=wanted)
     if as_json:
         rows = json.loads(table.to_json(orient="records") or "[]")
         echo(json.dumps(rows, indent=1, ensure_ascii=False))
@@ -69,42 +87,24 @@ def list_them(  # noqa: PLR0917 - typer reads the parameters of a command from i
     elif table.empty:
         echo(f"No runs under {root}{' with ' + ' '.join(where) if where else ''}. Start one: workbench run simcse")
     else:
-        print_table(table if wanted else _in_short(table))
+        table = table if wanted else _in_short(table)
+        is_wide = not sys.stdout.isatty()
+        print(table_text(table, None if is_wide else max(16, shutil.get_terminal_size().columns // table.shape[1])))
 
 
 def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
     """Print the settings that all runs share once; name each run as the other commands accept it."""
-    from workbench.runs import told_apart
+    from workbench.runs import split_common_settings
 
     texts = [", ".join(filter(None, both)) for both in table[["profile", "changed"]].fillna("").to_numpy()]
-    common, own = told_apart(list(filter(None, texts)))
+    common, own = split_common_settings(list(filter(None, texts)))
     if common:
         echo(f"all: {common}")
     each = iter(own)
     table = table.assign(changed=[next(each) if text else "" for text in texts])
-    table["started"] = table["started"].str.slice(0, 16).str.replace("T", " ")
+    table["started"] = table["started"].astype("string").str.slice(0, 16).str.replace("T", " ")
     table.insert(1, "run", [Path(path).name for path in table["path"]])
     return table.drop(columns=["profile", "seed", "digest", *([] if any(own) else ["changed"])])
-
-
-def echo(text: object) -> None:
-    """Print a text without control characters, such as a terminal's escape sequences."""
-    print(printable(text))
-
-
-def print_table(table: "pd.DataFrame") -> None:
-    """Print a table; on a terminal, long texts are cut to its width."""
-    width = max(16, shutil.get_terminal_size().columns // max(3, table.shape[1])) if sys.stdout.isatty() else None
-    texts = table.select_dtypes(["object", "string"]).columns
-    cut = {name: [" ".join(str(value).split())[:width] for value in table[name].fillna("")] for name in texts}
-    echo(table.assign(**cut).to_string(index=False, na_rep="", float_format="{:.2f}".format, max_colwidth=None))
-
-
-def metrics_text(run: "Run", stage: str = "") -> str:
-    """Return the scores of a run as a table to print."""
-    from workbench.runs import metrics_table
-
-    return printable(metrics_table(run.metrics(stage)).to_string(index=False, float_format="{:.2f}".format, na_rep=""))
 
 
 @runs_app.command()
@@ -112,18 +112,19 @@ def show(
     name: Annotated[str, typer.Argument(help="A run: its folder, or the beginning of its name.")], runs: Runs = "runs"
 ) -> None:
     """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
-    from workbench.runs import failure_of, find_run, needed_by
+    from workbench.runs import find_run, needed_by, read_row
 
     run = find_run(name, runs)
-    facts, config = run.facts(), run.config
-    echo(f"{run.path}: {'finished' if run.finished else 'failed' if failure_of(run.path) else 'unfinished'}")
+    facts, config, row = run.facts(), run.config, read_row(run.path)
+    echo(f"{run.path}: {row['status']}")
     rows = {
         "method": f"{config.method}, profile {config.profile}, seed {config.seed}",
         "changed": ", ".join(f"{name}={value}" for name, value in config.changed().items()),
-        "failed": failure_of(run.path),
+        "failed": row.get("failure"),
         **{name: facts.get(name) for name in ("started", "ended", "seconds", "host", "device", "threads")},
-        "kept": _kept(run),
+        "kept": _kept_step(run),
         "starts": len(facts.get("earlier_starts", [])) + 1,
+        "version": facts.get("versions", {}).get("ranking-workbench"),
         "code": facts.get("git_commit"),
         "read": ", ".join(f"{role} {inputs['source']}" for role, inputs in facts.get("inputs", {}).items()),
         "notebook": run.path / "notebook.ipynb" if (run.path / "notebook.ipynb").exists() else None,
@@ -137,7 +138,7 @@ def show(
         echo(f"  {what}: {other}")
 
 
-def _kept(run: "Run") -> str:
+def _kept_step(run: "Run") -> str:
     """Return the step that dev chose and its score, or "" if nothing was chosen by dev."""
     history = run.history() if (run.path / "history.csv").exists() else None
     if history is None or "dev_spearman" not in history or history["dev_spearman"].iloc[1:].isna().all():
@@ -155,18 +156,17 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove runs after asking; never one that another remaining run learned from."""
-    from workbench.runs import choose_runs, counted, remove_runs, require_removable
+    from workbench.runs import choose_runs, remove_runs
 
     chosen = choose_runs(names, runs)
-    require_removable(chosen, runs)
     echo("\n".join(str(run.path) for run in chosen))
     if not yes:
-        if not typer.confirm(f"remove {counted(len(chosen), 'run')}?"):
+        if not typer.confirm(f"remove {len(chosen)} run(s)?"):
             raise typer.Exit(1)
         if [run.path for run in choose_runs(names, runs)] != [run.path for run in chosen]:
             raise RunError("the list of runs has changed since the question; nothing was removed, ask again")
     remove_runs(chosen, runs)
-    print(f"removed {counted(len(chosen), 'run')}")
+    print(f"removed {len(chosen)} run(s)")
 
 
 class _StartByDefault(TyperGroup):
@@ -216,18 +216,22 @@ def start(  # noqa: PLR0917
     """Run what is missing (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     from workbench import sweeps
 
-    spec = sweeps.read_spec(**_read_words(with_folders(what, runs)) | _nonempty(seeds=seeds, profile=profile))
-    options = _pairs(sbatch)
-    resources = _nonempty(partition=partition, gpus=gpus, cpus=cpus, memory=memory, minutes=minutes, options=options)
-    if resources and not slurm:
-        raise SettingError(f"{', '.join(resources)}: needs --slurm")
-    asked = sweeps.Slurm(**resources) if slurm else None
-    made = sweeps.sweep(**dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=asked, notebook=notebook)
+    given = {"seeds": seeds, "profile": profile}
+    spec = sweeps.read_spec(**_read_words(with_folders(what, runs)) | {k: v for k, v in given.items() if v})
+    asked = {"partition": partition, "gpus": gpus, "cpus": cpus, "memory": memory, "minutes": minutes}
+    asked["options"] = {key: value for key, _, value in (word.partition("=") for word in sbatch or [])}
+    asked = {key: value for key, value in asked.items() if value}
+    if asked and not slurm:
+        raise SettingError(f"{', '.join(asked)}: needs --slurm")
+    resources = sweeps.Slurm(**asked) if slurm else None
+    made = sweeps.sweep(
+        **dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=resources, notebook=notebook
+    )
     if plan:
-        _list_cells(made)
+        _print_cells(made)
     elif slurm:
         print(f"their states: workbench sweep status {made.name} --runs {runs}")
-    elif _report(made):
+    elif _print_failures(made):
         raise typer.Exit(1)
 
 
@@ -245,8 +249,8 @@ def status(
     for each in chosen:
         echo(f"{each.name}: {each.summary()}")
         if name:
-            _list_cells(each)
-            _report(each)
+            _print_cells(each)
+            _print_failures(each)
             if jobs := sweeps.queued(each):
                 print(f"in Slurm's queue: {', '.join(sorted(jobs))}")
 
@@ -261,42 +265,44 @@ def cancel(
     print(f"{sweeps.cancel(sweeps.find_sweep(name, runs))} jobs cancelled")
 
 
-def _read_words(what: list[str]) -> dict[str, Any]:
-    """Return the contents of a sweep from the words of the command."""
-    from workbench import sweeps
+def _read_words(words: list[str]) -> dict[str, Any]:
+    """Return the contents of a sweep from the name of its file, or from methods, KEY=V1,V2 and METHOD.KEY=V1,V2.
 
-    if any(word.endswith((".toml", ".yaml", ".yml")) and "=" not in word for word in what):
-        if len(what) > 1:
-            raise SettingError(f"give {what[0]} alone, or methods and KEY=V1,V2: the file describes the whole sweep")
-        return sweeps.read_spec_file(Path(what[0]))
-    shared, own = sweeps.typed_grid(word for word in what if "=" in word)
-    methods = {word: own.pop(word, {}) for word in what if "=" not in word}
-    if own:
-        raise SettingError(f"{', '.join(own)} has settings but is not among the methods; name it too")
+    Values are YAML: suites=[a,b],[a] are two lists.
+    """
+    import yaml
+
+    from workbench.sweeps import read_spec_file
+
+    if len(words) == 1 and words[0].endswith((".toml", ".yaml", ".yml")):
+        return read_spec_file(Path(words[0]))
+    methods: dict[str, dict[str, Any]] = {word: {} for word in words if "=" not in word}
+    shared: dict[str, Any] = {}
+    for word in (word for word in words if "=" in word):
+        name, _, values = (part.strip() for part in word.partition("="))
+        method, dot, key = name.rpartition(".")
+        if dot and method not in methods:
+            raise SettingError(f"{word!r}: {method} is not among the methods; name it too")
+        grid = methods[method] if dot else shared
+        if not key or key in grid:
+            raise SettingError(f"{word!r}: {f'{name} is repeated' if key else 'expected KEY=V1,V2'}")
+        try:
+            grid[key] = yaml.safe_load(f"[{values}]")
+        except yaml.YAMLError:
+            raise SettingError(f"{word!r}: the values cannot be read; put a text with commas in quotes") from None
     return {"methods": methods, "grid": shared}
 
 
-def _nonempty(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value}
-
-
-def _pairs(words: list[str] | None) -> dict[str, str]:
-    parts = {word: word.removeprefix("--").partition("=") for word in words or []}
-    if wrong := [word for word, (name, equals, _) in parts.items() if not (name and equals)]:
-        raise SettingError(f"--sbatch {wrong[0]}: expected NAME=VALUE, for example --sbatch account=mine")
-    return {name: value for name, _, value in parts.values()}
-
-
-def _list_cells(sweep: Any) -> None:
+def _print_cells(sweep: Any) -> None:
     for row in sweep.table().to_dict("records"):
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
         echo(f"  {row['state']:<10} {row['cell']}{seconds}")
 
 
-def _report(sweep: Any) -> int:
+def _print_failures(sweep: Any) -> int:
     """Print every failure and the summary; return the number of cells that are not finished."""
     table = sweep.table()
-    for row in table.loc[table["state"] == "failed"].to_dict("records"):
-        echo(f"\nfailed: {row['cell']}\n  {row['failure']}\n  run: {row['path']}")
+    for row in table.loc[table["failure"] != ""].to_dict("records"):
+        echo(f"\n{row['state']}: {row['cell']}\n  {row['failure']}\n  run: {row['path']}")
     echo(f"\n{sweep.folder}: {sweep.summary()}")
     return int((table["state"] != "finished").sum())

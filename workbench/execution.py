@@ -1,24 +1,32 @@
 """Run a method: by one call in this process, or by executing its notebook with papermill."""
 
-import ast
-import contextlib
-import json
 import logging
 import os
+import re
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, data_revisions, kinds_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
-from workbench.files import explained, lock_run, project_path
+from workbench.files import atomic_path, project_path
 from workbench.installation import require_modules
-from workbench.runs import Run, failure_of, folder_of_runs, forget_failure, is_finished, note_failure, run_path
+from workbench.runs import Run, is_finished, run_path
 
 _LOG = logging.getLogger("workbench")
+# Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a notebook.
+_KERNEL = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "PLOTLY_RENDERER": "plotly_mimetype",
+    "TQDM_DISABLE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
 
 
 def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool = False) -> Run:
@@ -55,7 +63,8 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
         evaluate(method, suites, run=current)
         current.record(seconds=round(time.monotonic() - started, 1))
     except Exception as problem:
-        note_failure(current.path, f"{type(problem).__name__}: {problem}")
+        with suppress(RunError):  # the disk is full
+            current.record(failure=f"{type(problem).__name__}: {problem}")
         raise
     finally:
         current.release()
@@ -77,7 +86,7 @@ def run_method(
     """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     require_modules("torch", "transformers", "papermill", "ipykernel")
-    root = folder_of_runs(runs_root).resolve()
+    root = Path(runs_root).expanduser().resolve()
     path = run_path(config, root)
     if is_executed(path):
         _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
@@ -86,60 +95,40 @@ def run_method(
     # As the settings read them: a relative path given here must also be found from the kernel's own folder.
     names = {config.setting_name(name) for name in overrides or {}}
     read = {name: value for name, value in config.model_dump(mode="json").items() if name in names}
-    with explained(path):
-        path.mkdir(parents=True, exist_ok=True)
-        lock = lock_run(path, ".headless.lock")  # no second process may write the same notebook
-    try:
-        if not is_executed(path):
-            parameters = {"profile": profile, "seed": config.seed, "overrides": read, "runs_root": str(root)}
-            _execute_run(config, path, parameters)
-    finally:
-        lock.release()
-    return Run(path)
-
-
-def _execute_run(config: TrainingConfig, path: Path, parameters: dict[str, Any]) -> None:
-    started = time.monotonic()
-    current = Run.create(config, parameters["runs_root"])  # listed from now on; the kernel takes it over
-    current.release()
-    was_finished = current.finished
-    notebook = notebook_of(config.method)
+    current = Run.create(config, root)  # which refuses a run that another process works on
+    current.release()  # to the kernel
+    started, was_finished, notebook = time.monotonic(), current.finished, notebook_of(config.method)
     _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, path)
     try:
+        parameters = {"profile": profile, "seed": config.seed, "overrides": read, "runs_root": str(root)}
         execute(notebook, path / "notebook.ipynb", parameters)
         if not current.finished:
             raise RunError(f"{notebook.name} ended without writing {path / 'metrics.json'}")  # noqa: TRY301
     except RunError as failure:
-        with contextlib.suppress(RunError):  # if the disk is full, the failure itself says so
-            note_failure(path, str(failure))
+        with suppress(RunError):  # another process has taken the run meanwhile, or the disk is full
+            current.acquire()
+            current.record(failure=str(failure))
+            current.release()
         raise
-    forget_failure(path)
-    if not was_finished:
-        current.record(seconds=round(time.monotonic() - started, 1))
+    current.record(failure=None, **({} if was_finished else {"seconds": round(time.monotonic() - started, 1)}))
+    return current
 
 
 def is_executed(path: Path) -> bool:
     """Return whether the run in `path` is finished and its notebook was executed to the end."""
-    return is_finished(path) and failure_of(path) is None and (path / "notebook.ipynb").is_file()
+    return is_finished(path) and (path / "notebook.ipynb").is_file() and not Run(path).facts().get("failure")
 
 
 def notebook_of(method: str) -> Path:
     """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`."""
-    paths = sorted(project_path("notebooks").glob(f"[0-9][0-9]_{method}.ipynb"))
-    if len(paths) != 1:
-        raise RunError(f"expected one notebook NN_{method}.ipynb in notebooks/, there are {len(paths)}")
-    return paths[0]
+    (path,) = project_path("notebooks").glob(f"[0-9][0-9]_{method}.ipynb")
+    return path
 
 
 def check_settings(config: TrainingConfig) -> None:
-    """Check data sets, encoders and device of `config` before anything is computed. Raises SettingError, DataError."""
+    """Check the data sets and encoders of `config` before anything is computed. Raises SettingError, DataError."""
     _check_data(config)
     _check_encoders(config)
-    if config.device not in ("auto", "cpu"):
-        import torch
-
-        if not (torch.cuda.is_available() if config.device == "cuda" else torch.backends.mps.is_available()):
-            raise SettingError(f"device: torch has no {config.device} here; set device to 'auto' or 'cpu'")
 
 
 def _check_data(config: TrainingConfig) -> None:
@@ -160,63 +149,49 @@ def _check_data(config: TrainingConfig) -> None:
 
 
 def _check_encoders(config: TrainingConfig) -> None:
-    """Raise SettingError for an encoder that is missing or does not fit the settings; fetch those on the hub."""
+    """Raise SettingError for an encoder that is missing or was saved with another pooling; fetch those on the hub."""
     from workbench.encoder import find_checkpoint
 
-    checkpoints = {}
     for name in config.checkpoints:
         try:
-            checkpoints[name] = find_checkpoint(name, config.revisions.get(name))
+            checkpoint = find_checkpoint(name, config.revisions.get(name))
         except EncoderError as problem:
             raise SettingError(f"{config.naming(name) or 'encoder'}: {problem}") from None
-    start = checkpoints.get(config.encoder)
-    if start is None:
-        return
-    config.require_pooling(start.stored and start.stored.pooling)
-    positions = json.loads((start.folder / "config.json").read_text(encoding="utf-8")).get("max_position_embeddings")
-    limit = min((length for length in (positions, start.max_seq_length) if length and length > 0), default=None)
-    if limit and config.max_tokens > limit:
-        raise SettingError(f"max_tokens is {config.max_tokens}, but {config.encoder} takes {limit} tokens; lower it")
-    reading = start.read("mask", getattr(config, "template", None)) if config.pooling == "mask" else None
-    if reading is not None and reading.template is None:
-        raise SettingError(f"pooling 'mask' needs a template, and {config.encoder} has none; set template or pooling")
+        if name == config.encoder:
+            config.require_pooling(checkpoint.stored and checkpoint.stored.pooling)
 
 
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
-    """Execute `notebook` with `parameters` into `output`.
-
-    Raises SettingError for a parameter that the notebook does not declare (papermill would only warn), RunError with
-    the error's own words when a cell fails.
-    """
+    """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError with its words."""
     import papermill
     from papermill.exceptions import PapermillException
 
-    declared = papermill.inspect_notebook(str(notebook))
-    for name in parameters:
-        if name not in declared:
-            raise SettingError(unknown_name("parameter", name, declared, f"in {notebook.name}"))
-    running = output.with_name("running.ipynb")  # renamed at the end: notebook.ipynb is always whole
-    try:
-        with _kernel_environment():
-            papermill.execute_notebook(
-                str(notebook),
-                str(running),
-                parameters=parameters,
-                kernel_name="python3",
-                progress_bar=False,
-                log_output=True,  # warnings of the kernel
-                stdout_file=sys.stdout,  # progress of training
-                start_timeout=120,
-                extra_arguments=["--IPKernelApp.log_level=50"],  # no warning that loopback is not encrypted
-            )
-    except PapermillException as problem:
-        name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
-        raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
-    except Exception as problem:  # a kernel that died or never started, a full disk
-        raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
-    finally:
-        if running.is_file():
-            running.replace(output)
+    environment = {**_KERNEL, **os.environ}
+    environment.pop("JPY_SESSION_NAME", None)  # of a notebook from which this is called
+    with tempfile.TemporaryDirectory() as folder:
+        running = Path(folder) / notebook.name
+        try:
+            with mock.patch.dict(os.environ, environment, clear=True):
+                papermill.execute_notebook(
+                    str(notebook),
+                    str(running),
+                    parameters=parameters,
+                    kernel_name="python3",
+                    progress_bar=False,
+                    log_output=True,  # warnings of the kernel
+                    stdout_file=sys.stdout,  # progress of training
+                    start_timeout=120,
+                    extra_arguments=["--IPKernelApp.log_level=50"],  # no warning that loopback is not encrypted
+                )
+        except PapermillException as problem:
+            name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
+            raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
+        except Exception as problem:  # a kernel that died or never started, a full disk
+            raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
+        finally:
+            if running.is_file():
+                with atomic_path(output) as new:
+                    shutil.copyfile(running, new)
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:
@@ -228,16 +203,14 @@ def check_parameters(namespace: dict[str, Any]) -> None:
     cells = list(namespace.get("In", []))
     injected = [place for place, source in enumerate(cells) if source.startswith("# Parameters\n")]
     if injected:
-        declared = {name for source in cells[: injected[-1]] for name in _assigned(source)}
-        for name in _assigned(cells[injected[-1]]):
+        declared = {name for source in cells[: injected[-1]] for name in _assigned_names(source)}
+        for name in _assigned_names(cells[injected[-1]]):
             if declared and name not in declared:
                 raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
 
 
-def _assigned(source: str) -> list[str]:
-    """Return the names that a cell of plain assignments sets."""
-    targets = [target for line in ast.parse(source).body if isinstance(line, ast.Assign) for target in line.targets]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+def _assigned_names(source: str) -> list[str]:
+    return re.findall(r"^(\w+) = ", source, re.MULTILINE)
 
 
 def runs_folder(runs_root: str | Path = "../runs") -> str:
@@ -246,31 +219,8 @@ def runs_folder(runs_root: str | Path = "../runs") -> str:
     A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in its own working
     directory, so in a checkout it is resolved from notebooks/ there.
     """
-    path = Path(runs_root).expanduser()
-    notebooks = project_path("notebooks")
+    path, notebooks = Path(runs_root).expanduser(), project_path("notebooks")
     is_live = "JPY_SESSION_NAME" in os.environ  # a kernel of JupyterLab works in its notebook's own folder
     if is_live or path.parts[:1] != ("..",) or not (notebooks.parent / "pyproject.toml").is_file():
         return str(path.resolve())
     return str((notebooks / path).resolve())
-
-
-@contextlib.contextmanager
-def _kernel_environment() -> Iterator[None]:
-    """Set the variables that a kernel inherits, unless the user has set them."""
-    # cuBLAS reads its workspace setting once, at the first product: too late to be set in the kernel itself.
-    wanted = {
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-        "PLOTLY_RENDERER": "plotly_mimetype",
-        "TQDM_DISABLE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    before = {name: os.environ.get(name) for name in (*wanted, "JPY_SESSION_NAME")}
-    os.environ.update({name: value for name, value in wanted.items() if name not in os.environ})
-    os.environ.pop("JPY_SESSION_NAME", None)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value

@@ -16,7 +16,7 @@ import platformdirs
 
 from workbench.encoder import POOLINGS, Checkpoint, Encoder, Reading, find_checkpoint, weights_checksum
 from workbench.errors import DataError, EncoderError, RunError
-from workbench.files import file_checksum, replacing_folder, text_checksum
+from workbench.files import atomic_path, file_checksum, text_checksum
 
 _LOG = logging.getLogger("workbench")
 _VERSION = 1  # of what lies on disk; a new one leaves older entries unused
@@ -187,7 +187,7 @@ def _write(entry: Path, wanted: dict[str, Any], encoder: Encoder, sentences: Seq
     shape = (len(sentences), encoder.width)
     _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), encoder.source, entry)
     # Only the holder of the lock comes here: what lies there is of a process that was killed, and may be gigabytes.
-    with replacing_folder(entry, beside=f".{entry.name}.unfinished") as fresh:
+    with atomic_path(entry, folder=True) as fresh:
         rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)
         for start in range(0, len(sentences), _CHUNK):
             chunk = list(sentences[start : start + _CHUNK])

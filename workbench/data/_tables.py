@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, did_you_mean
-from workbench.files import OWN_FILES, replacing, text_checksum
+from workbench.files import OWN_FILES, atomic_path, text_checksum
 
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
 _REMEDIES = {".json": "write one object per line, as .jsonl", ".xlsx": "save it as .csv", ".xls": "save it as .csv"}
@@ -200,7 +200,7 @@ def table_content(columns: Mapping[str, list[str]]) -> bytes:
 def write_table(path: Path, columns: Mapping[str, list[str]]) -> None:
     """Write `columns` to a .tsv.gz; the same columns give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path, binary=True) as handle, gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed:
+    with atomic_path(path) as new, new.open("wb") as handle, gzip.GzipFile("", "wb", 9, handle, mtime=0) as packed:
         packed.write(table_content(columns))
 
 

@@ -16,7 +16,7 @@ from workbench.encoder._checkpoint import SETTINGS_FILE
 from workbench.encoder._loading import quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import replacing_folder
+from workbench.files import atomic_path
 
 if TYPE_CHECKING:
     from workbench.encoder._model import Encoder
@@ -120,7 +120,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         raise EncoderError(f"{target} exists and is no saved encoder; it is left as it is: give another folder")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing_folder(target) as fresh:
+        with atomic_path(target, folder=True) as fresh:
             yield fresh
     except (OSError, SafetensorError) as error:
         raise EncoderError(

@@ -1,141 +1,201 @@
-"""All runs of a folder, and the numbers of one, as tables."""
+"""All runs of a folder as a table, with filters on their settings, scores and state."""
 
 import logging
 import math
+import operator
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from workbench.errors import RunError
-from workbench.runs._run import NAME, Run, config_of, folder_of_runs
-from workbench.runs._state import failure_of
+from workbench.config import RECORDED
+from workbench.errors import RunError, SettingError, unknown_name
+from workbench.runs._run import NAME, Run, config_of
 
 _LOG = logging.getLogger("workbench")
-# In front of a suite's name in the columns of `list_runs`, which so never meets another column.
-SCORE, ACCURACY = "spearman ", "accuracy "
-# A setting in `changed`: up to a comma that stands neither in quotes nor in brackets or braces.
-_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
-_WORD = re.compile(rf"""(?:[^,'"\[{{]|{_QUOTED}|[\[{{](?:[^'"\]}}]|{_QUOTED})*[\]}}])+""")
+_FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
+_LAST = ["started", "seconds", "host", "path"]
+# A suite with one of these names keeps its measure in front: "spearman status".
+_TAKEN = {*_FIRST, *_LAST, "run", "failure", *(name for each in RECORDED.values() for name in each.model_fields)}
+# Columns of `metrics_table`.
+_SHOWN = ["pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]
+_FILTER = re.compile(r"(?P<name>.+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.DOTALL)
+_SIGNS = {"=": operator.eq, "!=": operator.ne}
+_SIGNS |= {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-def list_folders(root: str | Path) -> list[Path]:
-    """The folders of the runs under `root`. Raises RunError when `root` is no folder."""
-    root = folder_of_runs(root)
-    try:
-        if root.exists() and not root.is_dir():
-            raise RunError(f"{root} is a file; give the folder that holds the runs")
-        found = sorted(root.glob("*/*"))
-    except OSError as problem:
-        raise RunError(f"the runs under {root} cannot be listed: {problem.strerror}") from None
-    found = [path for path in found if not path.name.startswith(".")]  # being removed
-    return [path for path in found if NAME.fullmatch(path.name) or (path / "config.json").exists()]
+def list_runs(
+    root: str | Path = "runs", where: Iterable[str] = (), *, sort: str = "", columns: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return a row for each run under `root` that satisfies every filter; scores are Spearman or accuracy x 100.
 
+    status is "finished", "failed", "unfinished", or "unreadable: " and the reason: a broken run hides no other.
 
-def list_runs(root: str | Path = "runs") -> pd.DataFrame:
-    """Every run under `root`, a row each: method, profile, seed, digest, status, changed settings, scores, path.
+    Args:
+        root: Folder of runs; one that does not exist has none.
+        where: Such as "method=rankcse", "seed<3", "status=failed", "world-test>=45", or any setting. A run that lacks
+            what a filter names is left out.
+        sort: A column, a suite or a setting; with - in front: descending.
+        columns: Of the same names; by default method, profile, seed, digest, status, changed settings, all suites,
+            started, seconds, host, path. A suite with the name of a column or setting has its measure in front.
 
-    status: "finished", "failed" (a headless start ended so; failed.json says why), "unfinished", or "unreadable: " and
-    why; a broken run never hides the others.
-    A column "spearman <suite>" holds that in [-1, 1], "accuracy <suite>" that of a transfer task in [0, 1]; nan where
-    a run has not (yet) been scored on the suite.
-    A folder that is not there has none, and a line says so. Raises RunError when `root` is no folder.
+    Raises:
+        SettingError: No run has a column, a suite or a setting of this name; a filter is malformed.
+        RunError: `root` is a file.
     """
-    table = pd.DataFrame(read_rows(root))
-    first = ["method", "profile", "seed", "digest", "status", "changed"]
-    table = table.reindex(columns=[*first, *(name for name in table if name.startswith((SCORE, ACCURACY))), "path"])
-    return table.astype({"seed": "Int64"})
+    rows = read_rows(root)
+    table: Any = pd.DataFrame([_by_name(row) for row in rows], dtype=object)
+    filters = [_parse_filter(text) for text in where]
+    key = sort.removeprefix("-")
+    for name in (*(name for name, *_ in filters), *columns, *filter(None, [key])):
+        if rows and name not in table:
+            raise SettingError(unknown_name("column, suite or setting", name, table, "of a run"))
+    for each in filters if rows else ():
+        table = table[_holds(table, *each)]
+    if key and rows:
+        texts = _texts(table[key])
+        numbers: Any = pd.to_numeric(texts, errors="coerce")
+        order = (numbers if numbers.notna().any() else texts).reindex(table.index)
+        table = table.loc[order.sort_values(ascending=key == sort, kind="stable").index]
+    suites = dict.fromkeys(name for row in rows for name in _scores(row))
+    suites = [name for name in sorted(suites, key=lambda name: name.endswith("-average")) if table[name].notna().any()]
+    kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(suites, float)
+    table = table.reindex(columns=list(dict.fromkeys(columns)) or [*_FIRST, *suites, *_LAST]).reset_index(drop=True)
+    return table.astype({name: kind for name, kind in kinds.items() if name in table})
+
+
+def is_filter(word: str) -> bool:
+    """Return whether a word reads as NAME=VALUE, with =, !=, <, <=, > or >=."""
+    return _FILTER.fullmatch(word) is not None
+
+
+def _parse_filter(text: str) -> tuple[str, str, str]:
+    match = _FILTER.fullmatch(text)
+    if match is None:
+        raise SettingError(f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >=")
+    if not match["value"] and match["sign"] != "=":  # an empty shell variable, which would select everything
+        raise SettingError(f"{text!r} has no value after {match['sign']}")
+    return match["name"], match["sign"], match["value"]
+
+
+def _holds(table: pd.DataFrame, name: str, sign: str, value: str) -> pd.Series:
+    """Compare a column as numbers if the value is one, otherwise as text; a missing value satisfies no filter."""
+    texts = _texts(table[name])
+    if name == "status":
+        texts = texts.str.partition(":")[0]  # of "unreadable: ..." the first word
+    both: Any = pd.to_numeric(pd.concat([texts, pd.Series([value])]), errors="coerce")
+    numbers, number = both.iloc[:-1], both.iloc[-1]
+    if numbers.isna().all():
+        holds = _SIGNS[sign](texts, value.lower())
+    elif math.isnan(number) and sign not in ("=", "!="):
+        raise SettingError(f"{name}{sign}{value}: expected a number, as in 'seed<3'")
+    else:
+        holds = _SIGNS[sign](texts, value.lower()) if math.isnan(number) else _SIGNS[sign](numbers, number)
+    return holds.reindex(table.index, fill_value=False)
+
+
+def _texts(column: Any) -> Any:
+    """Return the values that are not missing as lower-case text."""
+    values = column.dropna()
+    return values.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each)).str.lower()
+
+
+def run_folders(root: str | Path) -> list[Path]:
+    """Return the folders of the runs under `root`. Raises RunError if it is a file."""
+    root = Path(root).expanduser()
+    if root.is_file():
+        raise RunError(f"{root} is a file; name the folder of the runs")
+    if not root.exists():
+        _LOG.warning("there is no folder %s, and so no run", root.absolute())
+    paths = [path for path in sorted(root.glob("*/*")) if not path.name.startswith(".")]  # with a dot: being removed
+    return [path for path in paths if NAME.fullmatch(path.name) or (path / "config.json").exists()]
 
 
 def read_rows(root: str | Path) -> list[dict[str, Any]]:
-    """What `list_runs` has of each run, and: facts, settings, started, seconds, host, failure; read once."""
-    found = [_row(path) for path in list_folders(root)]
-    if not (folder := folder_of_runs(root)).exists():
-        _LOG.warning("there is no folder %s, and so no run", folder.absolute())
-    return found
+    """Return `read_row` of each run under `root`; `list_runs` makes a table of them."""
+    return [read_row(path) for path in run_folders(root)]
 
 
-def _row(path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"method": path.parent.name, "path": str(path)}
+def read_row(path: Path) -> dict[str, Any]:
+    """Return method, path and status of a run and, if it can be read, its facts, settings, scores and failure."""
+    row: dict[str, Any] = {"method": path.parent.name, "path": str(path), "scores": {}}
     try:
         run = Run(path)
         facts = row["facts"] = run.facts()
         config = config_of(facts, path)
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
-        row["digest"] = facts.get("digest", "")
-        # What is outside the digest says where or how, not what was computed.
+        row |= {name: facts.get(name) for name in ("digest", "settings", "started", "seconds", "host", "failure")}
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
-        row |= {name: facts.get(name) for name in ("settings", "started", "seconds", "host")}
-        stages = run.check_files(facts)
-        row["failure"] = failure_of(path)
-        row["status"] = "finished" if "" in stages else "failed" if row["failure"] is not None else "unfinished"
-        found = dict(_score(suite, values) for suite, values in stages.get("", {}).items())
-        row |= {name: math.nan if value is None else value for name, value in found.items()}
-    except Exception as problem:  # whatever is odd about one run, the others are listed
+        if run.finished:
+            row["scores"] = {suite: _score(values) for suite, values in run.metrics().items()}
+        row["status"] = "finished" if run.finished else "failed" if row["failure"] else "unfinished"
+    except Exception as problem:  # whatever is wrong with one run, the others are listed
         row["status"] = f"unreadable: {problem}"
     return row
 
 
-def _score(suite: str, values: Mapping[str, Any]) -> tuple[str, float | None]:
-    """The column of a suite, and what stands in it."""
-    return (ACCURACY + suite, values["accuracy"]) if "accuracy" in values else (SCORE + suite, values.get("spearman"))
+def _score(values: Mapping[str, Any]) -> tuple[float, str]:
+    """Return the score of a suite and its measure, "spearman" or "accuracy"."""
+    measure = "accuracy" if "accuracy" in values else "spearman"
+    value = values.get(measure)
+    return (math.nan if value is None else value, measure)
 
 
-def told_apart(changed: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
-    """What all of these lists of settings, as `changed` has them, have in common, and what each has besides.
+def _scores(row: dict[str, Any]) -> dict[str, float]:
+    """Return the scores of a run x 100 by the names of their columns."""
+    named = {f"{kind} {name}" if name in _TAKEN else name: value for name, (value, kind) in row["scores"].items()}
+    return {name: round(100 * value, 2) for name, value in named.items()}
 
-    A profile may stand in front. Two lists that differ still do, but for the settings `without`, which are left out.
+
+def _by_name(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's settings, scores x 100 and facts by name."""
+    settings = {name: "none" if value is None else value for name, value in (row.get("settings") or {}).items()}
+    facts = {name: value for name, value in row.items() if name not in ("settings", "scores", "facts")}
+    return {**settings, **_scores(row), **facts}
+
+
+def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
+    """Return the settings that all of these texts have in common, and those that each has besides.
+
+    A text is that of the column `changed`, and may begin with a profile. The settings `without` are left out.
     """
-    listed = map(setting_words, changed)
-    words = [[word for word in each if word.partition("=")[0] not in without] for each in listed]
+    words = [[word for word in setting_words(text) if word.partition("=")[0] not in without] for text in texts]
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
     return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
 
 
 def setting_words(text: str) -> list[str]:
-    """The settings of a list, as `changed` has them, each name=value."""
-    return [word.strip() for word in _WORD.findall(text)]
-
-
-def scored(row: Mapping[str, Any]) -> dict[str, tuple[float, str]]:
-    """Suite -> value and measure ("spearman" or "accuracy"), of a row of `read_rows`."""
-    return {
-        name.removeprefix(kind): (value, kind.strip())
-        for name, value in row.items()
-        for kind in (SCORE, ACCURACY)
-        if name.startswith(kind)
-    }
+    """Split a text such as "demo, max_steps=7, suites=[a, b]" at the commas between its settings."""
+    return re.split(r", (?=\w+=)", text) if text else []
 
 
 def short_value(value: Any, seed: int | None = None) -> str:
-    """A setting's value in short: of a path what names it; of a run its method and digest, and its seed if another's.
+    """Return a setting's value as short text: of a path its name; of a run its method and digest.
 
-    So a run that learns from the run of its own seed reads as its siblings of other seeds do.
+    The seed of a run is only added if it is not `seed`, so that runs which learned from the run of their own seed
+    read alike.
     """
     if isinstance(value, list):
         items = ", ".join(short_value(item, seed) for item in value)
         return items if len(value) == 1 else f"[{items}]"
-    text, path = str(value), Path(str(value))
-    if path.is_absolute():
-        text = f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}" if NAME.fullmatch(path.name) else path.name
-    return repr(text) if isinstance(value, str) and re.search(r"""[,'"[\]{}]""", text) else text
+    path = Path(str(value))
+    if not path.is_absolute():
+        return str(value)
+    return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}" if NAME.fullmatch(path.name) else path.name
 
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
-    """metrics.json as a table, correlations and accuracies x 100."""
-    names = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
+    """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has are left out."""
+    scores = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
     rows = []
     for suite, values in metrics.items():
-        shown = {label: math.nan if (v := values.get(key)) is None else 100 * v for key, label in names.items()}
         count = "classified" if "accuracy" in values else "pairs"
-        rows.append({"suite": suite, count: values.get("n"), **shown, "queries": values.get("queries")})
-    columns = ["suite", "pairs", "Spearman", "KCC", "NDCG", "queries", "classified", "accuracy", "F1"]
-    table = pd.DataFrame(rows, columns=columns)
-    # An undefined Spearman is shown, as nan; what no suite has is left out.
-    undefined = ["Spearman"] if any("spearman" in values for values in metrics.values()) else []
-    table = table.drop(columns=table.columns[table.isna().all()].difference(undefined))
-    whole = [name for name in ("pairs", "queries", "classified") if name in table]
-    return table.astype(dict.fromkeys(whole, "Int64"))
+        rows.append({"suite": suite, **values, count: values.get("n")})
+    table: Any = pd.DataFrame(rows)
+    table = table[["suite", *(name for name in _SHOWN if name in table)]]
+    table = table.astype({name: float if name in scores else "Int64" for name in table.columns[1:]})
+    table[table.columns.intersection([*scores])] *= 100
+    return table.rename(columns=scores)

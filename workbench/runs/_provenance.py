@@ -1,8 +1,9 @@
-"""What a number depends on besides its settings: libraries, this project's commit, the machine."""
+"""The libraries, the code and the machine that a number depends on."""
 
-import importlib.metadata
 import platform
 import subprocess
+from contextlib import suppress
+from importlib import metadata
 from typing import Any
 
 from workbench.files import PACKAGE
@@ -11,34 +12,20 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy
 
 
 def provenance() -> dict[str, Any]:
-    """Library versions, the project's git commit (None outside a checkout) and the machine's kind."""
-    return {
-        "versions": _versions(),
-        "git_commit": _git_commit(),
-        "machine": f"{platform.system()} {platform.machine()}",
-        "host": platform.node(),
-    }
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    """Return library versions, the commit of this checkout, and the machine."""
+    versions = {"python": platform.python_version()}
     for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    machine = f"{platform.system()} {platform.machine()}"
+    return {"versions": versions, "git_commit": _git_commit(), "machine": machine, "host": platform.node()}
 
 
 def _git_commit() -> str | None:
-    """The commit of this checkout, with "+changes" when tracked files differ from it.
-
-    Notebooks do not count: JupyterLab writes into one whenever it is saved, and the settings are on record.
-    """
-    root = PACKAGE.parent
-    if not (root / ".git").exists():
+    """Return the commit of this checkout, with "+changes" if tracked files except notebooks differ; None elsewhere."""
+    if not (PACKAGE.parent / ".git").exists():
         return None
-    git = ["git", "-C", str(root)]
+    git = ["git", "-C", str(PACKAGE.parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         differs = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"], check=False).returncode

@@ -1,6 +1,5 @@
-"""The directory of one run: what was asked, what happened, what came out."""
+"""The folder of one run: its settings, what happened, and its results."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -8,56 +7,60 @@ from typing import Any
 
 import filelock
 import pandas as pd
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict  # Python 3.11 has one that pydantic cannot read
 
 from workbench.config import RECORDED, BaseConfig, TrainingConfig
-from workbench.errors import RunError, SettingError, unknown_name
-from workbench.files import (
-    explained,
-    file_checksum,
-    json_text,
-    lock_run,
-    now,
-    read_csv,
-    replacing,
-    sweep,
-    text_checksum,
-    write_json,
-)
+from workbench.errors import RunError, unknown_name
+from workbench.files import atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
 from workbench.runs._provenance import provenance
-from workbench.runs._state import FINISHED, forget_failure, is_finished, read_json, restore
+from workbench.runs._state import FINISHED, is_finished, lock_run, read_json, remedy
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
-_TABLES = {
+_TEXT_COLUMNS = {
     "scores.csv": ["suite", "subset", "pair_id"],
     "rankings.csv": ["suite", "query_id", "target_id", "query", "target"],
     "history.csv": [],
-}  # and their columns of text
-_NUMBERS = ("spearman", "kcc", "ndcg", "n", "queries", "accuracy", "f1")
+}
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite
 
 
+class _Facts(TypedDict, total=False):  # the parts of config.json whose form matters
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    digest: str
+    inputs: dict[str, dict[str, Any]]
+    files: dict[str, dict[str, Any]]
+
+
+class _Values(TypedDict, total=False):  # of one suite
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+    n: int
+    queries: int
+    spearman: float | None
+    kcc: float | None
+    ndcg: float | None
+    accuracy: float | None
+    f1: float | None
+
+
+_FACTS, _METRICS = TypeAdapter(_Facts), TypeAdapter(dict[str, _Values])
+
+
 def run_path(config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs") -> Path:
-    """Where the run of `config` lies: `<root>/<method>/<digest>-s<seed>`."""
-    return folder_of_runs(runs_root) / config.method / f"{config.digest()}-s{config.seed}"
-
-
-def folder_of_runs(runs_root: str | Path) -> Path:
-    """The folder that somebody named; SettingError for an empty text, which would mean the one where one is."""
-    if not str(runs_root).strip():
-        raise SettingError("the folder of runs is an empty text; name a folder such as runs, or . for this one")
-    return Path(runs_root).expanduser()
+    """Return the folder of the run of `config`: `<root>/<method>/<digest>-s<seed>`."""
+    return Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
 
 
 class Run:
     """One run on disk: `<root>/<method>/<digest>-s<seed>/`.
 
-    The path is a function of the settings and of the content of the files that they name, so the same computation meets
-    the same directory again: an unfinished run is resumed there and a finished one is reused. What reads it raises
-    RunError with the file's path where a file is missing, cut or changed since it was written.
+    The path is a function of the settings and of the content of the files that they name: the same computation finds
+    the same folder again, where an unfinished run is resumed and a finished one is reused. Every method that reads
+    raises RunError with the path of a file that is missing or was changed since it was written.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """The run in the existing directory `path`, for reading. Raises RunError where there is none."""
+        """Open the run in the existing folder `path` for reading."""
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
             raise RunError(f"{self.path} is no run: it has no config.json; list the runs with `workbench runs`")
@@ -65,34 +68,35 @@ class Run:
 
     @classmethod
     def create(cls, config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs") -> "Run":
-        """The run of `config` under `runs_root`, made when it is new, ready to be written to.
+        """Open the run of `config` under `runs_root` for writing, and make its folder if it is new.
 
-        Raises RunError when the directory cannot be written, or when another process is working on this run.
+        Raises RunError if the folder cannot be written to, or if another process is working on this run.
         """
         path = run_path(config, runs_root)
         if is_finished(path):
-            return cls(path)  # only read from now on, so it may lie where nothing can be written
-        with explained(path):
+            shutil.rmtree(path / "checkpoint", ignore_errors=True)  # of a process that was killed at the very end
+            return cls(path)
+        with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
             try:
-                lock_run(path, ".processes.lock").release()  # training processes may outlive the one that started them
-                for folder in (path, path / "before", path / "checkpoint"):
-                    sweep(folder)
-                forget_failure(path)
-                facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
-                _begin(path / "config.json", facts | {"contents": config.contents()} | provenance())
+                undo_write(path / "encoder")
+                _write_facts(path / "config.json", config)
             except BaseException:
-                lock.release()  # a notebook keeps its last error, and with it the lock
+                lock.release()
                 raise
         run = cls(path)
         run._lock = lock
         return run
 
     def release(self) -> None:
-        """Lets another process go on with this run."""
+        """Let another process continue this run."""
         if self._lock is not None:
-            self._lock.release()
+            self._lock.release(force=True)
+
+    def acquire(self) -> None:
+        """Take the lock again after `release`. Raises RunError if another process holds it."""
+        self._lock = lock_run(self.path)
 
     @property
     def finished(self) -> bool:
@@ -101,33 +105,25 @@ class Run:
 
     @property
     def config(self) -> TrainingConfig | BaseConfig:
-        """The settings of this run."""
+        """The settings."""
         return config_of(self.facts(), self.path)
 
     def facts(self) -> dict[str, Any]:
-        """config.json: settings, versions, device, git commit, checksums of data, encoder and the files written."""
-        path = self.path / "config.json"
-        found = read_json(path)
-        if not isinstance(found.get("digest", ""), str):
-            raise RunError(f"{path}: 'digest' holds {found['digest']!r:.80} and no text; {restore(path)}")
-        for name in ("inputs", "files"):
-            known = found.get(name, {})
-            if not isinstance(known, dict) or not all(isinstance(facts, dict) for facts in known.values()):
-                raise RunError(f"{path}: {name!r} does not hold facts by name; {restore(path)}")
-        return found
+        """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
+        return read_json(self.path / "config.json", _FACTS)
 
     def record(self, **facts: Any) -> None:
-        """Adds facts to config.json; a dictionary is merged into the one that stands there."""
+        """Add facts to config.json; a dictionary is merged into the existing one."""
         merged = self.facts()
         for name, value in facts.items():
             merged[name] = {**merged.get(name, {}), **value} if isinstance(value, dict) else value
-        with explained(self.path):
+        with reraise_os_error(self.path):
             write_json(self.path / "config.json", merged)
 
     def record_input(self, role: str, source: str, checksum: str) -> None:
-        """Notes what the run used as `role`: "encoder", "train", "dev", a suite's name, or what a method names.
+        """Record what was used as `role`: "encoder", "train", "dev", a suite's name, or a role of the method.
 
-        Raises RunError when the run began with other content there: its numbers would mix two inputs.
+        Raises RunError if the run began with other content: its numbers would mix two inputs.
         """
         known = self.facts().get("inputs", {}).get(role)
         if known is None:
@@ -139,109 +135,78 @@ class Run:
             )
 
     def record_suite(self, suite: str, source: str, checksum: str) -> None:
-        """The same of an evaluated set, which as a file of the user's own may be called "dev" without being dev."""
+        """Record the content of a suite, whose name may be that of a role: a user's own file "dev"."""
         self.record_input(f"suite {suite}" if suite in _ROLES else suite, source, checksum)
 
-    def metrics(self, stage: str = "") -> dict[str, Any]:
-        """metrics.json: suite -> {"spearman", "n", ...}; `stage` "before" is the encoder as it came."""
-        return self._metrics(stage, self.facts())
-
-    def _metrics(self, stage: str, facts: dict[str, Any]) -> dict[str, Any]:
-        path = self._existing(FINISHED, stage, facts)
-        found = read_json(path)
-        for suite, values in found.items():
-            numbers = [values.get(name) for name in _NUMBERS] if isinstance(values, dict) else [values]
-            if not isinstance(values, dict) or not all(isinstance(v, (int, float, type(None))) for v in numbers):
-                raise RunError(f"{path}: {suite!r} has {values!r:.80} and no numbers by name; {restore(path)}")
-        return found
-
-    def push_to_hub(self, repo_id: str, *, private: bool = False, dry_run: bool = False, **facts: Any) -> list[str]:
-        """Uploads the encoder with a card of this run's scores; the files sent. RunError until the run is finished.
-
-        private, dry_run (nothing is sent): as in publishing.push_folder. facts: fields of the card.
-        """
-        from workbench.publishing import push_folder, with_results
-
-        metrics, folder = self.metrics(), self.path / "encoder"
-        if not (folder / "README.md").is_file():
-            raise RunError(f"{folder} holds no saved encoder; of one that was only evaluated use Encoder.push_to_hub")
-        readme = (folder / "README.md").read_text(encoding="utf-8")
-        card = with_results(readme, f"{self.config.method}-{self.path.name}", metrics, **facts)
-        return push_folder(folder, repo_id, card=card, private=private, dry_run=dry_run)
-
     def has(self, stage: str = "") -> bool:
-        """Whether the evaluation of this stage was stored."""
+        """Return whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)
 
+    def metrics(self, stage: str = "") -> dict[str, Any]:
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is the encoder before training."""
+        return read_json(self._existing(FINISHED, stage), _METRICS)
+
     def scores(self, stage: str = "") -> pd.DataFrame:
-        """scores.csv: suite, subset, pair_id, gold, predicted."""
+        """Return suite, subset, pair_id, gold, predicted."""
         return self._table("scores.csv", stage)
 
     def rankings(self, stage: str = "") -> pd.DataFrame:
-        """rankings.csv: suite, query_id, target_id, query, target, gold, score, rank (1 = best)."""
+        """Return suite, query_id, target_id, query, target, gold, score, rank (1 = best)."""
         return self._table("rankings.csv", stage)
 
     def history(self) -> pd.DataFrame:
-        """history.csv: step, epoch, learning_rate, loss, one column a loss term, dev_*, seconds."""
+        """Return step, epoch, learning_rate, loss, a column for each loss term, dev_*, seconds."""
         return self._table("history.csv", "")
 
     def write_evaluation(
         self, metrics: dict[str, Any], scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
     ) -> None:
-        """Stores one evaluation, metrics.json last; without `stage` the run is finished by it."""
-        folder = self.path / stage
-        text = json_text(metrics)
-        written = {FINISHED: {"bytes": len(text.encode()), "sha256": text_checksum(text)}}
-        with explained(folder):
+        """Store an evaluation, metrics.json last; without `stage` this finishes the run."""
+        folder, files = self.path / stage, {}
+        with reraise_os_error(folder):
             folder.mkdir(exist_ok=True)
             for name, table in (("scores.csv", scores), ("rankings.csv", rankings)):
-                with replacing(folder / name) as file:
+                with atomic_write(folder / name) as file:
                     table.to_csv(file, index=False, lineterminator="\n")
-                found = folder / name
-                written[name] = {"bytes": found.stat().st_size, "sha256": file_checksum(found)}
-            files = {(Path(stage) / name).as_posix(): facts for name, facts in written.items()}
-            self.record(files=files, **({} if stage else {"ended": now()}))
-            with replacing(folder / FINISHED) as file:
-                file.write(text)
+                files[(Path(stage) / name).as_posix()] = {"sha256": file_checksum(folder / name)}
+            self.record(files=files, **({} if stage else {"ended": timestamp()}))
+            write_json(folder / FINISHED, metrics)
         if not stage:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
-    def check_files(self, facts: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-        """Stage -> metrics of the evaluations that were stored; `facts`: what `facts()` gave, to read them once.
+    def push_to_hub(self, repo_id: str, *, private: bool = False, dry_run: bool = False, **facts: Any) -> list[str]:
+        """Upload the encoder with a card of this run's scores and return the files that are sent.
 
-        Raises RunError where a file of an evaluation is missing or of another size than it was written with. Quick
-        enough for a list of all runs; what keeps its size and changes its content is found when it is read.
+        private, dry_run (nothing is sent): as in `publishing.push_folder`. facts: fields of the card.
         """
-        facts = self.facts() if facts is None else facts
-        stages = [stage for stage in ("before", "") if self.has(stage)]
-        folders = {self.path / stage for stage in stages}
-        for name, known in facts.get("files", {}).items():
-            path = self.path / name
-            if path.parent not in folders:
-                continue
-            size = path.stat().st_size if path.is_file() else None
-            if size != known.get("bytes"):  # none of the folder "encoder"
-                state = "is missing" if size is None else f"has {size} bytes and was written with {known['bytes']}"
-                raise RunError(f"{path} {state}; {restore(path)}")
-        return {stage: self._metrics(stage, facts) for stage in stages}
+        from workbench.publishing import push_folder, with_results
+
+        metrics, readme = self.metrics(), self.path / "encoder" / "README.md"
+        if not readme.is_file():
+            raise RunError(f"{readme.parent} holds no saved encoder; use Encoder.push_to_hub for one without training")
+        name = f"{self.config.method}-{self.path.name}"
+        card = with_results(readme.read_text(encoding="utf-8"), name, metrics, **facts)
+        return push_folder(readme.parent, repo_id, card=card, private=private, dry_run=dry_run)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        path = self._existing(name, stage, self.facts())
+        """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
+        path, text = self._existing(name, stage), _TEXT_COLUMNS[name]
         try:
-            return read_csv(path, text=_TABLES[name])
+            missing = {column: ["", "nan"] for column in pd.read_csv(path, nrows=0).columns.drop(text)}
+            return pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=missing)
         except (ValueError, KeyError, OSError) as problem:
-            raise RunError(f"{path} is no table of a run ({problem}); {restore(path)}") from None
+            raise RunError(f"{path} is no table of a run ({problem}); {remedy(path)}") from None
 
-    def _existing(self, name: str, stage: str, facts: dict[str, Any]) -> Path:
-        """The path of a file that is there and has the content that was written."""
+    def _existing(self, name: str, stage: str) -> Path:
+        """Return the path of a file after comparing its content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
             if self.finished:
-                raise RunError(f"{path} is missing, though the run is finished; {restore(path)}")
-            raise RunError(f"{path} is not there: the run has not come that far; run it again and it goes on")
-        known = facts.get("files", {}).get((Path(stage) / name).as_posix())
-        if known is not None and file_checksum(path) != known["sha256"]:
-            raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {restore(path)}")
+                raise RunError(f"{path} is missing, though the run is finished; {remedy(path)}")
+            raise RunError(f"{path} does not exist yet: run it again and it goes on")
+        written = self.facts().get("files", {}).get((Path(stage) / name).as_posix())
+        if written is not None and file_checksum(path) != written["sha256"]:
+            raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {remedy(path)}")
         return path
 
     def __repr__(self) -> str:
@@ -249,25 +214,23 @@ class Run:
 
 
 def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaseConfig:
-    """The settings in the config.json of the run in `path`. Raises RunError, SettingError."""
+    """Return the settings in the config.json of the run in `path`. Raises RunError, SettingError."""
     if facts.get("method") not in RECORDED or not isinstance(facts.get("settings"), dict):
-        raise RunError(
-            f"{path / 'config.json'} is not that of a run: "
-            f"{unknown_name('method', facts.get('method'), RECORDED, 'in this workbench')}"
-        )
+        unknown = unknown_name("method", facts.get("method"), RECORDED, "in this workbench")
+        raise RunError(f"{path / 'config.json'} is not that of a run: {unknown}")
     return RECORDED[facts["method"]](**facts["settings"])
 
 
-def _begin(file: Path, facts: dict[str, Any]) -> None:
-    """Writes config.json, or brings that of an interrupted run up to date.
+def _write_facts(file: Path, config: TrainingConfig | BaseConfig) -> None:
+    """Write config.json, or update that of an interrupted run.
 
-    Device, processes, versions and places may differ from the first start; what they were stays on record.
+    Device, processes, versions and places may differ from the first start, whose facts stay in `earlier_starts`.
     """
-    known = read_json(file) if file.is_file() else {}
-    facts["started"] = known.get("started", now())
-    if "inputs" not in known:  # new, or an earlier start that computed nothing
-        write_json(file, facts)
-        return
+    known = read_json(file, _FACTS) if file.is_file() else {}
+    facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
+    facts |= {"contents": config.contents()} | provenance() | {"started": known.get("started", timestamp())}
     before = {name: known.get(name) for name in facts}
-    if before != json.loads(json.dumps(facts)):
-        write_json(file, known | facts | {"earlier_starts": [*known.get("earlier_starts", []), before]})
+    if "inputs" in known:  # the earlier start computed something
+        earlier = [*known.get("earlier_starts", []), *([before] if before != facts else [])]
+        facts = known | facts | {"earlier_starts": earlier, "failure": None}
+    write_json(file, facts)

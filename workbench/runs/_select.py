@@ -1,133 +1,30 @@
-"""Select runs by filters on their settings, scores and state, or by the beginning of a name."""
+"""Find runs by name or by filters, and remove them, except those that other runs need."""
 
-import operator
-import re
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from workbench.config import RECORDED
-from workbench.errors import RunError, SettingError, unknown_name
-from workbench.runs._listing import ACCURACY, SCORE, list_folders, read_rows, scored
-from workbench.runs._run import Run, folder_of_runs
-
-_FILTER = re.compile(r"(?P<name>.+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.DOTALL)
-_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
-_LAST = ["started", "seconds", "host", "path"]
-# A suite of one of these names keeps its measure in front: "spearman status".
-_TAKEN = {*_FIRST, *_LAST, "run", "failure", *(name for each in RECORDED.values() for name in each.model_fields)}
-
-
-def is_filter(word: str) -> bool:
-    """Return whether a word reads as NAME=VALUE, with =, !=, <, <=, > or >=."""
-    return _FILTER.fullmatch(word) is not None
-
-
-def select_runs(
-    root: str | Path = "runs", where: Iterable[str] = (), *, sort: str = "", columns: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Return a row for each run under `root` for which every filter holds; scores are Spearman or accuracy x 100.
-
-    Args:
-        root: Folder of runs.
-        where: Such as "method=rankcse", "seed<3", "status=failed", "world-test>=45", or any setting. No filter holds
-            for a run that does not have the column, setting or suite it names.
-        sort: A column, a suite or a setting; with - in front: descending.
-        columns: Of the same names; by default method, profile, seed, digest, status, changed settings, all suites,
-            started, seconds, host, path. A suite that is called like a column or a setting has its measure in front:
-            "spearman status".
-
-    Raises:
-        SettingError: No run has a column, a suite or a setting of this name; a number is compared with a word.
-    """
-    read = read_rows(root)
-    rows = [_named(row) for row in read]
-    filters = [_filter(text) for text in where]
-    known = {name for row in rows for name in row}
-    for name in (*(name for name, _, _ in filters), *columns, *filter(None, [sort.removeprefix("-")])):
-        if rows and name not in known:
-            raise SettingError(unknown_name("column, suite or setting", name, known, "of a run"))
-    for name, sign, value in filters:
-        rows = [row for row in rows if name in row and _holds(row[name], sign, value)]
-    suites = {name: not name.endswith("-average") for row in read for name in _scores(row)}
-    shown = [suite for suite in sorted(suites, key=lambda suite: suites[suite]) if any(suite in row for row in rows)]
-    names = list(dict.fromkeys(columns)) or [*_FIRST, *shown, *_LAST]
-    if sort:
-        keys = pd.Series([row.get(sort.removeprefix("-")) for row in rows], dtype=object)
-        numbers = pd.to_numeric(keys, errors="coerce")
-        order = (numbers if numbers.notna().any() else keys.astype("string")).sort_values(
-            ascending=not sort.startswith("-"), kind="stable"
-        )
-        rows = [rows[place] for place in order.index]
-    return pd.DataFrame([{name: row.get(name) for name in names} for row in rows], columns=names)
-
-
-def _filter(text: str) -> tuple[str, str, str]:
-    match = _FILTER.fullmatch(text)
-    if match is None:
-        raise SettingError(f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >=")
-    if not match["value"] and match["sign"] != "=":  # an empty shell variable, which would select everything
-        raise SettingError(f"{text!r} has no value after {match['sign']}")
-    return match["name"], match["sign"], match["value"]
-
-
-def _named(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's settings, scores x 100 and facts by name."""
-    nested = ("settings", "facts", SCORE, ACCURACY)
-    facts = {name: value for name, value in row.items() if not name.startswith(nested)}
-    return {**(row.get("settings") or {}), **_scores(row), **facts}
-
-
-def _scores(row: dict[str, Any]) -> dict[str, float]:
-    """Return the scores of a run x 100, by the names of their columns."""
-    named = {f"{kind} {suite}" if suite in _TAKEN else suite: value for suite, (value, kind) in scored(row).items()}
-    return {name: round(100 * value, 2) for name, value in named.items()}
-
-
-def _holds(value: Any, sign: str, wanted: str) -> bool:
-    """Compare as numbers if both are, otherwise as texts; the status "unreadable: ..." equals its first word."""
-    ours, theirs = _comparable(value), _comparable(wanted)
-    if sign in ("=", "!="):
-        first = ours.partition(":")[0] if isinstance(ours, str) else ours
-        return (theirs in (ours, first)) == (sign == "=")
-    if value is None:
-        return False
-    if isinstance(ours, float) and not isinstance(theirs, float):
-        raise SettingError(f"{sign}{wanted}: expected a number, as in 'seed<3'")
-    if type(ours) is not type(theirs):  # a text and a number: both as texts
-        theirs = wanted.lower()
-    return _COMPARE[sign](ours, theirs)
-
-
-def _comparable(value: Any) -> float | str:
-    if isinstance(value, list):
-        return ",".join(map(str, value)).lower()
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return str(value).lower()
+from workbench.config import CONFIGS, RECORDED, BaseConfig
+from workbench.errors import RunError, SettingError, WorkbenchError
+from workbench.files import reraise_os_error
+from workbench.runs._listing import is_filter, list_runs, read_rows, run_folders
+from workbench.runs._run import NAME, Run, run_path
+from workbench.runs._state import is_running
 
 
 def find_run(name: str, root: str | Path = "runs") -> Run:
-    """Return the run in a folder, or the only one under `root` whose name, with or without its method, begins so.
-
-    Raises RunError if there is none, or several.
-    """
+    """Return the run in a folder, or the only one under `root` whose name, with or without its method, begins so."""
     if _is_folder(name):
         return Run(name)
-    wanted = name.strip("/")
-    folders = list_folders(root) if wanted else []
-    near = [path for path in folders if path.name.startswith(wanted)]
-    near = near or [path for path in folders if f"{path.parent.name}/{path.name}".startswith(wanted)]
-    if len(near) == 1:
-        return Run(near[0])
+    near = [path for path in run_folders(root) if path.name.startswith(name or "/")]
+    near = near or [path for path in run_folders(root) if f"{path.parent.name}/{path.name}".startswith(name or "/")]
     if not near:
-        raise RunError(f"no run {name!r} under {folder_of_runs(root)}; list them with: workbench runs")
-    shown = ", ".join(f"{path.parent.name}/{path.name}" for path in near[:8])
-    raise RunError(f"{len(near)} runs begin with {name!r}: {shown}{', ...' if len(near) > 8 else ''}")
+        raise RunError(f"no run {name!r} under {root}; list them with: workbench runs")
+    if len(near) > 1:
+        raise RunError(f"{len(near)} runs begin with {name!r}: {', '.join(map(str, near[:8]))}; write more of the name")
+    return Run(near[0])
 
 
 def _is_folder(word: str) -> bool:
@@ -135,7 +32,7 @@ def _is_folder(word: str) -> bool:
 
 
 def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
-    """Return the runs of these names (as `find_run`), each once, or those for which all filters hold.
+    """Return the runs with these names (as `find_run`), each once, or those that satisfy all filters.
 
     Raises RunError if there is none, SettingError if names and filters are mixed.
     """
@@ -144,7 +41,46 @@ def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
         return list({run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values())
     if len(where) < len(words):
         raise SettingError(f"{' '.join(words)}: either names of runs or filters, not both")
-    chosen = select_runs(root, where)
+    chosen = list_runs(root, where)
     if chosen.empty:
-        raise RunError(f"no runs under {folder_of_runs(root)} with {' '.join(where)}")
+        raise RunError(f"no runs under {root} with {' '.join(where)}")
     return [Run(path) for path in chosen["path"]]
+
+
+def needed_by(root: str | Path) -> dict[Path, dict[Path, str]]:
+    """Return folder of a run -> folders of the runs under `root` that "learned from it" or "evaluated it"."""
+    needs: dict[Path, dict[Path, str]] = {}
+    for row in read_rows(root):
+        why = "evaluated it" if row["method"] == BaseConfig.method else "learned from it"
+        for path in _runs_needed(row, Path(root)):
+            needs.setdefault(path, {})[Path(row["path"]).resolve()] = why
+    return needs
+
+
+def _runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
+    """Return the folders of the runs that the run in a row of `read_rows` learned from."""
+    if not row.get("settings"):  # it cannot be read
+        return set()
+    config = RECORDED[row["method"]](**row["settings"])
+    named = {Path(text) for texts in config.paths().values() for text in texts}
+    paths = {path.parent if path.name == "encoder" else path for path in named}
+    with suppress(WorkbenchError):  # a setting names a file that is gone
+        needed = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
+        paths |= {run_path(each, root).resolve() for each in needed}
+    return {path for path in paths if NAME.fullmatch(path.name)} - {Path(row["path"]).resolve()}
+
+
+def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
+    """Remove runs for good. Raises RunError if one is in progress, or needed by a run that stays."""
+    needs, leaving = needed_by(root), {run.path.resolve() for run in runs}
+    for path in leaving:
+        if is_running(path):
+            raise RunError(f"a process is working on {path} ({(path / '.lock').read_text()}); end it first")
+        stay = sorted(f"{other} {why}" for other, why in needs.get(path, {}).items() if other not in leaving)
+        if stay:
+            raise RunError(f"{path} is needed: {', '.join(stay)}; remove these too, or keep it")
+    for run in runs:
+        with reraise_os_error(run.path):
+            gone = run.path.with_name(f".{run.path.name}.removed")
+            run.path.rename(gone)  # in one step: a kill leaves no half run
+            shutil.rmtree(gone)

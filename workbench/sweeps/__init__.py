@@ -10,7 +10,6 @@ from workbench.sweeps._plan import (
     Spec as Spec,
     read_spec as read_spec,
     read_spec_file as read_spec_file,
-    typed_grid as typed_grid,
 )
 from workbench.sweeps._slurm import Slurm as Slurm, cancel as cancel, queued as queued, submit
 from workbench.sweeps._sweep import Sweep as Sweep, find_sweep as find_sweep, list_sweeps as list_sweeps
@@ -33,6 +32,8 @@ def sweep(
 ) -> Sweep:
     """Run the missing cells of a sweep and return it; a notebook shows its cells and their states.
 
+    A cell that fails raises nothing: see `Sweep.table`.
+
     Args:
         methods: Names, or name -> grid of that method only.
         seeds: "0-4", a number, or numbers.
@@ -48,7 +49,7 @@ def sweep(
         notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
 
     Raises:
-        SettingError, DataError: Before anything is run. A cell that fails raises nothing: see `Sweep.table`.
+        SettingError, DataError: Before anything is run.
         RunError: Slurm accepts no jobs.
     """
     values = {"methods": methods, "seeds": seeds, "profile": profile, "points": [*points], "without": [*without]}

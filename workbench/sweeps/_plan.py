@@ -1,18 +1,18 @@
-"""Which runs a sweep consists of: methods x grid x seeds, named points, and exclusions."""
+"""The runs of a sweep: methods x grid x seeds, named points, and exclusions."""
 
 import itertools
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 
-from workbench.config import ALIASES, CONFIGS, TrainingConfig
-from workbench.errors import SettingError, unknown_name
+from workbench.config import CONFIGS, TrainingConfig
+from workbench.errors import SettingError
 from workbench.files import text_checksum
 from workbench.runs import run_path
 
@@ -42,8 +42,36 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """Method, changed settings and seed, as text."""
+        """Method, varied settings and seed, as text."""
         return " ".join(part for part in (self.method, self.name, f"seed {self.seed}") if part)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return [*value] if isinstance(value, (list, tuple)) else [value]
+
+
+def _as_grids(methods: Any) -> Any:
+    if isinstance(methods, dict):
+        return {name: grid or {} for name, grid in methods.items()}
+    return {name: {} for name in ([methods] if isinstance(methods, str) else methods)}
+
+
+def _read_seeds(value: Any) -> Any:
+    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"."""
+    if not isinstance(value, str):
+        return [value] if isinstance(value, int) else [*value]
+    seeds: list[int] = []
+    for part in value.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not (last.isdecimal() and int(last) >= int(first))):
+            raise ValueError(f"{value!r} is not a list of seeds such as 3, 0-4 or 0-2,7")
+        if int(last or first) - int(first) > _MOST_CELLS:
+            raise ValueError(f"{value!r}: a sweep has at most {_MOST_CELLS} cells")
+        seeds += range(int(first), int(last or first) + 1)
+    return list(dict.fromkeys(seeds))
+
+
+Grid = dict[str, Annotated[list[Any], pydantic.BeforeValidator(_as_list)]]
 
 
 class Point(pydantic.BaseModel, extra="forbid"):
@@ -55,13 +83,6 @@ class Point(pydantic.BaseModel, extra="forbid"):
     profile: str | None = None
 
 
-def _as_lists(grid: Any) -> Any:
-    """Return a grid whose values are all lists: a single value becomes a list of one."""
-    if not isinstance(grid, dict):
-        return grid
-    return {name: [*values] if isinstance(values, (list, tuple)) else [values] for name, values in grid.items()}
-
-
 class Spec(pydantic.BaseModel, extra="forbid"):
     """The contents of a sweep, as its file, the function and the command describe it.
 
@@ -69,37 +90,12 @@ class Spec(pydantic.BaseModel, extra="forbid"):
     A combination is left out if all values of an entry of `without` hold for it.
     """
 
-    methods: dict[str, dict[str, list[Any]]] = {}
-    seeds: list[int] = [0]
+    methods: Annotated[dict[str, Grid], pydantic.BeforeValidator(_as_grids)] = {}
+    seeds: Annotated[list[int], pydantic.BeforeValidator(_read_seeds)] = [0]
     profile: str = "demo"
-    grid: dict[str, list[Any]] = {}
+    grid: Grid = {}
     points: list[Point] = []
     without: list[dict[str, Any]] = []
-
-    @pydantic.field_validator("methods", mode="before")
-    @classmethod
-    def _names_only(cls, value: Any) -> Any:
-        names = [value] if isinstance(value, str) else value
-        methods = names if isinstance(names, dict) else dict.fromkeys(names)
-        return {name: _as_lists(grid or {}) for name, grid in methods.items()}
-
-    @pydantic.field_validator("grid", mode="before")
-    @classmethod
-    def _single_values(cls, value: Any) -> Any:
-        return _as_lists(value)
-
-    @pydantic.field_validator("seeds", mode="before")
-    @classmethod
-    def _ranges(cls, value: Any) -> Any:
-        return _seeds(value) if isinstance(value, str) else [value] if isinstance(value, int) else [*value]
-
-    @pydantic.model_validator(mode="after")
-    def _is_countable(self) -> "Spec":
-        grids = ({**self.grid, **own} for own in self.methods.values())
-        cells = len(self.seeds) * (len(self.points) + sum(math.prod(map(len, grid.values())) for grid in grids))
-        if cells > _MOST_CELLS:
-            raise ValueError(f"it has {cells} cells; a sweep has at most {_MOST_CELLS}")
-        return self
 
     @property
     def title(self) -> str:
@@ -109,15 +105,16 @@ class Spec(pydantic.BaseModel, extra="forbid"):
 
 
 def read_spec(**values: Any) -> Spec:
-    """Return the Spec of these values. Raises SettingError for unknown names and wrong types."""
+    """Return the Spec of these values. Raises SettingError for unknown names, wrong types and too many cells."""
     try:
-        return Spec(**values)
+        spec = Spec(**values)
     except pydantic.ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, item['loc'])) or 'sweep'}: {item['msg'].removeprefix('Value error, ')}"
-            for item in error.errors()
-        ]
-        raise SettingError(f"{'; '.join(problems)} (a sweep has {', '.join(Spec.model_fields)})") from None
+        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SettingError(f"{problems} (a sweep has {', '.join(Spec.model_fields)})") from None
+    grids = [math.prod(map(len, (spec.grid | own).values())) for own in spec.methods.values()]
+    if (count := len(spec.seeds) * (len(spec.points) + sum(grids))) > _MOST_CELLS:
+        raise SettingError(f"the sweep has {count} cells; at most {_MOST_CELLS} are possible")
+    return spec
 
 
 def read_spec_file(path: Path) -> dict[str, Any]:
@@ -134,60 +131,25 @@ def read_spec_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _seeds(text: str) -> list[int]:
-    """Return the seeds of "0-4", "3" or "0-2,7"."""
-    seeds: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not (last.isdecimal() and int(last) >= int(first))):
-            raise ValueError(f"{text!r} is not a list of seeds such as 3, 0-4 or 0-2,7")
-        if int(last or first) - int(first) > _MOST_CELLS:
-            raise ValueError(f"{text!r}: a sweep has at most {_MOST_CELLS} cells")
-        seeds += range(int(first), int(last or first) + 1)
-    return list(dict.fromkeys(seeds))
-
-
-def typed_grid(words: Iterable[str]) -> tuple[dict[str, list[Any]], dict[str, dict[str, list[Any]]]]:
-    """Read KEY=V1,V2 and METHOD.KEY=V1,V2 into the grid of every method and the grids of single ones.
-
-    Values are YAML: suites=[a,b],[a] are two lists.
-    """
-    import yaml
-
-    shared: dict[str, list[Any]] = {}
-    own: dict[str, dict[str, list[Any]]] = {}
-    for word in words:
-        name, _, values = (part.strip() for part in word.partition("="))
-        method, dot, key = name.rpartition(".")
-        grid = own.setdefault(CONFIGS[method].method, {}) if dot else shared
-        if not key or key in grid:
-            raise SettingError(f"{word!r}: {f'{name} is repeated' if key else 'expected KEY=V1,V2'}")
-        try:
-            grid[key] = yaml.safe_load(f"[{values}]")
-        except yaml.YAMLError:
-            raise SettingError(f"{word!r}: the values cannot be read; put a text with commas in quotes") from None
-    return shared, own
-
-
 def cells_of(spec: Spec) -> list[Cell]:
     """Return every run of a sweep once, those that others need first.
 
     Raises SettingError for unknown names and values, and if nothing is left to run.
     """
     cells: dict[str, Cell] = {}
-    names = {"method", *ALIASES, *(name for each in CONFIGS.values() for name in each.model_fields)}
-    for unknown in (name for entry in spec.without for name in entry if name not in names):
-        raise SettingError(unknown_name("setting", unknown, names, "of a method (in without)"))
     unused = list(spec.without)
     for method, settings, name, profile in _combinations(spec):
         for seed in spec.seeds:
             cell = _cell(method, profile, seed, settings, name)
-            if held := [entry for entry in spec.without if _holds(entry, cell)]:
-                unused = [entry for entry in unused if entry not in held]
-            else:
-                _add(cells, cell)
+            excluding = [entry for entry in spec.without if _is_excluded(cell, entry)]
+            unused = [entry for entry in unused if entry not in excluding]
+            if excluding or cell.path in cells:
+                continue
+            needs = [_cell(*needed, seed, {}) for needed in cell.config.runs_needed]
+            cells |= {needed.path: needed for needed in needs if needed.path not in cells}
+            cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
     if unused:
-        raise SettingError(f"without: {unused[0]} leaves nothing out; its values are not in the sweep")
+        raise SettingError(f"without: {unused[0]} leaves nothing out; its names and values are not in the sweep")
     if not cells:
         raise SettingError(
             "The sweep is empty: specify at least one method, e.g. `workbench sweep simcse --seeds 0-4`."
@@ -197,9 +159,10 @@ def cells_of(spec: Spec) -> list[Cell]:
 
 
 def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
+    """Yield method, settings, name and profile."""
     for method, own in spec.methods.items():
         try:
-            grid = {CONFIGS[method].setting_name(name): values for name, values in {**spec.grid, **own}.items()}
+            grid = {CONFIGS[method].setting_name(name): values for name, values in (spec.grid | own).items()}
         except SettingError as error:
             raise SettingError(f"{error}; a setting of one method is METHOD.NAME=...") from None
         for values in itertools.product(*grid.values()):
@@ -213,21 +176,11 @@ def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
 def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
     config = CONFIGS[method].from_parameters(profile, seed, settings)
     stored = config.model_dump(mode="json")
-    read = {name: stored[name] for name in map(config.setting_name, settings)}
-    return Cell(method, profile, seed, read, run_path(config, ".").as_posix(), (), name)
+    overrides = {name: stored[name] for name in map(config.setting_name, settings)}
+    return Cell(method, profile, seed, overrides, run_path(config, ".").as_posix(), name=name)
 
 
-def _add(cells: dict[str, Cell], cell: Cell) -> None:
-    """Add a cell, and first the cells that it needs."""
-    if cell.path in cells:
-        return
-    needs = [_cell(method, profile, cell.seed, {}) for method, profile in cell.config.runs_needed]
-    for needed in needs:
-        _add(cells, needed)
-    cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
-
-
-def _holds(entry: dict[str, Any], cell: Cell) -> bool:
+def _is_excluded(cell: Cell, entry: dict[str, Any]) -> bool:
     """Return whether a cell has every value of an entry of `without`, read as its settings read them."""
     facts = {"method": cell.method, "profile": cell.profile, "seed": cell.seed}
     if any(str(facts[name]) != str(value) for name, value in entry.items() if name in facts):
@@ -235,7 +188,7 @@ def _holds(entry: dict[str, Any], cell: Cell) -> bool:
     config = CONFIGS[cell.method]
     try:
         changes = {config.setting_name(name): value for name, value in entry.items() if name not in facts}
-        asked = config.from_parameters(cell.profile, cell.seed, cell.overrides | changes)
+        wanted = config.from_parameters(cell.profile, cell.seed, cell.overrides | changes)
     except SettingError:  # the method has no such setting, or the value does not fit the others of this cell
         return False
-    return asked.model_dump() == cell.config.model_dump()
+    return wanted.model_dump() == cell.config.model_dump()

@@ -1,8 +1,13 @@
-"""A sweep on disk: one file with its cells. The state of each cell is read from its run's folder, never stored."""
+"""A sweep on disk: a file with its cells. The state of each cell is read from its run's folder, never stored."""
 
+import contextlib
 import json
 import logging
+import os
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,36 +16,32 @@ import pandas as pd
 import pydantic
 
 from workbench.errors import RunError, SettingError
-from workbench.execution import check_settings, is_executed
-from workbench.files import explained, write_json
-from workbench.runs import Run, counted, failure_of, folder_of_runs, is_finished, is_running
+from workbench.execution import check_settings
+from workbench.files import reraise_os_error, write_json
+from workbench.runs import is_finished, is_running, read_json, read_row
 from workbench.sweeps._plan import Cell, Spec, cells_of
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
 
 
-class _Content(pydantic.BaseModel):
-    """The part of sweep.json that is read."""
-
+class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
     cells: Annotated[list[Cell], pydantic.Field(min_length=1)]
     notebook: bool = True
 
 
+_CONTENT = pydantic.TypeAdapter(_Content)
+
+
 class Sweep:
-    """One sweep: `<runs>/sweeps/<name>/sweep.json` and a log per cell."""
+    """One sweep: `<runs>/sweeps/<name>/sweep.json` and a log for each cell."""
 
     def __init__(self, folder: str | Path) -> None:
-        """Open the sweep in an existing folder. Raises RunError if there is none."""
+        """Open the sweep in an existing folder. Raises RunError if it cannot be read."""
         self.folder = Path(folder)
-        try:
-            content = _Content.model_validate_json((self.folder / _FILE).read_bytes())
-        except (OSError, pydantic.ValidationError) as problem:
-            why = problem.errors()[0]["msg"] if isinstance(problem, pydantic.ValidationError) else problem.strerror
-            raise RunError(
-                f"{self.folder / _FILE} cannot be read as a sweep: {why}; remove it and start again"
-            ) from None
-        self.cells, self.notebook = content.cells, content.notebook
+        content = read_json(self.folder / _FILE, _CONTENT)
+        self.cells: list[Cell] = content.cells
+        self.notebook: bool = content.notebook
         self.root = self.folder.parent.parent
 
     @classmethod
@@ -51,15 +52,18 @@ class Sweep:
         RunError if a sweep of this `name` has other cells.
         """
         cells = cells_of(spec)
-        root = folder_of_runs(runs_root).resolve()
-        for cell in _distinct([cell for cell in cells if not is_finished(root / cell.path)]):
-            check_settings(cell.config)
-        if Path(name).name != name or name == "..":
+        root = Path(runs_root).expanduser().resolve()
+        configs = [cell.config for cell in cells if not is_finished(root / cell.path)]
+        # One for each choice of data sets and encoders: checking a set takes seconds.
+        distinct = {repr([each.method, each.data_sets, each.checkpoints, each.pooling]): each for each in configs}
+        for config in distinct.values():
+            check_settings(config)
+        if Path(name).name != name:
             raise SettingError(f"{name!r} is not a name for a sweep: it becomes a folder under {root / _FOLDER}")
         folder = root / _FOLDER / (name or spec.title)
         if (folder / _FILE).exists() and [cell.path for cell in cls(folder).cells] != [cell.path for cell in cells]:
             raise RunError(f"the sweep {folder} has other cells; choose another name, finished runs are shared")
-        with explained(folder):
+        with reraise_os_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
             facts = {"spec": spec.model_dump(mode="json"), "notebook": notebook}
             write_json(folder / _FILE, facts | {"cells": [asdict(cell) for cell in cells]})
@@ -80,40 +84,59 @@ class Sweep:
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        values = {
+        texts = {
             k: "none" if v is None else v if isinstance(v, str) else json.dumps(v) for k, v in cell.overrides.items()
         }
-        settings = [f"{key}={value}" for key, value in values.items()]
         options = ["--profile", cell.profile, "--seed", str(cell.seed), "--runs", str(self.root)]
         options += [] if self.notebook else ["--no-notebook"]
+        settings = [f"{key}={value}" for key, value in texts.items()]
         return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *settings]
 
-    def state(self, cell: Cell) -> str:
-        """Return "finished", "running", "failed", "unfinished" or "waiting", read from the run's folder."""
+    def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a cell as a process that writes to its log and ends with this one, also after kill -9."""
+        with self.log(cell).open("ab") as log:
+            return subprocess.Popen(
+                self.command(cell),
+                stdin=subprocess.PIPE,  # which `workbench run` sees closed
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environment, "WORKBENCH_CELL": "1"},
+                start_new_session=True,  # Ctrl-C reaches the sweep alone, which then ends its cells
+            )
+
+    def read(self, cell: Cell) -> dict[str, Any]:
+        """Return `runs.read_row` of a cell, with its state: finished, running, failed, unfinished or waiting."""
         path = self.path(cell)
-        if is_executed(path) or (is_finished(path) and not self.notebook):
-            return "finished"
-        if is_running(path):
-            return "running"
-        if failure_of(path) is not None:
-            return "failed"
-        return "unfinished" if (path / "config.json").exists() else "waiting"
+        row = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
+        state, _, problem = row["status"].partition(": ")
+        is_shown = not self.notebook or ((path / "notebook.ipynb").is_file() and not row.get("failure"))
+        if state == "finished" and not is_shown:
+            state = "failed" if row["failure"] else "unfinished"
+        if state != "finished" and is_running(path):
+            state = "running"
+        return row | {"state": state, "failure": problem or (state == "failed" and row["failure"]) or ""}
+
+    def missing_stages(self) -> list[list[Cell]]:
+        """Return the cells that are not finished: those that others need, then the others."""
+        missing = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
+        needed = {need for cell in missing for need in cell.needs}
+        stages = [[cell for cell in missing if (cell.path in needed) == first] for first in (True, False)]
+        return [stage for stage in stages if stage]
 
     def table(self) -> pd.DataFrame:
-        """Return a row per cell: cell, method, seed, state, failure (message of the last start), seconds, path."""
-        rows = []
-        for cell in self.cells:
-            path, state = self.path(cell), self.state(cell)
-            seconds = Run(path).facts().get("seconds") if state == "finished" else None
-            why = (failure_of(path) or "") if state == "failed" else ""
-            facts = {"cell": cell.title, "method": cell.method, "seed": cell.seed, "state": state}
-            rows.append(facts | {"failure": why, "seconds": seconds, "path": str(path)})
-        return pd.DataFrame(rows).astype({"seconds": float})
+        """Return a row for each cell: cell, method, seed, state, failure (of its last start), seconds, path."""
+        rows = [
+            {"cell": cell.title, "method": cell.method, "seed": cell.seed, "path": str(self.path(cell))}
+            | {name: self.read(cell).get(name) for name in ("state", "failure", "seconds")}
+            for cell in self.cells
+        ]
+        columns = ["cell", "method", "seed", "state", "failure", "seconds", "path"]
+        return pd.DataFrame(rows, columns=columns).astype({"seconds": float})
 
     def summary(self) -> str:
         """Return the number of cells in each state, as text."""
         states = self.table()["state"].value_counts().items()
-        return f"{counted(len(self.cells), 'cell')}: {', '.join(f'{count} {state}' for state, count in states)}"
+        return f"{len(self.cells)} cells: {', '.join(f'{count} {state}' for state, count in states)}"
 
     def __repr__(self) -> str:
         return f"Sweep({str(self.folder)!r}, {self.summary()})"
@@ -122,10 +145,21 @@ class Sweep:
         return self.table().drop(columns=["path"]).to_html(na_rep="", escape=True)
 
 
+def interrupt(*processes: subprocess.Popen[bytes], seconds: float = 20) -> None:
+    """Interrupt cells, which keep their last state; kill those that are still running after `seconds`."""
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + seconds
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.1, deadline - time.monotonic()))
+        process.kill()
+
+
 def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
     """Return every readable sweep under `runs_root`; log a warning for each other one."""
     sweeps = []
-    for file in sorted((folder_of_runs(runs_root) / _FOLDER).glob(f"*/{_FILE}")):
+    for file in sorted((Path(runs_root).expanduser() / _FOLDER).glob(f"*/{_FILE}")):
         try:
             sweeps.append(Sweep(file.parent))
         except RunError as problem:
@@ -135,20 +169,10 @@ def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
 
 def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
-    folder = folder_of_runs(runs_root) / _FOLDER
+    folder = Path(runs_root).expanduser() / _FOLDER
     names = [path.parent.name for path in sorted(folder.glob(f"*/{_FILE}"))]
     near = [name] if name in names else [each for each in names if each.startswith(name)]
     if len(near) != 1:
         problem = "several sweeps begin with" if near else "there is no sweep"
         raise RunError(f"{problem} {name!r} under {runs_root} (known: {', '.join(near or names) or 'none'})")
     return Sweep(folder / near[0])
-
-
-def _distinct(cells: list[Cell]) -> list[Cell]:
-    """Return one of all cells that read the same data sets and encoders: checking a set takes seconds."""
-    kinds: dict[str, Cell] = {}
-    for cell in cells:
-        config: Any = cell.config
-        settings = [getattr(config, name, None) for name in ("max_tokens", "pooling", "template", "device")]
-        kinds[repr((cell.method, config.data_sets, config.checkpoints, config.revisions, settings))] = cell
-    return list(kinds.values())

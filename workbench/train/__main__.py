@@ -8,9 +8,8 @@ import torch
 
 from workbench.config import TrainingConfig
 from workbench.data import load_dev, load_training
-from workbench.files import lock_run
 from workbench.methods import METHODS
-from workbench.runs import Run
+from workbench.runs import Run, lock_run
 from workbench.train import fit
 from workbench.train._launch import send_row
 
@@ -25,8 +24,8 @@ def train_run(path: str) -> None:
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo")
-    # The process that started these holds the run's lock; if it dies, these go on, and nobody else may join them.
-    _lock = lock_run(run.path, ".processes.lock") if torch.distributed.get_rank() == 0 else None
+    # The process that started these has released the run: if it dies, these go on, and nobody else may join them.
+    _lock = lock_run(run.path) if torch.distributed.get_rank() == 0 else None
     fit(METHODS[config.method](config), load_training(config), load_dev(config), run=run, callbacks=[send_row])
     torch.distributed.destroy_process_group()
 

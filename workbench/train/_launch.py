@@ -39,6 +39,7 @@ def fit_in_processes(
     last_lines: collections.deque[str] = collections.deque(maxlen=30)
     command = [*_torchrun(config.processes), "-m", "workbench.train", str(run.path)]
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    run.release()  # to the first of the processes
     with subprocess.Popen(command, text=True, errors="replace", **streams) as launched:
         try:
             for output in launched.stdout or ():
@@ -55,6 +56,7 @@ def fit_in_processes(
     if launched.returncode:
         problem = f"training in {config.processes} processes ended with exit code {launched.returncode}"
         raise RunError("\n".join([f"{problem}:", *last_lines]))
+    run.acquire()
 
 
 def send_row(row: Row) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tqdm.auto import tqdm
 from workbench.config import TrainingConfig
 from workbench.distributed import process_rank
 from workbench.errors import SettingError
-from workbench.runs import Run, clock
+from workbench.runs import Run
 
 _PROJECT = "ranking-workbench"  # the name under which trackers show runs
 _SECONDS_BETWEEN_LINES = 3.0
@@ -62,8 +63,9 @@ class Progress:
             self.bar.update(step - self.bar.n)
         elif now - self._printed >= _SECONDS_BETWEEN_LINES or step == self.total:
             rate = (now - self._started) / max(1, step - self.done)
-            left = f", {clock(rate * (self.total - step))} left" if self.done < step < self.total else ""
-            print(f"step {step:>6}/{self.total}  {news}  {clock(row['seconds'])}{left}", flush=True)
+            passed, rest = (timedelta(seconds=round(each)) for each in (row["seconds"], rate * (self.total - step)))
+            left = f", {rest} left" if self.done < step < self.total else ""
+            print(f"step {step:>6}/{self.total}  {news}  {passed}{left}", flush=True)
             self._printed = now
 
     def close(self) -> None:

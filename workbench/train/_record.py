@@ -13,7 +13,7 @@ from workbench.data import Pairs
 from workbench.distributed import process_rank
 from workbench.errors import RunError
 from workbench.evaluation import dev_values
-from workbench.files import explained, replacing
+from workbench.files import atomic_write, reraise_os_error
 from workbench.methods.protocol import Method
 from workbench.train._listeners import Listener, Row
 
@@ -99,7 +99,7 @@ class Record:
     def flush(self) -> None:
         """Write history.csv, whole and renamed into place, so that a kill never leaves half a line."""
         path = self.folder / "history.csv"
-        with explained(path), replacing(path) as file:
+        with reraise_os_error(path), atomic_write(path) as file:
             pd.DataFrame(self.rows).to_csv(file, index=False)
         self._written = time.monotonic()
 

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from workbench.errors import RunError
-from workbench.files import replacing_file
+from workbench.files import atomic_path
 from workbench.methods.protocol import Method
 from workbench.train._listeners import Row
 
@@ -39,7 +39,7 @@ class State:
         try:
             self.path.parent.mkdir(exist_ok=True)
             tensors = {name: value.contiguous() for name, value in self.tensors.items()}
-            with replacing_file(self.path) as fresh:
+            with atomic_path(self.path) as fresh:
                 save_file(tensors, fresh, {"state": json.dumps(facts)})
         except (OSError, SafetensorError) as error:
             problem = f"the training state of step {step} cannot be written to {self.path} ({error})"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from workbench.files import explained, replacing
+from workbench.files import atomic_write, reraise_os_error
 from workbench.views._asked import open_encoders
 from workbench.views._html import quoted
 from workbench.views._style import shortened
@@ -212,7 +212,7 @@ class Explorer(View):
             sections.append(f"<section id={quoted(name)}>{self.details(row)}</section>")
         title = escape(f"{self.title}: {', '.join(self.shown_labels)}")
         page = _PAGE.format(title=title, style=STYLE_SHEET, index="".join(index), sections="\n".join(sections))
-        with explained(target.parent, "another file"), replacing(target) as file:
+        with reraise_os_error(target.parent, "another file"), atomic_write(target) as file:
             file.write(page)
         return target
 

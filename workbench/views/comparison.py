@@ -14,7 +14,7 @@ from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import holm, permutation_test
-from workbench.runs import read_rows, scored
+from workbench.runs import read_rows
 from workbench.views.finished import default_baseline, format_spread, label_runs, read_or_warn
 from workbench.views.paired import resampled, with_opponents
 
@@ -103,12 +103,12 @@ def compare(
         ValueError: Runs of one label read different data or were made by different code, and not `mixed`.
     """
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished"]
-    known = list(dict.fromkeys(suite for row in rows for suite in scored(row)))
+    known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
     wanted = list(map(set_name, suites)) or known
     if not rows or set(wanted) - set(known):
         cure = f"suites there are {', '.join(known)}" if known else "start one with: workbench run simcse"
         raise SettingError(f"no finished run under {runs_root} was scored on {', '.join(wanted) or 'anything'}; {cure}")
-    runs = pd.DataFrame(rows).assign(label=label_runs(rows), scores=list(map(scored, rows)))
+    runs = pd.DataFrame(rows).assign(label=label_runs(rows))
     runs = runs.sort_values(["label", "seed"], ignore_index=True)
     labels = list(dict.fromkeys(runs["label"]))
     base = baseline or default_baseline(labels)

@@ -17,7 +17,7 @@ from workbench.data import AVERAGES
 from workbench.errors import RunError
 from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
-from workbench.runs import Run, read_rows, scored, short_value, told_apart
+from workbench.runs import Run, read_rows, short_value, split_common_settings
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
@@ -46,11 +46,11 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
             _LOG.warning("left out: %s: %s", row["path"], row["status"])
         if row["status"] != "finished":
             continue
-        suites |= set(scored(row))
+        suites |= set(row["scores"])
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
         if original != row["path"]:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
-        elif name in scored(row) and (values := read_or_warn(row["path"], partial(_values_on, suite=name))):
+        elif name in row["scores"] and (values := read_or_warn(row["path"], partial(_values_on, suite=name))):
             rows.append(row | values)
     if suites and not rows and suite_file(suite) is None:
         raise ValueError(f"no finished run was scored on {name!r}; they were scored on {', '.join(sorted(suites))}")
@@ -84,7 +84,7 @@ def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
             "    workbench run simcse --seed 0\n    workbench run simcse --seed 1\nand run this notebook again."
         )
     labels, commands = list(dict.fromkeys(runs["label"])), ""
-    shared, _ = told_apart(runs["settings"].tolist())
+    shared, _ = split_common_settings(runs["settings"].tolist())
     text = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}: "
     if len(labels) == 1:
         text += "each is compared with its own encoder before training. To compare settings or methods run more, as"
@@ -103,7 +103,7 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure_of(runs) == "accuracy":
         titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
-    own = pd.Series(told_apart(runs["settings"].tolist())[1], index=runs.index)
+    own = pd.Series(split_common_settings(runs["settings"].tolist())[1], index=runs.index)
     rows = [
         {
             "label": label,
@@ -165,7 +165,7 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -
     own = {}
     for name, group in groups.items():
         named = ["encoder"] if {row["method"] for row in group} == {BaseConfig.method} else []
-        own[name] = iter(told_apart(list(map(_settings_text, group)), [*without, *named])[1])
+        own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named])[1])
     pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
     labels = [f"{name} ({text})" if text else name for name, text in pairs]
     # Two runs of one label and one seed differ in something that the words of their settings do not show.

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import set_name
-from workbench.runs import Run, read_rows, scored
+from workbench.runs import Run, read_rows
 from workbench.views._style import COLOURS, coloured, laid_out, nothing_yet, plain
 from workbench.views.finished import label_runs, read_or_warn
 
@@ -38,7 +38,7 @@ def response(
         SettingError: Runs were scored on the suite, and none has a setting of this name.
     """
     suite, settings = set_name(suite), (setting,) if isinstance(setting, str) else setting
-    rows = [row for row in read_rows(runs_root) if row["status"] == "finished" and suite in scored(row)]
+    rows = [row for row in read_rows(runs_root) if row["status"] == "finished" and suite in row["scores"]]
     known = {name for row in rows for name in row["settings"]}
     for name in settings:
         if rows and name not in known:
@@ -50,7 +50,7 @@ def response(
     for row, label in zip(rows, label_runs(rows, settings), strict=True):
         values = [row["settings"][name] for name in settings]
         shown = [str(value) if isinstance(value, list | dict) else value for value in values]
-        found.append((label, *shown, read_or_warn(row["path"], _best_dev), scored(row)[suite][0]))
+        found.append((label, *shown, read_or_warn(row["path"], _best_dev), row["scores"][suite][0]))
     axes = ["value", "second"][: len(settings)]
     table = pd.DataFrame(found, columns=["label", *axes, "dev", "test"]).astype({"dev": float, "test": float})
     kinds = {f"{kind}{end}": (kind, how) for kind in ("dev", "test") for end, how in (("", "mean"), ("_std", "std"))}

@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.data import Pairs
 from workbench.errors import WorkbenchError
-from workbench.runs import Run, told_apart
+from workbench.runs import Run, split_common_settings
 from workbench.views._html import framed, problem_html
 from workbench.views._table import Panel, Table, View, dropdown, value_of
 from workbench.views.finished import read_or_warn, seed_table, suite_version
@@ -54,7 +54,7 @@ class RunPicker(View):
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
         ended = [str(each.get("ended", "")) for each in facts]
-        shared, own = told_apart(self._all["settings"].tolist())
+        shared, own = split_common_settings(self._all["settings"].tolist())
         self._shared = f", all with {shared}" if shared else ""
         table = self._all[["label"]].assign(
             settings=own,
