@@ -74,6 +74,7 @@ class RunPicker(View):
         older = [] if labels else [name for row, name in enumerate(names) if row not in ticked]
         self._older = f"; scored on another version of {suite}, so not ticked at first: " if older else ""
         self._older += ", ".join(older)
+        self.problem, self.means = Panel(), Panel()
         self.controls = {
             "seeds": dropdown("seeds", SEEDS, self._update),
             "before": ipywidgets.Checkbox(before, description="before", indent=False, layout={"width": "auto"}),
@@ -87,7 +88,6 @@ class RunPicker(View):
         every.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed.tolist()}))
         none.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed.tolist()}))
         self.grid.observe(self._update, "ticked")
-        self.problem, self.means = Panel(), Panel()
         choices = ipywidgets.HBox([*self.controls.values(), every, none])
         super().__init__([choices, self.grid, self.problem, self.means])
         self._update()
