@@ -159,7 +159,7 @@ def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callab
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "samples": 50, "baseline": "simcse"}
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
-    assert re.search(r"\d\d\.\d\d ± \d+\.\d\d", tables)
+    assert re.search(r"\d\d\.\d\d&nbsp;±&nbsp;\d+\.\d\d", tables)
     assert "simcse, seed 0" in tables
     assert "measured here" in tables
     figures = output(done, "application/vnd.plotly.v1+json")
@@ -231,7 +231,7 @@ def test_every_method_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytes
     given = {name: {key: value for key, value in TINY.items() if key in CONFIGS[name].model_fields} for name in methods}
     monkeypatch.setattr(sys, "executable", python())  # of the sweep's own process
     done = sweeps.sweep(given, runs_root=tmp_path)
-    assert dict.fromkeys(methods, "finished") == {cell.method: done.state(cell) for cell in done.cells}
+    assert dict.fromkeys(methods, "finished") == {cell.method: done.read(cell)["state"] for cell in done.cells}
     for cell in done.cells:
         assert notebook_of(cell.method).stem.endswith(cell.method)
         assert output(read(done.path(cell) / "notebook.ipynb"), "application/vnd.plotly.v1+json")

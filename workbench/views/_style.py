@@ -47,7 +47,8 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
     other name its two ends.
     """
     known = list(dict.fromkeys(names))
-    inside = {name: setting_words(found[2]) for name in known if (found := _LABEL.fullmatch(name))}
+    labels = {name: found[2] for name in known if (found := _LABEL.fullmatch(name)) and re.search(r"\w", found[2])}
+    inside = {name: setting_words(text) for name, text in labels.items()}
     times = Counter(chain.from_iterable(inside.values()))
     rarest = {name: sorted(words, key=times.__getitem__) for name, words in inside.items()}
     short = [name if len(name) <= width else _cut(name, rarest.get(name, []), width) for name in known]
