@@ -12,9 +12,9 @@ import torch
 from tiny_checkpoints import WORDS
 from transformers import BertConfig, BertModel, BertTokenizer, RobertaConfig, RobertaModel, RobertaTokenizer
 
+from workbench.checkpoints import _CONVERTED
 from workbench.config import BUNDLED_MODELS, CONFIGS, BaseConfig, TrainingConfig
 from workbench.data import CATALOGUE, DataSet, sets_of as sets_of_task
-from workbench.encoder._checkpoint import _CONVERTED
 
 CHINESE = "今天天气很好我们去公园看书他喜欢吃红色的水果不"
 _COMMIT = "0" * 40

@@ -11,9 +11,10 @@ import torch
 from torch.testing import assert_close
 
 from workbench.baselines import Base, StaticWords, TfIdf, Whitened, load_base
+from workbench.checkpoints import Reading, published_reading
 from workbench.config import BaseConfig
 from workbench.data import Pairs, load_sentences
-from workbench.encoder import Encoder, Reading, published_reading
+from workbench.encoder import Encoder
 from workbench.errors import DataError, SettingError
 from workbench.evaluation import evaluate
 
@@ -148,9 +149,9 @@ def test_sentences_end_as_the_template_wants_them():
     names: list[Any] = ["unsup-PromptBERT", "sncse-bert", "unsup-simcse-bert"]
     prompt, sncse, plain = map(published_reading, names)
     endings = {"a dog": "a dog.", "a dog.": "a dog.", "why?": "why?", 'he said "no"': 'he said "no"', "stop!": "stop!."}
-    assert {sentence: prompt.finished(sentence) for sentence in endings} == endings  # type: ignore[union-attr]
-    assert [sncse.finished(s) for s in ("a dog", "stop!")] == ["a dog .", "stop!"]  # type: ignore[union-attr]
-    assert plain.finished("a dog") == "a dog"  # type: ignore[union-attr]
+    assert {sentence: prompt.add_full_stop(sentence) for sentence in endings} == endings  # type: ignore[union-attr]
+    assert [sncse.add_full_stop(s) for s in ("a dog", "stop!")] == ["a dog .", "stop!"]  # type: ignore[union-attr]
+    assert plain.add_full_stop("a dog") == "a dog"  # type: ignore[union-attr]
 
 
 def test_a_checkpoint_is_read_by_its_published_name(
@@ -161,7 +162,7 @@ def test_a_checkpoint_is_read_by_its_published_name(
     base = base_of(folder)
     assert isinstance(base, Encoder)
     assert base.pooling == "mask"
-    plain = Encoder.load(base.checkpoint, Reading("mask", base.template), device="cpu")
+    plain = Encoder(base.checkpoint, Reading("mask", base.template), device="cpu")
     assert_close(base.encode(["the cat sees"]), plain.encode(["the cat sees."]))
     assert base_of(folder, pooling="mean").pooling == "mean"  # type: ignore[attr-defined]
     (tmp_path / "sup-simcse-bert").symlink_to(tiny_encoder, target_is_directory=True)

@@ -1,10 +1,11 @@
 """Cheap dropout is dropout: its rate, expectation, independence and gradient; and in eval the backbone is untouched."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
-from tiny_checkpoints import KINDS, POSITIONS, tiny_model, tiny_tokenizer
+from tiny_checkpoints import KINDS, tiny_checkpoint, tiny_model
 from torch.testing import assert_close
 
 from workbench.encoder import Encoder, fast_dropout
@@ -101,8 +102,8 @@ def test_training_drops_hidden_states_and_attention_with_the_mean_and_spread_of_
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_encoder_in_training_gives_two_views_that_a_seed_repeats(kind: str) -> None:
-    encoder = Encoder(tiny_model(kind), tiny_tokenizer(kind), max_tokens=POSITIONS).train()
+def test_an_encoder_in_training_gives_two_views_that_a_seed_repeats(kind: str, tmp_path: Path) -> None:
+    encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path, kind)).train()
     batch = encoder.tokenize(["a man eats", "the small dog sees a red book near the house"])
     views = []
     for seed in (1, 2, 1):

@@ -306,7 +306,7 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sent
     unseen.write_text("\u4e00\n\u4e01\n\u4e02\n")
     with pytest.raises(ValueError, match="E1 gives all 3 corpus sentences one vector"):
         prepared(spread, sentences, corpus=str(unseen))
-    with pytest.raises(EncoderError, match="no folder"):
+    with pytest.raises(EncoderError, match="neither a folder nor a hub id"):
         prepared(spread, sentences, base=str(tmp_path / "missing"))
     unnamed = shutil.copytree(spread, tmp_path / "unnamed")
     with pytest.raises(EncoderError, match='base_pooling="cls" of RankEncoder'):

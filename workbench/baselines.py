@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from workbench.checkpoints import Reading, find_checkpoint
 from workbench.config import BaseConfig
 from workbench.data import load_sentences
-from workbench.encoder import Encoder, Reading, find_checkpoint, prompted
+from workbench.encoder import Encoder
 
 # Share of the largest variance below which a direction is rounding: LayerNorm leaves one without variance.
 _NO_VARIANCE = 1e-10
@@ -35,10 +36,12 @@ def load_base(config: BaseConfig, sentences: Sequence[str] | None = None) -> Bas
     if config.kind == "tfidf":
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
-    reading = prompted(config.template) if config.template else checkpoint.read(config.pooling) or Reading("cls")
+    reading = (
+        Reading.from_template(config.template) if config.template else checkpoint.read(config.pooling) or Reading("cls")
+    )
     # Whitening divides by small standard deviations, which would enlarge the rounding of bf16.
     precision = "fp32" if config.kind == "whitening" and config.precision == "auto" else config.precision
-    encoder = Encoder.load(checkpoint, reading, precision=precision, device=config.device)
+    encoder = Encoder(checkpoint, reading, precision=precision, device=config.device)
     if config.kind == "static":
         return StaticWords(encoder)
     return Whitened(encoder, sentences or [], width=config.width) if config.kind == "whitening" else encoder

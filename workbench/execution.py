@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, data_revisions, kinds_of, unusable
 from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
@@ -150,8 +151,6 @@ def _check_data(config: TrainingConfig) -> None:
 
 def _check_encoders(config: TrainingConfig) -> None:
     """Raise SettingError for an encoder that is missing or was saved with another pooling; fetch those on the hub."""
-    from workbench.encoder import find_checkpoint
-
     for name in config.checkpoints:
         try:
             checkpoint = find_checkpoint(name, config.revisions.get(name))

@@ -1,8 +1,8 @@
-"""Sentence encoders: backbone, tokenizer and reading; read and written as AutoModel and SentenceTransformer do.
+"""Sentence encoders: a backbone with its tokenizer, loaded and saved as AutoModel and SentenceTransformer do."""
 
-Names (they stand in __init__.pyi) are loaded when first touched: looking for a checkpoint never loads torch.
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from workbench.encoder._cross import CrossEncoder as CrossEncoder
+from workbench.encoder._dropout import fast_dropout as fast_dropout
+from workbench.encoder._loading import has_no_dropout as has_no_dropout, weights_checksum as weights_checksum
+from workbench.encoder._model import Encoder as Encoder
+from workbench.encoder._saving import replace_encoder as replace_encoder
+from workbench.encoder._tokens import TokenRows as TokenRows

@@ -1,4 +1,4 @@
-"""Training on a CPU without waste: dropout from 16 random bits an element, and no layer but attention sees padding."""
+"""Fast training on a CPU: dropout from 16 random bits per element, and padding that only attention computes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +19,10 @@ _LEVELS = 1 << 16
 
 @dataclass(frozen=True)
 class Packing:
-    """Where each of t tokens stands in a padded grid of n sentences and l columns.
+    """Places of t tokens in a padded grid of n sentences and l columns.
 
-    kept: the place in the flat grid of each token. source: the token at each place; at padding token 0, unread.
-    position: the column of each token. bias: added to attention scores, very negative at padding.
+    kept: place in the flat grid of each token. source: token at each place; at padding token 0, unread.
+    position: column of each token. bias: added to attention scores, very negative at padding.
     """
 
     rows: int
@@ -33,7 +33,7 @@ class Packing:
 
     @classmethod
     def of(cls, mask: Int[Tensor, "n l"]) -> "Packing":
-        """The packing of an attention mask; every sentence has at least one token."""
+        """Return the packing of an attention mask; every sentence has at least one token."""
         kept = mask.flatten().nonzero().squeeze(1)
         source = torch.zeros(mask.numel(), dtype=torch.long)
         source[kept] = torch.arange(len(kept))
@@ -41,16 +41,20 @@ class Packing:
         return cls(mask.shape[0], kept, source, kept % mask.shape[1], bias[:, None, None])
 
     def pack(self, grid: Tensor) -> Tensor:
-        """[n, l, ...] to [t, ...]."""
+        """Reshape [n, l, ...] to [t, ...]."""
         return grid.flatten(0, 1).index_select(0, self.kept)
 
     def unpack(self, tokens: Tensor) -> Tensor:
-        """[t, ...] to [n, l, ...]."""
+        """Reshape [t, ...] to [n, l, ...]."""
         return tokens.index_select(0, self.source).unflatten(0, (self.rows, -1))
+
+    def unpack_heads(self, part: Tensor) -> Tensor:
+        """Reshape [1, heads, t, w] to [n, heads, l, w]."""
+        return self.unpack(part.squeeze(0).transpose(0, 1).contiguous()).transpose(1, 2)
 
 
 def cheap_dropout(x: Tensor, rate: float) -> Tensor:
-    """x with each element zeroed with probability `rate` and the others scaled so that the expectation is x.
+    """Zero each element of x with probability `rate` and scale the others so that the expectation is x.
 
     The rate is rounded to a multiple of 2^-16 (0.1 becomes 0.100006), and the scale is that of the rounded rate, so the
     expectation is exact. Bits come from torch's default generator: the same seed gives the same mask.
@@ -70,7 +74,7 @@ def cheap_dropout(x: Tensor, rate: float) -> Tensor:
 
 
 class CheapDropout(nn.Dropout):
-    """nn.Dropout with the cheap mask while training on a CPU; elsewhere, and in eval, exactly nn.Dropout."""
+    """nn.Dropout with the cheap mask in training on a CPU; elsewhere, and in eval, exactly nn.Dropout."""
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or self.p == 0.0 or input.device.type != "cpu":
@@ -89,7 +93,7 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     packing: Packing | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """softmax(q k^T s + bias) v with cheap dropout of the weights.
+    """Compute softmax(q k^T s + bias) v with cheap dropout of the weights.
 
     query, key, value: [n, heads, l, head width], or [1, heads, t, head width] with a `packing`.
     Unpacked in eval, on other devices, and for what BERT does not do, this is transformers' sdpa itself. In training on
@@ -97,13 +101,16 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     small BERT's step together.
     """
     if packing is not None:
-        query, key, value = (_unpack_heads(part, packing) for part in (query, key, value))
+        query, key, value = map(packing.unpack_heads, (query, key, value))
         bias = packing.bias.to(query.dtype)
     elif not module.training or query.device.type != "cpu" or not _is_plain(module, options):
         options |= {"dropout": dropout, "scaling": scaling}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    else:
-        bias = None if attention_mask is None else _bias_of(attention_mask, query.dtype)
+    elif attention_mask is None:
+        bias = None
+    else:  # transformers' mask is True where attention is allowed
+        lowest = torch.finfo(query.dtype).min
+        bias = torch.zeros(attention_mask.shape, dtype=query.dtype).masked_fill(~attention_mask, lowest)
     scores = torch.matmul(query * (scaling or query.size(-1) ** -0.5), key.transpose(2, 3))
     weights = functional.softmax(scores if bias is None else scores + bias, dim=-1)
     states = torch.matmul(cheap_dropout(weights, dropout), value).transpose(1, 2)
@@ -112,11 +119,16 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     return packing.pack(states).unsqueeze(0), None
 
 
-def fast_dropout(module: nn.Module) -> nn.Module:
-    """Makes training on a CPU cheaper, in place, and returns `module`: every nn.Dropout, and a backbone's attention.
+def _is_plain(module: nn.Module, options: dict[str, Any]) -> bool:
+    """Return whether attention has no causal mask, no grouped heads and no position bias."""
+    grouped = getattr(module, "num_key_value_groups", 1) > 1
+    return not (grouped or getattr(module, "is_causal", True) or options.get("position_bias") is not None)
 
-    Eval mode, other devices and the state dict stay bit for bit as they were. Attention is replaced where it is
-    transformers' sdpa; other implementations are left alone, correct and no faster.
+
+def fast_dropout(module: nn.Module) -> nn.Module:
+    """Make every nn.Dropout and transformers' sdpa attention cheaper in training on a CPU; return `module`.
+
+    Eval mode, other devices and the state dict stay bit for bit the same.
     """
     AttentionInterface.register(ATTENTION, cheap_attention)
     AttentionMaskInterface.register(ATTENTION, sdpa_mask)
@@ -129,19 +141,3 @@ def fast_dropout(module: nn.Module) -> nn.Module:
         if getattr(config, "_attn_implementation", None) == "sdpa" and hasattr(parent, "set_attn_implementation"):
             parent.set_attn_implementation(ATTENTION)
     return module
-
-
-def _unpack_heads(part: Tensor, packing: Packing) -> Tensor:
-    """[1, heads, t, w] to [n, heads, l, w]."""
-    return packing.unpack(part.squeeze(0).transpose(0, 1).contiguous()).transpose(1, 2)
-
-
-def _bias_of(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """transformers gives sdpa a mask that is True where attention is allowed."""
-    return torch.zeros(attention_mask.shape, dtype=dtype).masked_fill_(~attention_mask, torch.finfo(dtype).min)
-
-
-def _is_plain(module: nn.Module, options: dict[str, Any]) -> bool:
-    """No causal mask, no grouped heads, no position bias: what the few lines above compute."""
-    grouped = getattr(module, "num_key_value_groups", 1) > 1
-    return not (grouped or getattr(module, "is_causal", True) or options.get("position_bias") is not None)

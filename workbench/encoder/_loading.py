@@ -1,8 +1,9 @@
-"""Model and tokenizer of a checkpoint that was found: loaded whole or refused."""
+"""Load the model and the tokenizer of a checkpoint, whole or not at all."""
 
 import copy
 import hashlib
 import inspect
+import json
 import logging
 import os
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from tokenizers.normalizers import Lowercase, Sequence
 from torch import nn
@@ -27,202 +29,178 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
-from workbench.encoder._checkpoint import BUFFERS, check_weights, encoder_folder
-from workbench.encoder._reading import Checkpoint
+from workbench.checkpoints import Checkpoint, encoder_folder, path_within
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
 
+_LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
-_BOTH_WAYS = ("bert-generation", "xlnet")
+_BIDIRECTIONAL = ("bert-generation", "xlnet")
+_BUFFERS = ("position_ids", "token_type_ids", "num_batches_tracked")  # that older files contain
 # The names under which BERT-like, RoBERTa-like, DistilBERT-like and ModernBERT configurations keep their dropout rates.
 _DROPOUT_SETTINGS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
 _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 
 def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
-    """The AutoModel of a checkpoint in float32, without its pretrained pooler (SimCSE never loads it either).
+    """Load the AutoModel of a checkpoint in float32, without its pretrained pooler (SimCSE never loads it either).
 
-    dropout: rate for hidden states and attention in place of the checkpoint's own; None keeps them.
-    Raises EncoderError when the configuration is unknown, when any weight of the backbone is missing or has another
-    shape, and when the file holds weights that have no place in it.
+    dropout: rate for hidden states and attention; None keeps that of the checkpoint.
+    Raises EncoderError for an unknown architecture, and for weights that do not fit it exactly.
     """
-    config = _load_config(checkpoint, dropout)
+    config = _load_config(checkpoint.folder, dropout)
     model_class: Any = MODEL_MAPPING.get(type(config), None)
     options: dict[str, Any] = {}
     if inspect.isclass(model_class) and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
         options["add_pooling_layer"] = False
-    return _load(AutoModel, checkpoint, config, **options)[0]
-
-
-def has_no_dropout(config: Any) -> bool:
-    """Return whether a backbone's configuration has dropout rates and all of them are 0."""
-    rates = [getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)]
-    return bool(rates) and not any(rates)
+    return _load_model(AutoModel, checkpoint.folder, config, **options)[0]
 
 
 def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
-    """The checkpoint as a sequence classifier with one label, its head drawn anew where it has none."""
-    config = _load_config(checkpoint, dropout)
+    """Load the checkpoint as a sequence classifier with one label; a head that it lacks is initialised randomly."""
+    config = _load_config(checkpoint.folder, dropout)
     if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
         raise EncoderError(
             f"{checkpoint.folder} is a classifier with {config.num_labels} labels; an interaction model has one score: "
             "start from the plain pretrained model"
         )
     config.num_labels = 1
-    return _load(AutoModelForSequenceClassification, checkpoint, config)[0]
+    return _load_model(AutoModelForSequenceClassification, checkpoint.folder, config)[0]
 
 
 def load_word_head(checkpoint: Checkpoint) -> nn.Module:
-    """What a masked language model of this kind puts on the states of its last layer: states -> a score a word.
+    """Load the head of a masked language model: states of the last layer -> a score per word.
 
-    Its weights are the checkpoint's, drawn anew, and said, where that was saved without them; the words' own vectors
-    are a copy of the embeddings. EncoderError for a kind that is no masked language model, or whose head is in parts.
+    A head that the checkpoint lacks is initialised randomly, which is logged. Its word vectors are a copy of the
+    embeddings. Raises EncoderError for other kinds of models, and for a head of several parts.
     """
-    config = _load_config(checkpoint, None)
+    config = _load_config(checkpoint.folder, None)
     heads: list[nn.Module] = []
     if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
-        model, fresh = _load(AutoModelForMaskedLM, checkpoint, config)
-        if fresh:
+        model, is_random = _load_model(AutoModelForMaskedLM, checkpoint.folder, config)
+        if is_random:
             _LOG.warning("%s was saved without a head that guesses words: its begins at random", checkpoint.folder)
         heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
     if len(heads) != 1:
         raise EncoderError(
             f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part that guesses masked "
-            "words, as BERT's and RoBERTa's kinds have; take one of these, or set mlm_weight=0"
+            "words, as BERT and RoBERTa have; start from one of these, or set mlm_weight=0"
         )
     return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
 
 
-def _load(kind: Any, checkpoint: Checkpoint, config: Any, **options: Any) -> tuple[Any, bool]:
-    """The model, and whether weights of its head were drawn anew."""
+def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, bool]:
+    """Return the model, and whether weights of its head were initialised randomly."""
     try:
+        _require_floats(folder)
         with quiet():
             model, report = kind.from_pretrained(
-                os.fspath(checkpoint.folder),
+                os.fspath(folder),
                 config=config,
                 use_safetensors=True,
-                trust_remote_code=False,
-                local_files_only=True,
                 dtype=torch.float32,
                 ignore_mismatched_sizes=True,  # they are named below; the library's own text would not
                 output_loading_info=True,
+                **_LOCAL,
                 **options,
             )
     except Exception as error:
-        raise EncoderError(f"{checkpoint.folder} cannot be loaded as {config.model_type!r}: {error}") from error
-    _check_places(checkpoint, model, report)
+        raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {error}") from error
+    faults = {
+        "have another shape in the file than in config.json": {name for name, *_ in report["mismatched_keys"]},
+        "of the backbone are missing in the file": {name for name in report["missing_keys"] if _is_own(name, model)},
+        "have no place in the model of config.json": {n for n in report["unexpected_keys"] if _is_own(n, model)},
+    }
+    for fault, names in faults.items():
+        if names:
+            raise EncoderError(
+                f"{folder}: {len(names)} weights (such as {min(names)}) {fault}: weights and config.json are of "
+                "different models; copy both from one place"
+            )
     return model, bool(report["missing_keys"])
 
 
-def _check_places(checkpoint: Checkpoint, model: Any, report: dict[str, Any]) -> None:
-    """Refuse weights of the backbone that the file lacks, and weights of the file that the backbone lacks."""
-    for name, found, wanted in sorted(report["mismatched_keys"]):
-        raise EncoderError(
-            f"{checkpoint.folder}: {name} has the shape {list(found)} in the file, and config.json asks for "
-            f"{list(wanted)}: they do not belong together; copy both from one place"
-        )
-    missing = sorted(name for name in report["missing_keys"] if _is_in_backbone(name, model))
-    if missing:
-        raise EncoderError(
-            f"{checkpoint.folder} lacks {len(missing)} weights of its backbone (such as {missing[0]}), which would be "
-            "left random; the file is of another model or was saved in part: save the whole AutoModel again"
-        )
-    homeless = sorted(name for name in report["unexpected_keys"] if _is_in_backbone(name, model))
-    if homeless:
-        raise EncoderError(
-            f"{checkpoint.folder} holds {len(homeless)} weights (such as {homeless[0]}) that have no place in the "
-            "model of its config.json: other layers, or another kind; copy both from one place"
-        )
-
-
-def _is_in_backbone(name: str, model: Any) -> bool:
-    """Return whether a weight belongs to a part of the backbone: no head, no pooler, no buffer of older files."""
+def _is_own(name: str, model: Any) -> bool:
+    """Return whether a weight belongs to the backbone: not to a head, a pooler, or a buffer of older files."""
     parts = name.removeprefix(f"{model.base_model_prefix}.").split(".")
     backbone = model.base_model
     own = {part for part, _ in (*backbone.named_children(), *backbone.named_parameters(recurse=False))}
-    return parts[0] in own - {"pooler"} and parts[-1] not in BUFFERS
+    return parts[0] in own - {"pooler"} and parts[-1] not in _BUFFERS
+
+
+def _require_floats(folder: Path) -> None:
+    """Raise EncoderError for quantised weights, which would be read as plain integers."""
+    index, paths = folder / "model.safetensors.index.json", {folder / "model.safetensors"}
+    if index.is_file():
+        paths = {path_within(folder, name) for name in json.loads(index.read_bytes())["weight_map"].values()}
+    for path in sorted(paths):
+        with safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118 - no dict
+                kind = file.get_slice(name).get_dtype()
+                if kind not in ("F64", "F32", "F16", "BF16") and name.rpartition(".")[2] not in _BUFFERS:
+                    raise EncoderError(f"{path} holds {name} as {kind}; save the model in float32 or float16")
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
-    """Puts the weights that Encoder.save wrote to `folder` into the model that they are of; EncoderError for others."""
-    path = encoder_folder(folder) / "model.safetensors"
-    if not path.is_file():
-        raise EncoderError(f"{folder} holds no model.safetensors; give the folder that this encoder was saved to")
-    check_weights(path)
-    saved, own = load_file(path), model.state_dict()
-    lost = sorted(name for name in own if name not in saved or saved[name].shape != own[name].shape)
-    lost += sorted(name for name in saved.keys() - own.keys() if _is_in_backbone(name, model))
-    if lost:
-        raise EncoderError(f"{path} is of another model than this one (see {lost[0]}); give the folder that it saved")
-    model.load_state_dict({name: saved[name] for name in own})
+    """Load the weights that Encoder.save wrote to `folder` into the model; EncoderError if they are of another one."""
+    path, own = encoder_folder(folder) / "model.safetensors", model.state_dict()
+    try:
+        saved = {name: value for name, value in load_file(path).items() if name in own or _is_own(name, model)}
+    except Exception as error:
+        raise EncoderError(f"{path} cannot be read: {error}; give the folder that this encoder saved") from error
+    shapes, others = ({(name, value.shape) for name, value in weights.items()} for weights in (own, saved))
+    if shapes != others:
+        name = min(shapes ^ others)[0]
+        raise EncoderError(f"{path} is of another model (see {name}); give the folder that this encoder saved")
+    model.load_state_dict(saved)
 
 
 def weights_checksum(module: nn.Module) -> str:
-    """sha256 over the names and values of a module's weights."""
-    found = hashlib.sha256()
+    """Return the sha256 of the names and values of a module's weights."""
+    total = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
-        found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        total.update(name.encode())
+        total.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
 
 
-def load_tokenizer(checkpoint: Checkpoint) -> Any:
-    """The tokenizer of a checkpoint; EncoderError when it is broken, empty, or cannot pad."""
+def load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str) -> Any:
+    """Load the tokenizer of a checkpoint; EncoderError if it is broken or does not belong to the backbone."""
+    folder = checkpoint.folder
     try:
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(
-                os.fspath(checkpoint.folder), trust_remote_code=False, local_files_only=True
-            )
+            tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
-        raise EncoderError(f"the tokenizer in {checkpoint.folder} cannot be loaded: {error}") from error
+        raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {error}") from error
+    largest, embedded = max(tokenizer.get_vocab().values(), default=0), len(backbone.get_input_embeddings().weight)
+    table, pad = _position_table(backbone), tokenizer.pad_token_id
+    fault = None
     if len(tokenizer) <= 5:
-        raise EncoderError(
-            f"the tokenizer in {checkpoint.folder} knows {len(tokenizer)} tokens: its vocabulary file was not read; "
-            "save the tokenizer again, with its tokenizer.json"
-        )
-    if tokenizer.pad_token_id is None:
-        raise EncoderError(
-            f"the tokenizer in {checkpoint.folder} has no padding token, so it is none of a sentence encoder"
-        )
-    if checkpoint.lower_case:  # in front of all other steps, as SentenceTransformer does
+        fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
+    elif pad is None:
+        fault = "has no padding token"
+    elif largest >= embedded:
+        fault = f"has ids up to {largest}, and the backbone embeds {embedded}"
+    elif table is not None and table.padding_idx not in (None, pad):
+        fault = f"pads with {pad}, and the backbone counts positions from its padding token {table.padding_idx}"
+    elif pooling == "cls" and tokenizer.cls_token_id not in (None, tokenizer("a")["input_ids"][0]):
+        fault = f"does not put {tokenizer.cls_token} first, which pooling 'cls' reads"
+    if fault:
+        raise EncoderError(f"the tokenizer in {folder} {fault}; save the tokenizer of this model there")
+    if checkpoint.lower_case:  # before all other steps, as SentenceTransformer does
         backend = tokenizer.backend_tokenizer
-        steps = [Lowercase(), *([backend.normalizer] if backend.normalizer else [])]
-        backend.normalizer = Sequence(steps)
+        backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
 
 
-def check_match(backbone: Any, tokenizer: Any, *, pooling: str, source: str) -> None:
-    """Refuses a tokenizer that is not the backbone's, and one that puts no [CLS] first where [CLS] is pooled."""
-    rows = backbone.get_input_embeddings().weight.shape[0]
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= rows:
-        raise EncoderError(
-            f"{source}: the tokenizer's ids go up to {largest}, the backbone embeds {rows}: they do not belong together"
-        )
-    table = _positions(backbone)
-    if table is not None and table.padding_idx not in (None, tokenizer.pad_token_id):
-        raise EncoderError(
-            f"{source}: the backbone counts positions from its padding token {table.padding_idx}, and the tokenizer "
-            f"pads with {tokenizer.pad_token_id}: they do not belong together"
-        )
-    first = tokenizer("a", add_special_tokens=True)["input_ids"][0]
-    if pooling == "cls" and first != (tokenizer.cls_token_id if tokenizer.cls_token_id is not None else first):
-        raise EncoderError(
-            f"{source}: pooling 'cls' reads the first token, but the tokenizer does not put {tokenizer.cls_token} "
-            "first (tokenizer.json has no post-processor); save the tokenizer with one or take pooling='mean'"
-        )
-    if pooling == "mask" and tokenizer.mask_token_id is None:
-        raise EncoderError(f"{source}: pooling 'mask' reads the [MASK] token, and this tokenizer has none")
-
-
 def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
-    """The position of the first token, and the longest input (special tokens included) that the backbone can place.
+    """Return the position of the first token, and how many tokens the backbone can place, special ones included.
 
     RoBERTa kinds count positions from padding_idx + 1, so a table of 514 positions holds 512 tokens.
     """
-    table = _positions(backbone)
+    table = _position_table(backbone)
     if table is not None:
         first = 0 if table.padding_idx is None else table.padding_idx + 1
         return first, table.num_embeddings - first
@@ -233,75 +211,55 @@ def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
     return 0, tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
 
 
-def _positions(backbone: nn.Module) -> nn.Embedding | None:
-    """The table of absolute positions, where there is one."""
-    for name, module in backbone.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return module
-    return None
+def _position_table(backbone: nn.Module) -> nn.Embedding | None:
+    """Return the table of absolute positions, None for a backbone without one."""
+    tables = (module for name, module in backbone.named_modules() if name.endswith("position_embeddings"))
+    return next((table for table in tables if isinstance(table, nn.Embedding)), None)
 
 
-def _load_config(checkpoint: Checkpoint, dropout: float | None) -> Any:
-    """The configuration of a checkpoint; EncoderError when transformers does not know it or it is a decoder's."""
+def has_no_dropout(config: Any) -> bool:
+    """Return whether a backbone's configuration has dropout rates and all of them are 0."""
+    rates = [getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)]
+    return bool(rates) and not any(rates)
+
+
+def _load_config(folder: Path, dropout: float | None) -> Any:
+    """Return the configuration of a checkpoint with another dropout; EncoderError if no Encoder can read its kind."""
     try:
         with quiet():
-            config = AutoConfig.from_pretrained(
-                os.fspath(checkpoint.folder), trust_remote_code=False, local_files_only=True
-            )
+            config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
         raise EncoderError(
-            f"{checkpoint.folder / 'config.json'} cannot be used: {error}. Only architectures that transformers itself "
-            "carries are loaded; code from a checkpoint is never executed"
+            f"{folder / 'config.json'} cannot be used: {error}. Only architectures of transformers itself are loaded; "
+            "code from a checkpoint is never executed"
         ) from error
-    if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False) or _is_causal(config):
+    kind, name = type(config), config.model_type
+    is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
+    is_causal &= name not in _BIDIRECTIONAL and getattr(config, "use_bidirectional_attention", False) is not True
+    if is_causal or getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
         raise EncoderError(
-            f"{checkpoint.folder} is a {config.model_type!r} decoder: each of its tokens sees only those before it. A "
-            "sentence encoder reads both ways: give one of the BERT, RoBERTa, MPNet, ... kinds"
+            f"{folder} is a {name!r} decoder: each of its tokens sees only those before it. A sentence encoder reads "
+            "both ways: give one of the BERT, RoBERTa, MPNet, ... kinds"
         )
-    _check_family(checkpoint, config)
+    # BERT's weights load as RoBERTa's, at shifted positions.
+    saved = {f"{one.partition('For')[0].removesuffix('Model')}Model" for one in config.architectures or []}
+    known = {one for one in MODEL_MAPPING_NAMES.values() if isinstance(one, str)}
+    if others := (saved & known) - {MODEL_MAPPING_NAMES.get(name)}:
+        raise EncoderError(
+            f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {min(others)}; take the "
+            "configuration that was saved with them"
+        )
+    rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
+    if dropout is not None and not rates:
+        raise EncoderError(f"a {name!r} backbone has no dropout setting that is known here; leave dropout=None")
     if dropout is not None:
-        _set_dropout(config, dropout)
+        config.update(dict.fromkeys(rates, dropout))
     return config
-
-
-def _is_causal(config: Any) -> bool:
-    """Whether this kind of model only ever predicts the next token; BERT's kind does both and says which."""
-    if config.model_type in _BOTH_WAYS or getattr(config, "use_bidirectional_attention", False) is True:
-        return False
-    return type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and type(config) not in MODEL_FOR_MASKED_LM_MAPPING
-
-
-def _check_family(checkpoint: Checkpoint, config: Any) -> None:
-    """Refuses a model type over weights that another type saved: BERT's load as RoBERTa's, at shifted positions."""
-    names = {kind: name for kind, name in MODEL_MAPPING_NAMES.items() if isinstance(name, str)}
-    own = names.get(config.model_type, "").removesuffix("Model")
-    for saved in config.architectures or []:
-        family = saved.partition("For")[0].removesuffix("Model")
-        if own and family != own and f"{family}Model" in names.values():
-            raise EncoderError(
-                f"{checkpoint.folder / 'config.json'} has model_type {config.model_type!r}, and its weights are of a "
-                f"{saved}: the one is read otherwise than the other; take the configuration that was saved with them"
-            )
-
-
-def _set_dropout(config: Any, rate: float) -> None:
-    """Writes one rate for hidden states and attention into a configuration."""
-    if not isinstance(rate, int | float) or not 0.0 <= rate < 1.0:
-        raise EncoderError(
-            f"dropout is {rate!r}; it is a probability: 0 <= dropout < 1, or None for the checkpoint's own"
-        )
-    present = [name for name in _DROPOUT_SETTINGS if hasattr(config, name)]
-    if not present:
-        raise EncoderError(
-            f"a {config.model_type!r} backbone has no dropout setting that is known here; leave dropout=None"
-        )
-    for name in present:
-        setattr(config, name, rate)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars (a widget each in notebooks) and load reports of transformers: what matters is raised."""
+    """Silence progress bars and load reports of transformers: faults are raised."""
     level, bars = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
     library_logging.set_verbosity_error()
     library_logging.disable_progress_bar()

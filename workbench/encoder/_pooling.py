@@ -1,12 +1,16 @@
-"""From the hidden states of the tokens to one vector a sentence. Padding never takes part."""
+"""From the hidden states of the tokens to one vector per sentence. Padding never takes part."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from workbench.encoder._reading import Pooling
+from workbench.checkpoints import Reading
+from workbench.config import Pooling
+from workbench.encoder._tokens import token_ids
+from workbench.errors import EncoderError
 
 # first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); embedding_last averages the embedding
 # layer and the last, which is what the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
@@ -17,32 +21,79 @@ MEANS = ("mean", *FIRST_LAYER)  # the poolings that are a mean over all tokens
 def pool(
     hidden_states: Sequence[Float[Tensor, "n l d"]], chosen: Bool[Tensor, "n l"], pooling: Pooling
 ) -> Float[Tensor, "n d"]:
-    """One vector a sentence, in float32 or wider, not normalised.
+    """Return one vector per sentence, in float32 or wider, not normalised.
 
-    hidden_states: the embedding layer's output and each layer's; only the last is read by "cls", "mean", "max", "mask".
-    chosen: the tokens that take part: all that are not padding; for "mask" the [MASK] of the template alone.
+    hidden_states: the embedding layer's output and each layer's; "cls", "mean", "max" and "mask" read only the last.
+    chosen: the tokens that take part: all but padding; for "mask" only the [MASK] of the template.
     """
     last = hidden_states[-1]
     if pooling == "cls":
-        return _widened(last[:, 0])
+        return _widen(last[:, 0])
     if pooling == "max":
-        return _widened(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
-    return masked_mean(averaged_states(hidden_states, pooling), chosen)
-
-
-def averaged_states(hidden_states: Sequence[Float[Tensor, "n l d"]], pooling: Pooling) -> Float[Tensor, "n l d"]:
-    """The states whose mean over tokens is the vector of a sentence, for a pooling that takes one."""
-    last = _widened(hidden_states[-1])
-    return (_widened(hidden_states[FIRST_LAYER[pooling]]) + last) / 2 if pooling in FIRST_LAYER else last
-
-
-def masked_mean(states: Float[Tensor, "n l d"], chosen: Bool[Tensor, "n l"]) -> Float[Tensor, "n d"]:
-    """The mean over the chosen tokens of each row; every row has at least one."""
+        return _widen(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
+    states = average_layers(hidden_states, pooling)
     weights = chosen.to(states.dtype)
     # A batched product instead of a masked copy of all states: several times cheaper on a CPU.
     return torch.bmm(weights.unsqueeze(1), states).squeeze(1) / weights.sum(dim=1, keepdim=True)
 
 
-def _widened(states: Tensor) -> Tensor:
-    """float32 for half precision: sums over tokens and all that follows them are not taken in 8 or 11 bits."""
+def average_layers(hidden_states: Sequence[Float[Tensor, "n l d"]], pooling: Pooling) -> Float[Tensor, "n l d"]:
+    """Return the states whose mean over the tokens is the vector of a sentence, for one of MEANS."""
+    last = _widen(hidden_states[-1])
+    return (_widen(hidden_states[FIRST_LAYER[pooling]]) + last) / 2 if pooling in FIRST_LAYER else last
+
+
+def _widen(states: Tensor) -> Tensor:
+    """Convert half precision to float32: sums over tokens are not taken in 8 or 11 bits."""
     return states.float() if states.dtype in (torch.bfloat16, torch.float16) else states
+
+
+_SLOT = "{sentence}"
+_MASK = "[MASK]"
+
+
+class Template:
+    """A template such as 'This sentence of "{sentence}" means [MASK].' with the mask token of a tokenizer."""
+
+    def __init__(self, reading: Reading, tokenizer: Any) -> None:
+        text = reading.template
+        if text is None or text.count(_SLOT) != 1 or text.count(_MASK) != 1:
+            raise EncoderError(
+                f"pooling 'mask' needs a template with one {_SLOT} and one {_MASK}, such as "
+                f"'This sentence of \"{_SLOT}\" means {_MASK}.'; got {text!r}"
+            )
+        if tokenizer.mask_token is None:
+            raise EncoderError("pooling 'mask' reads the [MASK] token, and this tokenizer has none")
+        self._reading, self._tokenizer = reading, tokenizer
+        self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
+        self._mask_last = text.index(_MASK) > text.index(_SLOT)
+        self.length = len(self.wrap([""])[0])  # in tokens, without a sentence, special ones included
+
+    def wrap(self, sentences: list[str]) -> list[list[int]]:
+        """Return the token ids of the template around each sentence."""
+        return self._ids([self._reading.add_full_stop(sentence) for sentence in sentences])
+
+    def cut(self, sentence: str, limit: int) -> list[int]:
+        """Return the token ids of the whole template around a sentence that is cut, as PromptBERT cuts it."""
+        if self.length >= limit:
+            raise EncoderError(
+                f"the template alone has {self.length} tokens; raise max_tokens above that, it is {limit}"
+            )
+        sentence = self._reading.add_full_stop(sentence)
+        [ids] = self._ids([sentence])
+        while (excess := len(ids) - limit) > 0:
+            pieces = self._tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            spans = pieces["offset_mapping"]
+            sentence = sentence[: spans[max(0, len(spans) - excess)][0]].rstrip()
+            [ids] = self._ids([sentence])
+        return ids
+
+    def _ids(self, sentences: list[str]) -> list[list[int]]:
+        return token_ids(self._tokenizer, [self._before + sentence + self._after for sentence in sentences])
+
+    def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
+        """Return True at the template's own mask in each row, even if the sentence contains mask tokens too."""
+        masks = ids == self._tokenizer.mask_token_id
+        if self._mask_last:
+            return masks & (masks.flip(1).cumsum(1).flip(1) == 1)
+        return masks & (masks.cumsum(1) == 1)

@@ -1,117 +1,39 @@
-"""An encoder on disk: plain transformers files in the root, SentenceTransformer's beside them, a model card; atomic."""
+"""Save an encoder: files of transformers in the root, those of SentenceTransformer and a model card next to them."""
 
+import html
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from huggingface_hub import ModelCardData
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from safetensors.torch import save_file
 
-from workbench.encoder._card import model_card
-from workbench.encoder._checkpoint import SETTINGS_FILE
+from workbench.checkpoints import HUB_ID, SETTINGS_FILE, Reading
+from workbench.config import BUNDLED_MODELS
+from workbench.data import CATALOGUE
 from workbench.encoder._loading import quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
 from workbench.files import atomic_path
 
-if TYPE_CHECKING:
-    from workbench.encoder._model import Encoder
-
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
-_MODULES = "sentence_transformers.models"
+_MODULES = "sentence_transformers.models."
 # No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
-
-
-def save_encoder(encoder: "Encoder", folder: Path, card: dict[str, Any] | None, dtype: torch.dtype) -> None:
-    """Writes the encoder to `folder`; see Encoder.save."""
-    with replacing(folder) as fresh:
-        write_checkpoint(encoder, fresh, dtype)
-        _write_sentence_transformer(encoder, fresh)
-        reading = {name: text for name, text in asdict(encoder.reading).items() if text and name != "caution"}
-        _write_json(fresh / SETTINGS_FILE, reading)
-        (fresh / "README.md").write_text(model_card(encoder, card or {}), encoding="utf-8")
-
-
-def write_checkpoint(encoder: "Encoder", folder: Path, dtype: torch.dtype) -> None:
-    """Backbone and tokenizer as transformers keeps them."""
-    with quiet():
-        state = encoder.backbone.state_dict()
-        state = {name: tensor.to(dtype) for name, tensor in (state | _unused_pooler(encoder.backbone)).items()}
-        encoder.backbone.save_pretrained(folder, state_dict=state, max_shard_size="50GB")
-        tokenizer_limit, encoder.tokenizer.model_max_length = encoder.tokenizer.model_max_length, encoder.limit
-        try:
-            encoder.tokenizer.save_pretrained(folder)
-        finally:
-            encoder.tokenizer.model_max_length = tokenizer_limit
-
-
-def _unused_pooler(backbone: nn.Module) -> dict[str, Tensor]:
-    """The pooler that AutoModel will build and no pooling here reads: the identity under its tanh.
-
-    Without it, transformers would say at each load that weights are missing, and draw them at random.
-    """
-    config: Any = backbone.config
-    with torch.device("meta"):
-        whole = type(backbone)(config).state_dict()
-    missing = {name: tensor.shape for name, tensor in whole.items() if name not in backbone.state_dict()}
-    return {name: torch.eye(*shape) if len(shape) == 2 else torch.zeros(shape) for name, shape in missing.items()}
-
-
-def _write_sentence_transformer(encoder: "Encoder", folder: Path) -> None:
-    modules = [{"path": "", "type": f"{_MODULES}.Transformer"}]
-    transformer: dict[str, Any] = {"max_seq_length": encoder.limit, "do_lower_case": False}
-    if encoder.pooling in FIRST_LAYER:
-        transformer["config_args"] = {"output_hidden_states": True}
-        modules.append({"path": "1_WeightedLayerPooling", "type": f"{_MODULES}.WeightedLayerPooling"})
-        _write_layer_weights(encoder, folder / "1_WeightedLayerPooling")
-    if encoder.pooling == "mask":
-        modules.append({"path": "1_MaskPooling", "type": _MASK_MODULE})
-    else:
-        path = f"{len(modules)}_Pooling"
-        modules.append({"path": path, "type": f"{_MODULES}.Pooling"})
-        (folder / path).mkdir()
-        mode = encoder.pooling if encoder.pooling in ("cls", "max") else "mean"
-        _write_json(
-            folder / path / "config.json",
-            {
-                "word_embedding_dimension": encoder.width,
-                "pooling_mode_cls_token": mode == "cls",
-                "pooling_mode_mean_tokens": mode == "mean",
-                "pooling_mode_max_tokens": mode == "max",
-                "pooling_mode_mean_sqrt_len_tokens": False,
-            },
-        )
-    _write_json(folder / "modules.json", [{"idx": i, "name": str(i), **module} for i, module in enumerate(modules)])
-    _write_json(folder / "sentence_bert_config.json", transformer)
-    _write_json(
-        folder / "config_sentence_transformers.json",
-        {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
-    )
-
-
-def _write_layer_weights(encoder: "Encoder", folder: Path) -> None:
-    """The mean of two layers as SentenceTransformer's weighted mean of all layers, with two weights of 1."""
-    from safetensors.torch import save_file
-
-    layers = encoder.backbone.config.num_hidden_layers
-    weights = torch.zeros(layers + 1)
-    weights[[FIRST_LAYER[encoder.pooling], layers]] = 1.0
-    folder.mkdir()
-    save_file({"layer_weights": weights}, folder / "model.safetensors")
-    _write_json(
-        folder / "config.json",
-        {"word_embedding_dimension": encoder.width, "layer_start": 0, "num_hidden_layers": layers},
-    )
+_CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
+# From a root, a home or a drive up to the last separator.
+_ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 
 
 @contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """A fresh folder beside `folder` to write into, put in its place at the end; after a failure all is as before.
+def replace_encoder(folder: str | Path) -> Iterator[Path]:
+    """Yield a fresh folder to write an encoder into, and put it in the place of `folder` at the end.
 
     Only an empty folder or an encoder is replaced, so that a wrong path costs nobody their files.
     """
@@ -123,10 +45,121 @@ def replacing(folder: Path) -> Iterator[Path]:
         with atomic_path(target, folder=True) as fresh:
             yield fresh
     except (OSError, SafetensorError) as error:
+        raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
+
+
+def save_encoder(
+    folder: Path,
+    backbone: Any,
+    tokenizer: Any,
+    reading: Reading,
+    *,
+    limit: int,
+    dtype: torch.dtype,
+    card: dict[str, Any],
+) -> None:
+    """Write an encoder into `folder` for transformers, SentenceTransformer and this library."""
+    save_checkpoint(folder, backbone, tokenizer, limit, dtype)
+    config, pooling = backbone.config, reading.pooling
+    width, layers = config.hidden_size, config.num_hidden_layers
+    modules = [("", f"{_MODULES}Transformer")]
+    files: dict[str, Any] = {"sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False}}
+    if pooling in FIRST_LAYER:  # the mean of two layers as a weighted mean of all, with two weights of 1
+        name = "1_WeightedLayerPooling"
+        modules.append((name, f"{_MODULES}WeightedLayerPooling"))
+        files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
+        files[f"{name}/config.json"] = {
+            "word_embedding_dimension": width,
+            "layer_start": 0,
+            "num_hidden_layers": layers,
+        }
+        weights = torch.zeros(layers + 1)
+        weights[[FIRST_LAYER[pooling], layers]] = 1.0
+        (folder / name).mkdir()
+        save_file({"layer_weights": weights}, folder / name / "model.safetensors")
+    if pooling == "mask":
+        modules.append(("1_MaskPooling", _MASK_MODULE))
+    else:
+        modules.append((f"{len(modules)}_Pooling", f"{_MODULES}Pooling"))
+        mode = pooling if pooling in ("cls", "max") else "mean"
+        files[f"{modules[-1][0]}/config.json"] = {
+            "word_embedding_dimension": width,
+            "pooling_mode_cls_token": mode == "cls",
+            "pooling_mode_mean_tokens": mode == "mean",
+            "pooling_mode_max_tokens": mode == "max",
+            "pooling_mode_mean_sqrt_len_tokens": False,
+        }
+    usage = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    files["config_sentence_transformers.json"] = usage
+    files["modules.json"] = [{"idx": i, "name": str(i), "path": p, "type": t} for i, (p, t) in enumerate(modules)]
+    files[SETTINGS_FILE] = {name: text for name, text in asdict(reading).items() if text and name != "caution"}
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens"
+    code = [
+        "from sentence_transformers import SentenceTransformer",
+        "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: compare by cosine",
+    ]
+    if pooling == "mask":  # no module of sentence-transformers reads a template
+        code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
+    write_card(folder, card, kind, code)
+
+
+def save_checkpoint(folder: Path, backbone: Any, tokenizer: Any, limit: int, dtype: torch.dtype) -> None:
+    """Write backbone and tokenizer into `folder` as transformers does."""
+    state = backbone.state_dict()
+    # The pooler that AutoModel will build and no pooling here reads: the identity under its tanh. Without it,
+    # transformers would report missing weights at each load.
+    with torch.device("meta"):
+        whole = type(backbone)(backbone.config).state_dict()
+    shapes = {name: tensor.shape for name, tensor in whole.items() if name not in state}
+    state |= {name: torch.eye(*shape) if len(shape) == 2 else torch.zeros(shape) for name, shape in shapes.items()}
+    tokenizer.model_max_length = limit
+    with quiet():
+        state = {name: tensor.to(dtype) for name, tensor in state.items()}
+        backbone.save_pretrained(folder, state_dict=state, max_shard_size="50GB")
+        tokenizer.save_pretrained(folder)
+
+
+def write_card(
+    folder: Path, card: dict[str, Any], kind: str, code: list[str], *, task: str = "sentence-similarity"
+) -> None:
+    """Write README.md: the facts given, in YAML for the hub, the kind of the model and the code that uses it.
+
+    Names that the hub does not know are left out, and so are the folders of absolute paths. task: as the hub calls it.
+    Raises EncoderError for an unknown field of `card`.
+    """
+    if unknown := sorted(set(card) - {*_CARD_FIELDS, "title", "description", "results"}):
         raise EncoderError(
-            f"the encoder cannot be written to {target}: {error}; free space or give another folder"
-        ) from error
+            f"a model card has no field {unknown[0]!r}; it has {', '.join(_CARD_FIELDS)}, title, description, results"
+        )
+    fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
+    fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
+    fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
+    header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
+    lines = ["---", header.to_yaml(), "---", "", f"# {_one_line(card.get('title', 'Sentence encoder'))}", ""]
+    if card.get("description"):
+        lines += [_one_line(card["description"]), ""]
+    lines += [f"A {kind}.", "", "```python", *code, "```", ""]
+    if card.get("results"):
+        cells = [f"| {_one_line(name)} | {_one_line(value)} |" for name, value in card["results"].items()]
+        lines += ["## Results", "", "| | |", "|---|---:|", *cells, ""]
+    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def _hub_ids(names: Any) -> Any:
+    """Return the hub ids of one name or several; None for local files and bundled encoders."""
+    if not isinstance(names, str):
+        return list(dict.fromkeys(filter(None, map(_hub_ids, names)))) or None
+    if names in CATALOGUE:
+        hub = CATALOGUE[names].hub
+        return hub.repo if hub else None
+    is_public = HUB_ID.fullmatch(names) and names not in BUNDLED_MODELS and not Path(names).exists()
+    return names if is_public else None
+
+
+def _one_line(value: Any) -> str:
+    """Return a text as one line of Markdown, without HTML, ends of cells and the folders of absolute paths."""
+    line = " ".join(_ABSOLUTE_PATH.sub("", str(value)).split())
+    return html.escape(line, quote=False).replace("|", "\\|")

@@ -1,9 +1,6 @@
-"""Sentences as token numbers: made by the tokenizer on all its threads, kept four bytes a token, padded on demand."""
+"""Sentences as token ids: made by the tokenizer on all its threads, stored in four bytes each, padded on demand."""
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -12,22 +9,18 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
 
-_LOG = logging.getLogger("workbench")
-_NAMED: ContextVar[str] = ContextVar("named", default="")
 _CHUNK = 2048  # sentences tokenised at a time: enough for every thread, few enough to stay in the cache
-_GROWTH = 1.125  # a store that is full grows by an eighth: what it holds too much is at most that
 
 
 @dataclass(frozen=True)
 class TokenRows:
     """The tokens of n sentences end to end: row i is flat[starts[i] : starts[i] + lengths[i]]; rows may overlap.
 
-    padding: the id of the padding token. before, after: special tokens that a batch puts around each row, where the
-    rows hold none.
+    padding: the id of the padding token. before, after: special tokens that a batch adds around each row.
     """
 
     flat: Int[np.ndarray, " tokens"]
@@ -38,30 +31,23 @@ class TokenRows:
     after: tuple[int, ...] = ()
 
     @classmethod
-    def gather(cls, chunks: Iterable[list[list[int]]], *, padding: int) -> "TokenRows":
-        """From lists of ids, a chunk at a time."""
-        flat, used = np.empty(0, np.int32), 0
-        counts = [np.empty(0, np.int64)]
+    def gather(cls, chunks: Iterable[list[list[int]]], padding: int) -> "TokenRows":
+        """Store lists of token ids, chunk by chunk."""
+        pieces, counts = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
         for rows in chunks:
             counts.append(np.fromiter(map(len, rows), np.int64, len(rows)))
-            ends = used + int(counts[-1].sum())
-            if ends > len(flat):
-                # In place: nothing is held twice, as it would be while many arrays are put together.
-                flat.resize(max(ends, int(_GROWTH * len(flat))), refcheck=False)
-            flat[used:ends] = np.fromiter(chain.from_iterable(rows), np.int32, ends - used)
-            used = ends
-        flat.resize(used, refcheck=False)
+            pieces.append(np.fromiter(chain.from_iterable(rows), np.int32, int(counts[-1].sum())))
         lengths = np.concatenate(counts)
-        return cls(flat, np.cumsum(lengths) - lengths, lengths, padding)
+        return cls(np.concatenate(pieces), np.cumsum(lengths) - lengths, lengths, padding)
 
     @classmethod
     def joined(cls, stores: Sequence["TokenRows"]) -> "TokenRows":
-        """The rows of several stores of one tokenizer, one after the other."""
-        first, offsets = stores[0], np.cumsum([0, *(len(store.flat) for store in stores)])
+        """Join the rows of several stores of one tokenizer, in this order."""
+        begins = np.cumsum([0, *(len(store.flat) for store in stores)]).tolist()
         return replace(
-            first,
+            stores[0],
             flat=np.concatenate([store.flat for store in stores]),
-            starts=np.concatenate([store.starts + offset for store, offset in zip(stores, offsets, strict=False)]),
+            starts=np.concatenate([store.starts + begin for store, begin in zip(stores, begins, strict=False)]),
             lengths=np.concatenate([store.lengths for store in stores]),
         )
 
@@ -71,9 +57,9 @@ class TokenRows:
     def batch(
         self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None
     ) -> dict[str, Int[Tensor, "n l"]]:
-        """These rows, padded on the right to the longest of them, rounded up to a `multiple`.
+        """Return input_ids and attention_mask of these rows, padded on the right.
 
-        most: the width that is never passed by rounding: a backbone has no positions beyond its last.
+        multiple: the width of the batch is rounded up to a multiple of it, but never beyond `most` tokens.
         """
         index = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[index] + len(self.before) + len(self.after)
@@ -92,130 +78,53 @@ class TokenRows:
         return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
 
 
-def falling_batches(lengths: np.ndarray, *, rows: int, tokens: int | None) -> Iterator[np.ndarray]:
-    """Indices by falling length, so that rows of one batch are about equally long and a lack of memory shows at once.
+def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None) -> Iterator[np.ndarray]:
+    """Yield indices by falling length: rows of a batch are about equally long, and a lack of memory shows at once.
 
-    rows: sentences a batch at most. tokens: padded tokens a batch at most (but always one sentence); None: no limit.
-    Raises EncoderError for `rows` that are no number of sentences.
+    rows: sentences per batch at most. tokens: padded tokens per batch at most (but at least one sentence), or None.
     """
-    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
-        raise EncoderError(f"batch_size is {rows!r}; it is a whole number, at least 1")
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
-        longest = int(lengths[order[start]])
-        size = rows if tokens is None else max(1, min(rows, tokens // longest))
+        fitting = rows if tokens is None else tokens // int(lengths[order[start]])
+        size = max(1, min(rows, fitting))
         yield order[start : start + size]
         start += size
 
 
-def checked_sentences(sentences: Iterable[Any], *, first: int = 0) -> list[str]:
-    """The sentences as a list; an empty one becomes a space, as in SimCSE. EncoderError names what is no sentence.
+def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
+    """Yield the sentences in lists of at most 2,048; an empty one becomes a space, as in SimCSE.
 
-    first: the number of the first one, for that name.
+    Raises EncoderError for one string instead of a list, and for a sentence that is no string, such as nan.
     """
     if isinstance(sentences, str):
-        raise EncoderError(f"one string was given ({sentences[:40]!r}); give a list of sentences: [sentence]")
-    if not isinstance(sentences, Iterable):
-        raise EncoderError(f"{sentences!r} of type {type(sentences).__name__} was given; give a list of sentences")
-    texts = list(sentences)
-    for i, text in enumerate(texts, first):
-        if not isinstance(text, str):
-            raise EncoderError(f"sentence {i} is {text!r} of type {type(text).__name__}; every sentence is a str")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise EncoderError(
-                f"sentence {i} is no text that can be written ({error}): it holds half of a character; read its file "
-                "as UTF-8, or replace such halves: text.encode('utf-8', 'replace').decode()"
-            ) from None
-    return [text or " " for text in texts]
+        raise EncoderError(f"expected a list of sentences, got the string {sentences[:40]!r}")
+    numbered = enumerate(sentences)
+    while chunk := list(islice(numbered, _CHUNK)):
+        for number, text in chunk:
+            if not isinstance(text, str):
+                raise EncoderError(f"sentence {number} is {text!r} of type {type(text).__name__}, not a string")
+        yield [text or " " for _, text in chunk]
 
 
-def checked_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
-    """The same a chunk at a time, for sentences that are made on the way."""
-    if isinstance(sentences, str) or not isinstance(sentences, Iterable):
-        checked_sentences(sentences)  # raises
-    rest, first = iter(sentences), 0
-    while chunk := list(islice(rest, _CHUNK)):
-        yield checked_sentences(chunk, first=first)
-        first += len(chunk)
-
-
-def cut_chunks(
-    texts: Sequence[str], ids_of_chunk: Callable[[list[str], int | None], list[list[int]]], limit: int
-) -> Iterator[list[list[int]]]:
-    """The ids of all texts, a chunk at a time, cut at `limit` tokens; then one warning says how many were.
-
-    ids_of_chunk: (texts, limit or None for whole) -> the ids of each.
-    """
-    cut = 0
-    for chunk in checked_chunks(texts):
-        ids = ids_of_chunk(chunk, None)
-        long = [i for i, row in enumerate(ids) if len(row) > limit]
-        if long:
-            for i, row in zip(long, ids_of_chunk([chunk[i] for i in long], limit), strict=True):
-                ids[i] = row
-        cut += len(long)
-        yield ids
-    if cut:
-        _LOG.warning(
-            "%s%d of %d distinct sentences are longer than %d tokens and were cut", _NAMED.get(), cut, len(texts), limit
-        )
-
-
-@contextmanager
-def naming(texts: str) -> Iterator[None]:
-    """What is encoded within is called so where a warning is about it."""
-    before = _NAMED.set(f"{texts}: ")
-    try:
-        yield
-    finally:
-        _NAMED.reset(before)
-
-
-def ids_of(tokenizer: Any, texts: list[str], limit: int | None = None, *, special: bool = True) -> list[list[int]]:
-    """The ids that the tokenizer's own call gives each text: cut at `limit` tokens (None: whole).
-
-    special: with special tokens around, which count towards the limit.
-    The work is spread over threads unless TOKENIZERS_PARALLELISM forbids it.
-    """
-    if not _is_plain(tokenizer):
-        return tokenizer(
-            texts,
-            add_special_tokens=special,
-            truncation=limit is not None,
-            max_length=limit,
-            padding=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,  # the length warning: encode counts and says it once itself
-        )["input_ids"]
-    # What the call does, without the offsets, masks and strings that it makes of every token.
+def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list[list[int]]:
+    """Return the ids of each text, whole, as the call of the tokenizer would; special: with special tokens."""
+    kind = type(tokenizer)
+    inherits_call = all(
+        getattr(kind, name, None) is getattr(PreTrainedTokenizerFast, name) for name in ("__call__", "_encode_plus")
+    )
+    if not inherits_call:
+        return tokenizer(texts, add_special_tokens=special, verbose=False)["input_ids"]
+    # The same without the offsets, masks and strings that the call makes of every token (benchmarks/encode.py).
     backend = tokenizer.backend_tokenizer
     backend.no_padding()
+    backend.no_truncation()
     backend.encode_special_tokens = tokenizer.split_special_tokens
-    if limit is None:
-        backend.no_truncation()
-    else:
-        backend.enable_truncation(limit)
     return [row.ids for row in backend.encode_batch_fast(texts, add_special_tokens=special)]
 
 
-def _is_plain(tokenizer: Any) -> bool:
-    """Whether a call is no more than one of the tokenizers library; a kind with its own call keeps that."""
-    kind = type(tokenizer)
-    inherited: list[tuple[str, type]] = [
-        ("__call__", PreTrainedTokenizerBase),
-        ("_encode_plus", PreTrainedTokenizerFast),
-    ]
-    return isinstance(tokenizer, PreTrainedTokenizerFast) and all(
-        getattr(kind, name, None) is getattr(base, name, None) for name, base in inherited
-    )
-
-
 def special_tokens(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The special tokens that the tokenizer puts before and behind the tokens of one text."""
-    [alone], [whole] = ids_of(tokenizer, ["a"], special=False), ids_of(tokenizer, ["a"])
+    """Return the special tokens that the tokenizer adds before and after the tokens of a text."""
+    [alone], [whole] = token_ids(tokenizer, ["a"], special=False), token_ids(tokenizer, ["a"])
     place = next(i for i in range(len(whole)) if whole[i : i + len(alone)] == alone)
     return tuple(whole[:place]), tuple(whole[place + len(alone) :])

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_suites
-from workbench.encoder import naming
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.protocol import Method, finite_array, unit_rows
@@ -89,15 +88,14 @@ def evaluate(
     metrics: dict[str, Any] = {}
     scores, rankings = [], []
     for suite, dataset in data.items():
-        with naming(suite):
-            if isinstance(dataset, TransferTask):
-                metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
-                scores.append(_score_rows(suite, None, range(len(dataset)), labels(dataset.judged), predicted))
-            else:
-                predicted = _predict(model, dataset)
-                metrics[suite], ranked = _measure(suite, dataset, predicted, how)
-                rankings.append(ranked)
-                scores.append(_score_rows(suite, dataset.subset, dataset.pair_id, dataset.gold, predicted))
+        if isinstance(dataset, TransferTask):
+            metrics[suite], predicted = classify(_vectors_of(model), dataset, classifier)
+            scores.append(_score_rows(suite, None, range(len(dataset)), labels(dataset.judged), predicted))
+        else:
+            predicted = _predict(model, dataset)
+            metrics[suite], ranked = _measure(suite, dataset, predicted, how)
+            rankings.append(ranked)
+            scores.append(_score_rows(suite, dataset.subset, dataset.pair_id, dataset.gold, predicted))
     for average, names in AVERAGES.items():
         if all(name in metrics for name in names):
             seven = [metrics[name] for name in names]
@@ -117,10 +115,9 @@ def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     Alignment is over the pairs with gold above four fifths of its scale (STS: "higher than 4"), uniformity over all
     sentences of both sides.
     """
-    with naming(dev.name):
-        if method.pairwise:
-            return {"dev_spearman": spearman(dev.gold, _predict(method, dev))}
-        first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
+    if method.pairwise:
+        return {"dev_spearman": spearman(dev.gold, _predict(method, dev))}
+    first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
     low, high = dev.scale
     close = dev.gold > low + 0.8 * (high - low)
     return {

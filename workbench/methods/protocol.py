@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
+from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
 from workbench.distributed import gather_rows
-from workbench.encoder import Checkpoint, Encoder, Reading, find_checkpoint, has_no_dropout, weights_checksum
+from workbench.encoder import Encoder, has_no_dropout, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.methods.masked_words import MaskedWords
 
@@ -53,9 +54,9 @@ class Method(nn.Module):
         self.starting_weights = weights_checksum(self.encoder)
 
     def load_start(self, **options: Any) -> Encoder:
-        """Return the encoder that training begins with; options of `Encoder.load`."""
+        """Return the encoder that training begins with; options of `Encoder`."""
         checkpoint, pooling = self.find_start(), self.config.pooling
-        return Encoder.load(checkpoint, checkpoint.read(pooling) or Reading(pooling), **options)
+        return Encoder(checkpoint, checkpoint.read(pooling) or Reading(pooling), **options)
 
     def find_start(self) -> Checkpoint:
         """Return the checkpoint of the setting `encoder`; SettingError if a default would change its pooling."""

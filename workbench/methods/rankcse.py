@@ -11,9 +11,8 @@ from torch import Tensor
 from workbench import losses
 from workbench.config import RankCSEConfig
 from workbench.distributed import gather_rows
-from workbench.encoder import Encoder, weights_checksum
 from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
-from workbench.teachers import cached_embeddings, load_teacher
+from workbench.teachers import Teacher, cached_embeddings, load_teacher
 
 
 class RankCSE(ContrastiveMethod):
@@ -40,13 +39,13 @@ class RankCSE(ContrastiveMethod):
         self.teacher_inputs: dict[str, tuple[str, str]] = {}
         for name in self.config.teachers if self.config.gamma else []:
             teacher = self.load_teacher(name)  # not kept: training needs its embeddings alone
-            self.teacher_inputs[f"teacher {name}"] = (teacher.source, weights_checksum(teacher))
+            self.teacher_inputs[f"teacher {name}"] = (teacher.source, teacher.checksum)
             self.teachers.append(cached_embeddings(teacher, sentences, folder=self.config.cache))
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self.teacher_inputs
 
-    def load_teacher(self, name: str) -> Encoder:
+    def load_teacher(self, name: str) -> Teacher:
         """Load the teacher called `name`, read as the settings say."""
         config = self.config
         return load_teacher(

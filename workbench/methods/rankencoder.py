@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from workbench.checkpoints import Reading, published_reading
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import load_sentences
-from workbench.encoder import Encoder, Reading, TokenRows, published_reading, replacing, weights_checksum
+from workbench.encoder import Encoder, TokenRows, replace_encoder
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
@@ -20,7 +21,7 @@ from workbench.methods.rank_mixture import RankMixture
 from workbench.methods.rank_targets import RankTargets, draw_corpus, read_corpus, write_corpus
 from workbench.ranks import Corpus
 from workbench.runs import is_finished, run_path
-from workbench.teachers import cached_embeddings, find_teacher, load_teacher
+from workbench.teachers import Teacher, cached_embeddings, find_teacher, load_teacher
 
 
 class RankEncoder(ContrastiveMethod):
@@ -47,12 +48,12 @@ class RankEncoder(ContrastiveMethod):
         config = self.config
         if config.start == "base":
             name, reading_of_e1 = _find_e1(config)
-            return Encoder.load(*find_teacher(name, **reading_of_e1), **options)
+            return Encoder(*find_teacher(name, **reading_of_e1), **options)
         checkpoint, of_base = self.find_start(), published_reading(config.base)
         reading = checkpoint.read(config.pooling, config.template) or Reading("cls")
         if reading.template is not None and of_base is not None:
             reading = replace(reading, full_stop=of_base.full_stop, endings=of_base.endings)
-        return Encoder.load(checkpoint, reading, **options)
+        return Encoder(checkpoint, reading, **options)
 
     def prepare(self, data: Any) -> None:
         sentences = training_sentences(self, data, templates=True)
@@ -66,7 +67,7 @@ class RankEncoder(ContrastiveMethod):
         drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=revisions)
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)
-        self.rank_inputs = {"base": (base.source, weights_checksum(base))}
+        self.rank_inputs = {"base": (base.source, base.checksum)}
         if config.corpus is not None:
             self.rank_inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
         embedded = np.asarray(cached_embeddings(base, self.corpus, folder=config.cache), dtype=np.float32)
@@ -149,7 +150,7 @@ class RankEncoder(ContrastiveMethod):
         )
         card = dict(card or {})
         card["description"] = f"{card.get('description', '')} {note}".strip()
-        with replacing(Path(folder)) as fresh:
+        with replace_encoder(folder) as fresh:
             super().save(fresh, card=card)
             write_corpus(fresh, self.corpus)
 
@@ -160,7 +161,7 @@ class RankEncoder(ContrastiveMethod):
         self.corpus = corpus
 
 
-def load_e1(config: RankEncoderConfig) -> Encoder:
+def load_e1(config: RankEncoderConfig) -> Teacher:
     """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is unknown."""
     name, reading = _find_e1(config)
     options = {"precision": config.precision, "device": config.device}

@@ -1,0 +1,260 @@
+"""Find a checkpoint by name and its reading, without torch; only safetensors, no code from a checkpoint.
+
+Weights on the hub carry no pooling, and a wrong one costs twenty points without an error: READINGS knows names.
+"""
+
+import json
+import logging
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from workbench.config import BUNDLED_MODELS, Pooling
+from workbench.errors import EncoderError, did_you_mean
+from workbench.files import checkpoint_checksum, project_path
+
+_LOG = logging.getLogger("workbench")
+
+POOLINGS: tuple[str, ...] = get_args(Pooling)
+SETTINGS_FILE = "encoder.json"
+WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
+HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+# The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
+_HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
+# Main branches with pickled weights alone, and the pull request in which the hub's converter added safetensors of them.
+_CONVERTED = {
+    "princeton-nlp/unsup-simcse-bert-base-uncased": "refs/pr/5",
+    "princeton-nlp/unsup-simcse-bert-large-uncased": "refs/pr/3",
+    "princeton-nlp/unsup-simcse-roberta-base": "refs/pr/1",
+    "princeton-nlp/unsup-simcse-roberta-large": "refs/pr/1",
+    "voidism/diffcse-bert-base-uncased-sts": "refs/pr/1",
+    "voidism/diffcse-roberta-base-sts": "refs/pr/1",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sentences are read.
+
+    template: text around a sentence, only for pooling "mask". full_stop: appended to a sentence that ends in none of
+    `endings`. caution: difference from the published reading.
+    """
+
+    pooling: Pooling = "cls"
+    template: str | None = None
+    full_stop: str = ""
+    endings: str = ""
+    caution: str = ""
+
+    @classmethod
+    def from_template(cls, template: str, caution: str = "") -> "Reading":
+        """Return the reading at the [MASK] of a template, with sentences ended as PromptBERT ends them."""
+        return cls("mask", template, ".", ".?\"'", caution)
+
+    def add_full_stop(self, sentence: str) -> str:
+        """Return the sentence as the authors of the checkpoint put it into the template."""
+        text = sentence.rstrip()
+        return f"{text}{self.full_stop}" if self.full_stop and text and text[-1] not in self.endings else sentence
+
+
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_PROMPTBERT = 'This sentence of "{sentence}" means [MASK].'
+_PROMPTROBERTA = "This sentence : ' {sentence} ' means [MASK]."
+_SUPERVISED_PROMPT = (
+    "supervised PromptBERT passes the [MASK] state through a further layer and subtracts that of the empty template; "
+    "here the [MASK] state alone is read"
+)
+_SUPERVISED_SIMCSE = "supervised SimCSE keeps its tanh layer at test; here [CLS] is read in front of it"
+# Pattern in the lower-case name -> reading; the first match counts.
+# PromptBERT's and SNCSE's templates and full stops are those of their released evaluation code.
+READINGS: tuple[tuple[str, Reading], ...] = (
+    (r"unsup-?_?promptroberta", Reading.from_template(_PROMPTROBERTA)),
+    (r"unsup-?_?promptbert", Reading.from_template(_PROMPTBERT)),
+    (r"promptroberta", Reading.from_template(_PROMPTROBERTA, _SUPERVISED_PROMPT)),
+    (r"promptbert", Reading.from_template(_PROMPTBERT, _SUPERVISED_PROMPT)),
+    (r"sncse", Reading("mask", 'This sentence : " {sentence} " means [MASK] .', " .", _PUNCTUATION)),
+    (r"(?<!un)sup-simcse", Reading("cls", caution=_SUPERVISED_SIMCSE)),
+    (r"simcse|diffcse|rankcse|compositional|world-(encoder|teacher)$", Reading("cls")),
+)
+
+
+def published_reading(name: str | Path) -> Reading | None:
+    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown name.
+
+    Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
+    """
+    parts = Path(name).parts or ("",)
+    repository = next((part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")), parts[-1])
+    return next((reading for pattern, reading in READINGS if re.search(pattern, repository.lower())), None)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on this machine.
+
+    source: its origin, for the record. folder: where in `root` config, weights and tokenizer are. stored: pooling and
+    template in its files. foreign: parts that an Encoder lacks: modules, default prompt or similarity of a
+    SentenceTransformer, the head of a classifier. max_seq_length: limit in tokens of a SentenceTransformer.
+    """
+
+    name: str
+    source: str
+    root: Path
+    folder: Path
+    stored: Reading | None = None
+    foreign: tuple[str, ...] = ()
+    max_seq_length: int | None = None
+    lower_case: bool = False
+
+    def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
+        """Return the reading asked for, else the stored one, else the published one, else None.
+
+        Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign parts.
+        """
+        if pooling not in (None, *POOLINGS):
+            raise EncoderError(f"pooling is {pooling!r}; choose one of {', '.join(POOLINGS)}")
+        if self.foreign and pooling is None:
+            raise EncoderError(
+                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; set pooling "
+                f"to one of {', '.join(POOLINGS)} to use its backbone without that"
+            )
+        readings = [self.stored, published_reading(self.name), Reading(pooling) if pooling else None]  # type: ignore[arg-type]
+        reading = next((one for one in readings if one and pooling in (None, one.pooling)), None)
+        saved = [*([self.stored.pooling] if self.stored else []), *self.foreign]
+        if pooling is not None and saved not in ([], [pooling]):
+            _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, ", ".join(saved), pooling)
+        if template is not None:
+            if reading is None or reading.pooling != "mask":
+                raise EncoderError(f"{self.name}: a template needs pooling='mask'; set it, or leave the template out")
+            reading = replace(reading, template=template)
+        if reading is not None and reading.caution:
+            _LOG.warning("%s: %s", self.name, reading.caution)
+        return reading
+
+
+def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
+    """Return the checkpoint of this name: bundled, else a folder or a finished run, else a repository of the hub.
+
+    Raises EncoderError if there is none, or if its files are not those of an encoder.
+    """
+    path = Path(name).expanduser()
+    if name in BUNDLED_MODELS:
+        root, source = project_path("data") / "models" / name, f"bundled:{name}"
+    elif path.is_dir():
+        root = encoder_folder(path.resolve())
+        source = f"folder:{root}"
+    elif path.exists() or not HUB_ID.fullmatch(name):
+        bundled = ", ".join(map(repr, BUNDLED_MODELS))
+        raise EncoderError(f"{name!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
+    else:
+        root = _download(name, revision or _CONVERTED.get(name))
+        source = f"hub:{name}@{root.name}"
+    return _inspect(root, name, source)
+
+
+def encoder_folder(folder: Path) -> Path:
+    """Return the encoder's folder if `folder` is a finished run or its encoder, otherwise `folder`.
+
+    Raises EncoderError for an unfinished run, and for an encoder that was changed after its run saved it.
+    """
+    run = folder.parent if folder.name == "encoder" and (folder.parent / "metrics.json").is_file() else folder
+    facts = _read_json(run / "config.json")
+    if "settings" not in facts:
+        return folder
+    if not (run / "metrics.json").is_file():
+        raise EncoderError(
+            f"{folder} is a run that is not finished, so its encoder may still change: run it to its end, or name "
+            f"{folder / 'encoder'} to take the best checkpoint so far"
+        )
+    saved = facts.get("files", {}).get("encoder")
+    if saved is not None and saved["sha256"] != checkpoint_checksum(run):
+        raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")
+    return run / "encoder"
+
+
+def _download(name: str, revision: str | None) -> Path:
+    """Return the snapshot of a hub repository in the local cache; fetch what is not there yet."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
+    except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
+        near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
+        command = f"hf download {name}" + (f" --revision {revision}" if revision else "")
+        raise EncoderError(
+            f"{name!r}{near} is no local folder and cannot be fetched ({' '.join(str(error).split())[:300]}). "
+            f"Without a network, set HF_HOME to a cache that was filled by `{command}`, and HF_HUB_OFFLINE=1"
+        ) from error
+
+
+def _inspect(root: Path, name: str, source: str) -> Checkpoint:
+    """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer, describe it."""
+    modules = _read_json(root / "modules.json", list)
+    folder = path_within(root, modules[0]["path"]) if modules else root
+    if not (folder / "config.json").is_file():
+        raise EncoderError(f"{folder} has no config.json, so it is no checkpoint; give the folder that save() wrote")
+    if not (folder / WEIGHTS).is_file() and not (folder / WEIGHTS_INDEX).is_file():
+        raise EncoderError(
+            f"{folder} has no {WEIGHTS}; pickled weights can execute code and are not read. Convert them by "
+            "AutoModel.from_pretrained(folder).save_pretrained(folder), or name the pull request of a conversion on "
+            f'the hub: revisions={{"{name}": "refs/pr/<number>"}}'
+        )
+    limit = _read_json(folder / "tokenizer_config.json").get("model_max_length") if modules else None
+    if (root / SETTINGS_FILE).is_file():
+        own, fields = _read_json(root / SETTINGS_FILE), ("pooling", "template", "full_stop", "endings")
+        settings: dict[str, Any] = {field: own[field] for field in fields if own.get(field)}
+        if settings.get("pooling", "cls") not in POOLINGS:
+            raise EncoderError(f"{root / SETTINGS_FILE}: pooling is {own['pooling']!r}, not of {', '.join(POOLINGS)}")
+        reading = Reading(**settings) if "pooling" in settings else None
+        return Checkpoint(name, source, root, folder, reading, max_seq_length=limit)
+    pooling, foreign, kinds = None, [], [module["type"].rsplit(".", 1)[-1] for module in modules]
+    for kind, module in zip(kinds[1:], modules[1:], strict=True):
+        if kind == "Pooling":
+            pooling = _stored_pooling(_read_json(path_within(root, module["path"]) / "config.json"))
+        if kind != "Normalize" and not (kind == "Pooling" and pooling):  # encode returns unit rows anyway
+            foreign.append(kind)
+    if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for no pooling
+        architectures = _read_json(folder / "config.json").get("architectures") or []
+        foreign += [kind for kind in architectures if "ForSequenceClassification" in kind]
+    foreign += _foreign_usage(_read_json(root / "config_sentence_transformers.json"), is_unit="Normalize" in kinds)
+    usage = _read_json(next(folder.glob("sentence_*_config.json"), root / "none")) if modules else {}
+    limit, lower_case = usage.get("max_seq_length") or limit, bool(usage.get("do_lower_case"))
+    return Checkpoint(
+        name, source, root, folder, Reading(pooling) if pooling else None, tuple(foreign), limit, lower_case
+    )
+
+
+def _stored_pooling(config: dict[str, Any]) -> Any:
+    """Return the pooling of a SentenceTransformer's Pooling module, None if it is not one of ours."""
+    flags = [key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on]
+    modes = config.get("pooling_mode") or [flag.partition("_token")[0] for flag in flags]
+    mode = modes if isinstance(modes, str) else "+".join(modes)
+    return mode if mode in ("cls", "mean", "max") else None
+
+
+def _foreign_usage(usage: dict[str, Any], *, is_unit: bool) -> list[str]:
+    """Name the default prompt of a SentenceTransformer, and a similarity that is not the cosine of its vectors."""
+    name, similarity = usage.get("default_prompt_name"), usage.get("similarity_fn_name") or "cosine"
+    prompt = (usage.get("prompts") or {}).get(name)
+    foreign = [f"the default prompt {prompt!r}"] if name is not None and prompt != "" else []
+    is_cosine = similarity == "cosine" or (similarity == "dot" and is_unit)
+    return foreign if is_cosine else [*foreign, f"similarity {similarity!r}"]
+
+
+def path_within(folder: Path, name: str) -> Path:
+    """Return `folder / name`; EncoderError if that is outside of `folder`, of which nothing else is read."""
+    if Path(name).is_absolute() or ".." in re.split(r"[/\\]", name):
+        raise EncoderError(f"{folder} names {name!r}, which is outside of the checkpoint; download it again")
+    return folder / name
+
+
+def _read_json(path: Path, kind: type = dict) -> Any:
+    """Return the content of a JSON file of a checkpoint, of the type `kind`; empty if there is no such file."""
+    try:
+        content = json.loads(path.read_bytes()) if path.is_file() else kind()
+    except (OSError, ValueError, RecursionError) as error:
+        raise EncoderError(f"{path} cannot be read: {error}; download or copy the checkpoint again") from error
+    if not isinstance(content, kind):
+        raise EncoderError(f"{path} holds {str(content)[:80]}, not a {kind.__name__}; download or copy it again")
+    return content
