@@ -1,4 +1,4 @@
-"""The small tables of notebooks: what stands in them, and how they are shown."""
+"""The small tables of notebooks: their content, and how they are shown."""
 
 from pathlib import Path
 
@@ -8,25 +8,23 @@ from written_runs import SUITE, write_run
 
 from workbench.config import SimCSEConfig
 from workbench.evaluation import Report
-from workbench.views import beside, dev_table, show_tables
+from workbench.views import dev_table, score_table, show_tables
 from workbench.views.tables import table_html
 
 
 def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
-    table = pd.DataFrame(
-        {"<b>sentence</b>": ["$1.20 to $20.35 <i>now</i>", None], "gold": [0.5, 1.5]}, index=["<u>a", "b"]
-    )
+    text = "$1.20 to $20.35 <i>now</i>"
+    table = pd.DataFrame({"<b>sentence</b>": [text, None], "gold": [0.5, 1.5]}, index=["<u>a", "b"])
     html = table_html(table)
     assert 'class="dataframe mathjax_ignore"' in html
-    assert '<div style="text-align:left;min-width:6em">$1.20 to $20.35 &lt;i&gt;now&lt;/i&gt;</div>' in html
+    assert '<div style="text-align:left;white-space:nowrap">$1.20 to $20.35 &lt;i&gt;now&lt;/i&gt;</div>' in html
     assert "<td>0.5</td>" in html
-    assert "None" not in html
-    for tag in ("<b>", "<i>", "<u>"):
-        assert tag not in html
+    for absent in ("None", "<b>", "<i>", "<u>"):
+        assert absent not in html
     command = "workbench run simcse --set suites=mr,cr,subj,mpqa,sst2,trec,mrpc"
     wide = table_html(pd.DataFrame({"command": [command]}, index=["BERT-base, RankCSE & <u>"]))
     assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, "it breaks where it has no space"
-    assert '<th><div style="min-width:7em">BERT-base, RankCSE &amp; &lt;u&gt;</div></th>' in wide
+    assert 'white-space:nowrap">BERT-base, RankCSE &amp; &lt;u&gt;</div></th>' in wide
     assert "<th>-0.0000" in table_html(pd.DataFrame({"gold": [1]}, index=[-1.2345678901234567e-05])), "no text"
 
 
@@ -66,10 +64,10 @@ def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
     assert "mathjax_ignore" in shown["text/html"]
 
 
-def test_reports_and_runs_stand_beside_each_other(tmp_path: Path):
+def test_reports_and_runs_are_rows_of_one_table(tmp_path: Path):
     run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
     before = Report(run.metrics("before"), run.scores("before"), run.rankings("before"))
-    found = beside({"before": before, "SimCSE": run})
+    found = score_table({"before": before, "SimCSE": run})
     assert found.index.tolist() == ["before", "SimCSE"]
     assert found["suite"].tolist() == [SUITE, SUITE]
     assert found["Spearman"].tolist() == [
@@ -77,7 +75,7 @@ def test_reports_and_runs_stand_beside_each_other(tmp_path: Path):
     ]
 
 
-def test_what_dev_says_is_shown_times_100_and_where_it_was_measured_alone():
+def test_dev_is_shown_times_100_at_the_steps_that_measured_it():
     nan = float("nan")
     history = pd.DataFrame({"step": [0, 5, 10], "loss": [nan, 2.0, 1.0], "dev_spearman": [0.5, nan, 0.25]})
     found = dev_table(history, "observed_share")

@@ -46,7 +46,6 @@ from workbench.views.rank_figures import (
     neighbour_bins as neighbour_bins,
     neighbours_and_gain as neighbours_and_gain,
     two_losses as two_losses,
-    vector_spaces as vector_spaces,
 )
 from workbench.views.response import (
     chosen_on_dev as chosen_on_dev,
@@ -55,5 +54,5 @@ from workbench.views.response import (
     response_map as response_map,
 )
 from workbench.views.run_picker import RunPicker as RunPicker
-from workbench.views.tables import beside as beside, dev_table as dev_table, show_tables as show_tables
+from workbench.views.tables import dev_table as dev_table, score_table as score_table, show_tables as show_tables
 from workbench.views.why import Why as Why

@@ -1,4 +1,4 @@
-"""Tables to plotly figures: pure functions, no torch, no widget."""
+"""Figures of tables, by plotly: pure functions without torch or widgets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,103 +12,85 @@ from workbench.files import set_name
 from workbench.views._style import GREY, coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
 from workbench.views.pairs import gold_bands
 
-_NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history, beside its loss terms
-
-_NEAR = 0.2  # of what is drawn: the same name twice within this would stand on itself
+_NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
+_BELOW = {"orientation": "h", "y": -0.25}  # a legend below the axis
 
 
 def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
-    """Dev Spearman x 100 (left) and loss (right) against the step, a colour a model; the best checkpoint is ringed.
+    """Draw dev Spearman x 100 (left) and loss (right) by step; the best checkpoint is ringed.
 
-    histories: label -> history.csv. `terms` draws each loss term instead of their sum.
+    Args:
+        histories: label -> history.csv; each label has a colour.
+        terms: Draw each loss term instead of their sum.
     """
     figure = go.Figure()
-    for colour, (label, found) in coloured(histories.items()):
+    for colour, (label, table) in coloured(histories.items()):
         name, line = plain(label), {"color": colour}
-        history = found.reindex(columns=[*dict.fromkeys([*found, "dev_spearman", "loss"])])
-        dev = history.dropna(subset=["dev_spearman"])
-        curve = {"x": dev["step"], "y": 100 * dev["dev_spearman"], "name": f"{name}: dev", "line": line}
-        figure.add_scatter(**curve, mode="lines+markers")
-        trained = dev.loc[dev["step"] > 0]
-        if len(trained):
-            best = trained.loc[trained["dev_spearman"].idxmax()]
-            ring = {"symbol": "circle-open", "size": 16, "color": colour, "line": {"width": 2}}
-            at = {"x": [best["step"]], "y": [100 * best["dev_spearman"]], "name": f"{name}: kept"}
-            figure.add_scatter(**at, mode="markers", marker=ring)
+        history = table.reindex(columns=[*dict.fromkeys([*table, "dev_spearman", "loss"])])
+        dev, losses = history.dropna(subset=["dev_spearman"]), history.dropna(subset=["loss"])
+        curve = {"x": dev["step"], "y": 100 * dev["dev_spearman"], "line": line}
+        figure.add_scatter(**curve, name=f"{name}: dev", mode="lines+markers")
+        best = dev.loc[dev["step"] > 0].nlargest(1, "dev_spearman")
+        ring = {"symbol": "circle-open", "size": 16, "color": colour, "line": {"width": 2}}
+        if len(best):
+            at = {"x": best["step"], "y": 100 * best["dev_spearman"], "marker": ring}
+            figure.add_scatter(**at, name=f"{name}: kept", mode="markers")
         named = [c for c in history.columns if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
-        losses = history.dropna(subset=["loss"])
         for dash, column in zip(["dot", "dash", "dashdot", "longdash"], (terms and named) or ["loss"], strict=False):
-            term = "loss" if column == label else column  # a method's one term may be called as the method is
-            loss = {"x": losses["step"], "y": losses[column], "name": f"{name}: {term}", "yaxis": "y2"}
-            figure.add_scatter(**loss, mode="lines", line={**line, "dash": dash, "width": 1.5})
-    return laid_out(
-        figure,
-        "Dev Spearman and training loss",
-        xaxis_title="training step",
-        yaxis_title="Spearman on dev x 100",
-        # Ticks of its own: plotly would put them beside those of the left axis, at crooked numbers.
-        yaxis2={"title": "training loss", "overlaying": "y", "side": "right", "tickmode": "auto"},
-        legend={"orientation": "h", "y": -0.25},
-    )
+            term = "loss" if column == label else column  # the only term of a method may have the method's name
+            style = {"mode": "lines", "line": {**line, "dash": dash, "width": 1.5}, "yaxis": "y2"}
+            figure.add_scatter(x=losses["step"], y=losses[column], name=f"{name}: {term}", **style)
+    # Ticks of the right axis are its own: plotly would align them with the left ones, at crooked numbers.
+    right = {"title": "training loss", "overlaying": "y", "side": "right", "tickmode": "auto"}
+    axes = {"xaxis_title": "training step", "yaxis_title": "Spearman on dev x 100", "yaxis2": right}
+    return laid_out(figure, "Dev Spearman and training loss", legend=_BELOW, **axes)
 
 
 def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """The path of training in the plane of uniformity and alignment, both better when smaller; its ends are named."""
+    """Draw the path of each training in the plane of uniformity and alignment, both better if smaller.
+
+    The steps at the ends are named, a start for all paths once, because as a rule they have it in common.
+    """
     figure = go.Figure()
-    plane = ["dev_uniformity", "dev_alignment"]
-    paths = {
-        label: history.reindex(columns=[*history.columns.union([*plane, "dev_spearman"])]).dropna(subset=plane)
-        for label, history in histories.items()
-    }
-    every = pd.concat(paths.values())[plane]
-    extent = (every.max() - every.min()).replace(0, 1).to_numpy()
-    named: list[tuple[np.ndarray, str]] = []
-    for colour, (label, path) in coloured(paths.items()):
+    for colour, (label, history) in coloured(histories.items()):
+        path = history.reindex(columns=["step", "dev_uniformity", "dev_alignment", "dev_spearman"])
+        path = path.dropna(subset=["dev_uniformity", "dev_alignment"])
+        steps = [f"step {step:.0f}" for step in path["step"]]
+        named = {len(steps) - 1} if figure.data else {0, len(steps) - 1}
         figure.add_scatter(
             x=path["dev_uniformity"],
             y=path["dev_alignment"],
-            mode="lines+markers",
+            text=[step if place in named else "" for place, step in enumerate(steps)],
+            textposition="top center",
+            textfont={"color": GREY},
+            mode="lines+markers+text",
+            cliponaxis=False,
             name=plain(label),
             line={"color": colour},
             customdata=path[["step", "dev_spearman"]].mul([1, 100]).round(2),
             hovertemplate="step %{customdata[0]:.0f}<br>dev Spearman %{customdata[1]}<extra></extra>",
         )
-        if len(path) > 1:
-            _name_ends(figure, path["step"], path[plane].to_numpy(), extent, named)
-    if len(every):
-        room = 0.18 * extent  # for the names of the ends
-        low, high = every.min() - room, every.max() + room
-        figure.update_xaxes(range=[low["dev_uniformity"], high["dev_uniformity"]])
-        figure.update_yaxes(range=[low["dev_alignment"], high["dev_alignment"]])
-    return laid_out(
-        figure,
-        "Alignment and uniformity on dev (left and down is better)",
-        xaxis_title="uniformity (log of a mean; smaller: more spread out)",
-        yaxis_title="alignment (mean squared distance)",
-        showlegend=len(paths) > 1,
-    )
-
-
-def _name_ends(figure: go.Figure, steps: pd.Series, path: np.ndarray, extent: np.ndarray, named: list[Any]) -> None:
-    """Writes the steps at the ends of a path, once for all that lie near each other; `named`: what has one."""
-    for end in (0, -1):
-        place, text = path[end] / extent, f"step {steps.iloc[end]:.0f}"
-        if any(given == text and np.hypot(*(place - other)) < _NEAR for other, given in named):
-            continue
-        named.append((place, text))
-        right, up = (path[end] - path.mean(axis=0)) / extent  # away from where the path goes
-        reach = 30 / max(float(np.hypot(right, up)), 1e-9)
-        line = {"ax": reach * right, "ay": -reach * up, "arrowhead": 0, "arrowcolor": GREY}
-        figure.add_annotation(x=path[end][0], y=path[end][1], text=text, font_color=GREY, **line)
+    figure.update_xaxes(title="uniformity (log of a mean; smaller: more spread out)")
+    figure.update_yaxes(title="alignment (mean squared distance)")
+    title = "Alignment and uniformity on dev (left and down is better)"
+    return laid_out(figure, title, showlegend=len(histories) > 1)
 
 
 def cosine_by_gold(
     scores: Mapping[str, pd.DataFrame], suite: str, *, bands: int = 5, score: str = "cosine"
 ) -> go.Figure:
-    """The distribution of what is predicted in equal bands of gold, a colour a model (as SimCSE figure G.1).
+    """Draw the distribution of the scores in equal bands of gold (as SimCSE figure G.1); a line is a mean.
 
-    scores: label -> scores.csv. `score`: what is predicted, in a word. Well-ordered scores climb from band to band
-    without overlap. Bands begin and end at whole numbers of gold. The line inside a shape is its mean.
+    Well-ordered scores climb from band to band without overlap. Bands begin and end at whole numbers of gold.
+
+    Args:
+        scores: label -> scores.csv; each label has a colour.
+        suite: Whose pairs.
+        bands: Number of bands.
+        score: What the scores are, in a word.
+
+    Raises:
+        ValueError: A label has no scores of the suite.
     """
     figure = go.Figure()
     rows = {label: table[table["suite"] == set_name(suite)] for label, table in scores.items()}
@@ -120,31 +102,23 @@ def cosine_by_gold(
     names, _ = gold_bands(gold, gold, bands)
     for colour, (label, part) in coloured(rows.items()):
         _, place = gold_bands(part["gold"].to_numpy(dtype=float), gold, bands)
-        figure.add_violin(
-            x=[names[i] for i in place],
-            y=part["predicted"],
-            name=plain(label),
-            line={"color": colour, "width": 1},
-            meanline={"visible": True},
-            points=False,
-            spanmode="hard",
-            scalegroup=label,
-        )
+        shape = {"line": {"color": colour, "width": 1}, "meanline_visible": True, "points": False, "spanmode": "hard"}
+        at = {"x": [names[i] for i in place], "y": part["predicted"]}
+        figure.add_violin(**at, **shape, name=plain(label), scalegroup=label)
     figure.update_xaxes(categoryorder="array", categoryarray=names, title="gold score")
     figure.update_yaxes(title=f"{score} of the pair")
     return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", violinmode="group")
 
 
 def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figure:
-    """Cosines of n texts with each other, a map a model, all on one colour scale; lighter: closer (CompCSE figure 4).
+    """Draw the cosines [n, n] of n texts by label, on one scale; lighter is closer (CompCSE figure 4).
 
-    maps: label -> [n, n] cosines. names: of the texts; the columns have the letters that stand before them.
+    Columns have the letters that precede the `names` of the texts.
     """
     columns = letters(len(names))
     rows = [f"{letter}: {name}" for letter, name in zip(columns, tick_names(names, 30), strict=True)]
-    figure = make_subplots(
-        cols=len(maps), subplot_titles=tick_names(list(maps), 28), shared_yaxes=True, horizontal_spacing=0.03
-    )
+    titles = {"subplot_titles": tick_names(list(maps), 28), "shared_yaxes": True, "horizontal_spacing": 0.03}
+    figure = make_subplots(cols=len(maps), **titles)
     written = {"texttemplate": "%{z:.2f}"} if len(names) <= 10 else {}  # more have no room in their cells
     for column, values in enumerate(maps.values(), start=1):
         cells = {"z": np.asarray(values), "x": columns, "y": rows, "coloraxis": "coloraxis", **written}
@@ -159,11 +133,17 @@ def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figu
 def setting_sweep(
     table: pd.DataFrame, setting: str, *, label: str | None = None, paper: float | None = None
 ) -> go.Figure:
-    """Spearman on dev x 100 against a setting, a line a column of `table` (as CoSENT figure 4).
+    """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure 4).
 
-    table: a row a value of `setting`; every other column holds a Spearman in [-1, 1]. `label`: of the axis. `paper`:
-    the paper's value, marked where the table has it. Numbers are drawn in their order at equal distances, because
-    sweeps are rarely of equal steps.
+    Args:
+        table: A row for each value of `setting`; every other column has a Spearman in [-1, 1]. Values are at equal
+            distances: sweeps rarely have equal steps.
+        setting: A column.
+        label: Of the axis.
+        paper: The paper's value, which is marked if the table has it.
+
+    Raises:
+        ValueError: The table has no such column.
     """
     if setting not in table.columns:
         raise ValueError(f"the table has no column {setting!r}; its columns are {', '.join(map(str, table.columns))}")
@@ -180,72 +160,61 @@ def setting_sweep(
 
 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
-    """A dot a run with its interval over pairs, x 100, a row a label; seeds stand under each other.
+    """Draw a dot for each run with its interval over pairs, x 100, in a row for each label.
 
-    intervals: label, seed, value, low, high, as `look.intervals` gives them.
+    The table is as `intervals` of this package returns it: label, seed, value, low, high.
     """
-    if intervals.empty:
-        return nothing_yet()
-    figure = go.Figure()
     labels = list(dict.fromkeys(intervals["label"]))
-    for colour, (number, label) in coloured(enumerate(labels)):
-        rows = intervals[intervals["label"] == label]
-        bars = {"array": 100 * (rows["high"] - rows["value"]), "arrayminus": 100 * (rows["value"] - rows["low"])}
-        heights, seeds = number + _spread_out(len(rows)), [f"seed {seed}" for seed in rows["seed"]]
-        figure.add_scatter(
-            x=100 * rows["value"],
-            y=heights,
-            mode="markers",
-            name=plain(label),
-            marker={"size": 8, "color": colour},
-            error_x={"type": "data", "width": 3, **bars},
-            text=seeds,
-            hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
-        )
-        ends = 100 * pd.Series(rows["high"]).fillna(pd.Series(rows["value"]))  # few pairs have no interval
-        behind = {"x": ends, "y": heights, "text": [f" {seed}" for seed in seeds], "mode": "text"}
-        at = {"textposition": "middle right", "textfont": {"size": 10, "color": GREY}, "cliponaxis": False}
-        figure.add_scatter(**behind, **at, hoverinfo="skip")
-    title = f"Spearman on {suite}: a dot a seed, its 95% interval over pairs"
+    figure, counts = go.Figure(), intervals["label"].value_counts()
+    table = intervals.assign(text=[f"seed {seed}" for seed in intervals["seed"]])
+    _add_dots(figure, table, {label: row + _offsets(counts[label]) for row, label in enumerate(labels)})
+    title = f"Spearman on {suite}: a dot for each seed, its 95% interval over pairs"
     return _in_rows(figure, labels, title, width=760, height=150 + 60 * len(labels), showlegend=False)
 
 
 def part_scores(parts: pd.DataFrame) -> go.Figure:
-    """Spearman x 100 on every suite and on every subset of a suite: mean over seeds, bars of one standard deviation.
+    """Draw Spearman x 100 on every suite and subset: means over seeds ± one standard deviation; a label has a colour.
 
-    parts: label, part, mean, std (nan for one seed), as `look.parts` gives them, in [-1, 1].
+    The table is as `suite_scores` returns it: label, part, mean, std (nan for one seed).
     """
-    if parts.empty:
-        return nothing_yet()
-    figure = go.Figure()
-    names = list(dict.fromkeys(parts["part"]))
-    labels = list(dict.fromkeys(parts["label"]))
-    offsets = dict(zip(labels, _spread_out(len(labels)), strict=True))
-    short = shortened(labels, 40)
-    for colour, label in coloured(labels):
-        rows = parts[parts["label"] == label]
-        figure.add_scatter(
-            x=100 * rows["mean"],
-            y=[names.index(part) + offsets[label] for part in rows["part"]],
-            mode="markers",
-            name=wrapped(short[label], 24),
-            marker={"size": 9, "color": colour},
-            error_x={"type": "data", "array": 100 * np.nan_to_num(rows["std"]), "width": 3},
-            text=[f"{plain(label)}, {plain(part)}" for part in rows["part"]],
-            hovertemplate="%{text}: %{x:.2f}<extra></extra>",
-        )
-    height = max(170 + 50 * len(names), 140 + 40 * len(labels))  # room for the rows, and for the legend beside them
+    names, labels = (list(dict.fromkeys(parts[column])) for column in ("part", "label"))
+    deviation, text = parts["std"].fillna(0), parts["part"]
+    table = parts.assign(value=parts["mean"], low=parts["mean"] - deviation, high=parts["mean"] + deviation, text=text)
+    figure, offsets = go.Figure(), dict(zip(labels, _offsets(len(labels)), strict=True))
+    places = {label: parts.loc[parts["label"] == label, "part"].map(names.index) for label in labels}
+    _add_dots(figure, table, {label: place.to_numpy() + offsets[label] for label, place in places.items()})
+    height = max(170 + 50 * len(names), 140 + 40 * len(labels))  # room for the rows, and for the legend
     title = "Spearman by suite and subset, mean over seeds ± one standard deviation"
     return _in_rows(figure, names, title, width=800, height=height, showlegend=True)
 
 
-def _in_rows(figure: go.Figure, names: list[str], title: str, **layout: Any) -> go.Figure:
-    """The layout of dots in rows with a name each, the first at the top."""
+def _add_dots(figure: go.Figure, table: pd.DataFrame, heights: Mapping[str, np.ndarray]) -> None:
+    """Add the dots of each label with bars from low to high, at these heights."""
+    short = shortened(heights, 40)
+    for colour, label in coloured(heights):
+        rows = table[table["label"] == label]
+        bars = {"array": 100 * (rows["high"] - rows["value"]), "arrayminus": 100 * (rows["value"] - rows["low"])}
+        figure.add_scatter(
+            x=100 * rows["value"],
+            y=heights[label],
+            mode="markers",
+            name=wrapped(short[label], 24),
+            marker={"size": 8, "color": colour},
+            error_x={"type": "data", "width": 3, **bars},
+            text=list(map(plain, rows["text"])),
+            hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
+        )
+
+
+def _in_rows(figure: go.Figure, names: Sequence[str], title: str, **layout: Any) -> go.Figure:
+    """Return the layout of dots in named rows, the first at the top."""
+    if not names:
+        return nothing_yet()
     axis = {"tickvals": list(range(len(names))), "ticktext": tick_names(names, 24), "automargin": True}
     figure.update_yaxes(**axis, range=[len(names) - 0.5, -0.5])
     return laid_out(figure, title, margin={"l": 40, "r": 40}, xaxis={"title": "Spearman x 100"}, **layout)
 
 
-def _spread_out(count: int) -> np.ndarray:
-    """Small offsets around 0, so that several dots of one row do not hide each other."""
+def _offsets(count: int) -> np.ndarray:
+    """Return small distances around 0, so that several dots of one row do not hide each other."""
     return np.linspace(-0.25, 0.25, count) if count > 1 else np.zeros(count)

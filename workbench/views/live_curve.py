@@ -1,9 +1,10 @@
-"""The curve of a training while it runs: one figure, drawn again at each measurement."""
+"""The curve of a training while it runs: one figure, which is drawn again at each measurement."""
 
 from contextlib import suppress
 from typing import Any
 
 import pandas as pd
+from IPython.display import display
 
 from workbench.errors import RunError
 from workbench.runs import Run
@@ -13,35 +14,33 @@ _GAP = '<div style="height: 380px"></div>'
 
 
 class LiveCurve:
-    """A callback of `fit`: shows dev and the loss terms where it is made, and draws them anew when dev is measured.
+    """A callback of `fit` that draws dev and the loss terms each time dev is measured.
 
-    It is one output of the cell, which a front end replaces and a notebook keeps as it was last. What the run has so
-    far stands there first, all of a finished one: a kernel that was restarted shows the same curve.
+    It is one output of the cell, which a front end replaces and a notebook keeps as it was last. It begins with the
+    history of the run, so a kernel that was restarted shows the same curve.
     """
 
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
-        """run: whose history the training goes on with. label: of the curves."""
-        from IPython.display import display
-
+        """Show the history of a run, which its training continues; `label` names the curves."""
         self.label, self._rows = label, []
-        with suppress(RunError):  # it has none yet
+        with suppress(RunError):  # it has no history yet
             self._rows = run.history().to_dict("records") if run is not None else []
-        self._shown = display(self, display_id=True)
+        self._output = display(self, display_id=True)
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Takes one row of the history. Rows of later steps, from before a kill, give way to it."""
+        """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
         while self._rows and self._rows[-1]["step"] >= row["step"]:
             self._rows.pop()
         self._rows.append(row)
-        if self._shown is not None and ("dev_spearman" in row or len(self._rows) % 10 == 0):
-            # plotly's renderer in JupyterLab draws once and ignores what comes later; a new one begins where another
-            # kind of output stood, here a gap of the figure's height, so that nothing below it jumps.
-            self._shown.update({"text/html": _GAP, "text/plain": ""}, raw=True)
-            self._shown.update(self)
+        if self._output is not None and ("dev_spearman" in row or len(self._rows) % 10 == 0):
+            # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
+            # another kind: a gap of the figure's height, so that nothing below it jumps.
+            self._output.update({"text/html": _GAP, "text/plain": ""}, raw=True)
+            self._output.update(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
-        # Shown by itself, plotly's figure would make an output of its own each time, which nothing could replace.
+        # A plotly figure that shows itself would be a new output each time, which nothing could replace.
         return training_curve({self.label: rows}, terms=True)._repr_mimebundle_()
 
     def __repr__(self) -> str:

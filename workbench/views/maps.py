@@ -1,7 +1,6 @@
 """Maps of sentences: their vectors in a plane, as a plotly figure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,29 +13,36 @@ from workbench.views._style import laid_out, plain, tick_names, wrapped
 def sentence_map(
     vectors: Mapping[str, ArrayLike], sentences: Sequence[str], *, values: ArrayLike | None = None, method: str = "PCA"
 ) -> go.Figure:
-    """Draw sentences in a plane for each label, the same each time; hovering shows a sentence.
+    """Draw sentences in a plane for each label, on one scale and the same each time; hovering shows a sentence.
 
     Args:
         vectors: label -> [n, d], such as an encoder returns for the sentences.
         sentences: n texts.
-        values: [n] numbers that colour the points, such as gold or an error; None: no colour.
-        method: "PCA" or "t-SNE", of vectors of unit length.
+        values: [n] numbers that colour the points, such as gold or an error; a Series has their name. None: the colour
+            is the place along the first component of the first label.
+        method: "PCA", with the share of the variance, or "t-SNE", of vectors of unit length.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 
-    figure = make_subplots(cols=len(vectors), subplot_titles=tick_names(list(vectors), 28), horizontal_spacing=0.03)
-    marker: dict[str, Any] = {"size": 8}
-    marker |= {} if values is None else {"color": np.asarray(values), "coloraxis": "coloraxis"}
-    dots = {"mode": "markers", "marker": marker, "hovertemplate": "%{text}<extra></extra>"}
-    for column, rows in enumerate(vectors.values(), start=1):
+    planes = {}
+    for label, rows in vectors.items():
         unit = np.asarray(rows, dtype=np.float64)
         unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
         near = min(30, (len(unit) - 1) / 3)
         model = PCA(2, random_state=0) if method == "PCA" else TSNE(perplexity=near, init="pca", random_state=0)
-        x, y = model.fit_transform(unit).T
+        points = model.fit_transform(unit)
+        share = f": {model.explained_variance_ratio_.sum():.0%} of the variance" if isinstance(model, PCA) else ""
+        planes[f"{label}{share}"] = points
+    figure = make_subplots(cols=len(planes), subplot_titles=tick_names([*planes], 28), horizontal_spacing=0.03)
+    colours = next(iter(planes.values()))[:, 0] if values is None else np.asarray(values)
+    marker = {"size": 8 if len(sentences) < 200 else 4, "color": colours, "coloraxis": "coloraxis"}
+    dots = {"mode": "markers", "marker": marker, "hovertemplate": "%{text}<extra></extra>"}
+    for column, (x, y) in enumerate((points.T for points in planes.values()), start=1):
         figure.add_scatter(x=x, y=y, text=[wrapped(one, 60) for one in sentences], **dots, row=1, col=column)
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False)
+    figure.update_xaxes(visible=False, matches="x")
+    figure.update_yaxes(visible=False, matches="y")
+    scale = {"colorscale": "Viridis", "showscale": values is not None}
+    scale |= {"colorbar": {"title": plain(getattr(values, "name", None) or "")}}
     title, width = f"{plain(method)} of {len(sentences)} sentences", 330 * len(vectors)
-    return laid_out(figure, title, coloraxis={"colorscale": "Viridis"}, showlegend=False, width=width)
+    return laid_out(figure, title, coloraxis=scale, showlegend=False, width=width)
