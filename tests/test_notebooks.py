@@ -163,7 +163,7 @@ def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callab
     assert "simcse, seed 0" in tables
     assert "measured here" in tables
     figures = output(done, "application/vnd.plotly.v1+json")
-    assert [len(figure["data"]) for figure in figures] == [2 * 2, 2]  # of each method dots, and the names of its seeds
+    assert [len(figure["data"]) for figure in figures] == [2 + 1, 2]  # dots of each method, and the names of the seeds
     assert len(json.dumps(done)) < 200_000
 
 

@@ -167,7 +167,11 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
     labels = list(dict.fromkeys(intervals["label"]))
     figure, counts = go.Figure(), intervals["label"].value_counts()
     table = intervals.assign(text=[f"seed {seed}" for seed in intervals["seed"]])
-    _add_dots(figure, table, {label: row + _offsets(counts[label]) for row, label in enumerate(labels)})
+    heights = {label: row + _offsets(counts[label]) for row, label in enumerate(labels)}
+    _add_dots(figure, table, heights)
+    ends = {"x": 100 * table["high"].fillna(table["value"]), "y": np.concatenate([[], *heights.values()])}
+    names = {"text": [f" {text}" for text in table["text"]], "textfont": {"size": 10, "color": GREY}, "mode": "text"}
+    figure.add_scatter(**ends, **names, textposition="middle right", cliponaxis=False, hoverinfo="skip")
     title = f"Spearman on {suite}: a dot for each seed, its 95% interval over pairs"
     return _in_rows(figure, labels, title, width=760, height=150 + 60 * len(labels), showlegend=False)
 
