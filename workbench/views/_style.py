@@ -73,7 +73,8 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
     """
     width = max(width, NARROWEST)  # room for a title next to the buttons
     lines = textwrap.wrap(title, (min(width, WIDEST) - 300) // 8)  # 300 for the buttons, 8 for a character
-    further, panels = 20 * (len(lines) - 1), any(note["yref"] == "paper" for note in figure.layout["annotations"])
+    notes: Any = figure.layout["annotations"]
+    further, panels = 20 * (len(lines) - 1), any(note.yref == "paper" for note in notes)
     # plotly sets the first of several lines 0.7 of a letter higher than a single line.
     place = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 23 if further else 12}}
     text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container", **place}

@@ -1,5 +1,6 @@
 """Figures of tables, by plotly: pure functions without torch or widgets."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -165,7 +166,7 @@ def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
     The table is as `intervals` of this package returns it: label, seed, value, low, high.
     """
     labels = list(dict.fromkeys(intervals["label"]))
-    figure, counts = go.Figure(), intervals["label"].value_counts()
+    figure, counts = go.Figure(), Counter(intervals["label"])
     table = intervals.assign(text=[f"seed {seed}" for seed in intervals["seed"]])
     heights = {label: row + _offsets(counts[label]) for row, label in enumerate(labels)}
     _add_dots(figure, table, heights)
