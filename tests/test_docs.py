@@ -200,7 +200,7 @@ def test_the_site_is_built_without_a_network_and_every_link_in_it_leads_somewher
     pages = {path.relative_to(tmp_path / "site").as_posix(): path for path in (tmp_path / "site").rglob("*.html")}
     made = {*(f"{path.stem}.html" for path in PROJECT.glob("docs/*.md")), *(f"methods/{name}.html" for name in CONFIGS)}
     assert made <= set(pages)
-    for page, name in {"losses": "losses.info_nce", "encoder": "encoder._model.Encoder.encode"}.items():
+    for page, name in {"losses": "losses.info_nce", "encoder": "encoder.Encoder.encode"}.items():
         assert f'id="workbench.{name}"' in pages[f"api/{page}.html"].read_text(encoding="utf-8")
     ours = {name: path.read_text(encoding="utf-8") for name, path in pages.items() if not name.startswith("notebooks/")}
     for name, text in ours.items():
