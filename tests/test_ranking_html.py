@@ -194,10 +194,9 @@ MISTAKES: dict[str, Callable[[], object]] = {
         {"m": pd.concat([table(RIGHT), table(RIGHT)[:1]])}
     ),
     "a label is 'gold'": lambda: ranking_tables({"gold": table(RIGHT)}),
-    "do not rank the same targets of 'few' with the same gold: 5 rows are in one alone, the first is target '1.0'": (
-        lambda: ranking_tables({"a": table(RIGHT, RIGHT), "b": table(RIGHT)})
-    ),
-    "with the same gold: 2 rows are in one alone, the first is target '0.4' of query 'q0'": lambda: ranking_tables(
+    "'a' and 'b' do not rank the same targets of 'few' with the same gold: the first of 5 rows in one alone is target "
+    "'1.0' of query 'q1'": lambda: ranking_html({"a": table(RIGHT, RIGHT), "b": table(RIGHT)}, "q0"),
+    "the first of 2 rows in one alone is target '0.4' of query 'q0'": lambda: RankingExplorer(
         {"a": table(RIGHT), "b": table(RIGHT).assign(gold=[5, 4, 2, 2, 1])}
     ),
     "no query 'q9' in few; it has q0": lambda: ranking_html({"m": table(RIGHT)}, "q9"),

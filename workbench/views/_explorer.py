@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.files import atomic_write, reraise_os_error
 from workbench.views._asked import open_encoders
-from workbench.views._html import quoted
+from workbench.views._html import tag
 from workbench.views._style import shortened
 from workbench.views._table import STYLE_SHEET, Panel, Table, View, dropdown, or_problem, value_of
 from workbench.views.page import slope_svg
@@ -208,8 +208,8 @@ class Explorer(View):
         target, index, sections = Path(path).expanduser(), [], []
         for row in self.grid.listed[:limit].tolist():
             name, text = str(self.ids[row]), " / ".join(self.grid.texts_of(row))
-            index.append(f'<li><a href="#{quote(name)}">{escape(text)}</a></li>')
-            sections.append(f"<section id={quoted(name)}>{self.details(row)}</section>")
+            index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
+            sections.append(tag("section", self.details(row), id=name))
         title = escape(f"{self.title}: {', '.join(self.shown_labels)}")
         page = _PAGE.format(title=title, style=STYLE_SHEET, index="".join(index), sections="\n".join(sections))
         with reraise_os_error(target.parent, "another file"), atomic_write(target) as file:

@@ -49,55 +49,54 @@ def inlined(html: str) -> str:
     return _CLASSES.sub(lambda found: f'style="{";".join(STYLES[name] for name in found[1].split())}"', html)
 
 
+def tag(kind: str, /, *inside: object, **attributes: object) -> str:
+    """Return an element around HTML. The values of attributes are escaped; an attribute that is "" is left out."""
+    names = {key: key.strip("_").replace("_", "-") for key, value in attributes.items() if value != ""}
+    written = join(f' {name}="{escape(str(attributes[key]))}"' for key, name in names.items())
+    return f"<{kind}{written}>{join(inside)}</{kind}>"
+
+
+def join(parts: Iterable[object]) -> str:
+    return "".join(map(str, parts))
+
+
 def framed(*parts: str) -> str:
     """Return the parts as one view, within which a row and its line are marked together."""
-    return f'<div class="mathjax_ignore"><div class="view">{"".join(parts)}</div></div>'
+    return tag("div", tag("div", *parts, class_="view"), class_="mathjax_ignore")
 
 
-def paragraph(html: str) -> str:
-    return f'<p class="head">{html}</p>'
+def paragraph(html: str, **attributes: object) -> str:
+    return tag("p", html, class_="head", **attributes)
 
 
 def small_print(html: str) -> str:
-    return paragraph(f"<small>{html}</small>") if html else ""
+    return paragraph(tag("small", html)) if html else ""
 
 
-def table_tag(heads: str, rows: Iterable[str], *, caption: str = "") -> str:
+def table_tag(heads: str, rows: Iterable[str], caption: str = "") -> str:
     """Return a table of headings and rows, which are HTML."""
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<table class="ranks">{title}<thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    title = tag("caption", escape(caption)) if caption else ""
+    return tag("table", title, tag("thead", tag("tr", heads)), tag("tbody", *rows), class_="ranks")
 
 
-def tr(cells: Iterable[str], letter: str = "") -> str:
-    """Return a row of cells; `letter` names the target that it is about."""
-    return f"<tr{f' data-row={quoted(letter)}' if letter else ''}>{''.join(cells)}</tr>"
+def td(html: object, kind: str = "number", **attributes: object) -> str:
+    return tag("td", html, class_=kind, **attributes)
 
 
-def td(html: object, kind: str = "number", further: str = "") -> str:
-    return f'<td class="{kind}"{further}>{html}</td>'
+def th(text: str, kind: str = "number", title: str = "") -> str:
+    return tag("th", escape(text), class_=f"{kind} heading", scope="col", title=title) if text else td("", kind)
 
 
-def th(text: str, kind: str = "number") -> str:
-    return f'<th class="{kind} heading" scope="col">{escape(text)}</th>' if text else f'<td class="{kind}"></td>'
-
-
-def row_head(text: str, whole: str = "") -> str:
+def row_head(text: str, title: str = "") -> str:
     """Return the heading of a row, with the whole text as a tooltip."""
-    return f'<th class="word" scope="row" title={quoted(whole or text)}>{escape(truncate(text, _LONG))}</th>'
+    return tag("th", escape(truncate(text, _LONG)), class_="word", scope="row", title=title or text)
 
 
 def label_heads(labels: Iterable[str], width: int = 0) -> str:
     """Return a heading for each label, shortened to `width` or what there is room for, with a tooltip."""
     known = list(labels)
     short = shortened(known, width or (48 if len(known) < 4 else 22))
-    return "".join(
-        f'<th class="name heading" scope="col" title={quoted(name)}>{escape(short[name])}</th>' for name in known
-    )
-
-
-def quoted(text: str) -> str:
-    """Return the text as the value of an attribute."""
-    return f'"{escape(text)}"'
+    return join(th(short[name], "name", name) for name in known)
 
 
 def side_by_side_html(html: str, drawn: str, labels: int, *, name: str = "") -> str:
@@ -106,8 +105,8 @@ def side_by_side_html(html: str, drawn: str, labels: int, *, name: str = "") -> 
     name: The accessible name of the HTML if it may scroll; it can then be reached by Tab.
     """
     style = f"--labels:{labels};flex:1 1 {20 + 4.3 * labels:g}em;min-width:0;max-width:max-content;overflow:auto"
-    reached = f' data-scroll tabindex="0" role="group" aria-label={quoted(name)}' if name else ""
-    return f'<div class="both"><div style="{style}"{reached}>{html}</div><div class="drawn">{drawn}</div></div>'
+    reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": name} if name else {}
+    return tag("div", tag("div", html, style=style, **reached), tag("div", drawn, class_="drawn"), class_="both")
 
 
 def grid(
@@ -133,18 +132,18 @@ def grid(
             return td("")
         depth = min(round(4 * abs(value / (largest or 1))), 4)
         kind = f"number {'pro' if value > 0 else 'con'}{depth}" if depth else "number"
-        return td(written(value), kind, f" title={quoted(f'{truncate(row, _LONG)}, {column}: {value:.3f}')}")
+        return td(written(value), kind, title=f"{truncate(row, _LONG)}, {column}: {value:.3f}")
 
     lines = [
-        tr([row_head(row), *(cell(row, *one) for one in zip(columns, line, strict=True))])
+        tag("tr", row_head(row), *(cell(row, *one) for one in zip(columns, line, strict=True)))
         for row, line in zip(rows, values.tolist(), strict=True)
     ]
-    return table_tag(f"<td></td>{label_heads(columns, 24)}", lines, caption=caption)
+    return table_tag(f"<td></td>{label_heads(columns, 24)}", lines, caption)
 
 
 def inline_block(html: str) -> str:
     """Return HTML as one of several blocks next to each other."""
-    return f'<div style="display:inline-block;vertical-align:top;margin-right:1em">{html}</div>'
+    return tag("div", html, style="display:inline-block;vertical-align:top;margin-right:1em")
 
 
 def truncate(text: str, length: int) -> str:
@@ -155,7 +154,7 @@ def mark_words(text: str, words: Sequence[str]) -> str:
     """Return the text, escaped, with the words of a search marked."""
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     parts = re.split(f"({pattern})", text, flags=re.IGNORECASE) if words else [text]
-    return "".join(f"<mark>{escape(part)}</mark>" if place % 2 else escape(part) for place, part in enumerate(parts))
+    return join(tag("mark", escape(part)) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
 def shade_class(share: float) -> str:
@@ -170,20 +169,19 @@ def format_move(places: float, unit: str = "") -> str:
 
 def problem_html(problem: object) -> str:
     """Return what is shown instead of something that cannot be drawn."""
-    return f'<p class="problem" role="alert">{escape(str(problem))}</p>'
+    return tag("p", escape(str(problem)), class_="problem", role="alert")
 
 
 def svg(width: float, height: float, description: str, inside: Sequence[str]) -> str:
     """Return a transparent drawing of this size that shrinks with its container."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" font-family="sans-serif" '
-        f'viewBox="0 0 {width:g} {height:g}" font-size="12" fill="{GREY}" role="img" aria-label={quoted(description)}>'
-        f"{''.join(inside)}</svg>"
-    )
+    size = {"width": f"{width:g}", "height": f"{height:g}", "viewBox": f"0 0 {width:g} {height:g}"}
+    font = {"font_family": "sans-serif", "font_size": 12, "fill": GREY}
+    namespace = {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "aria_label": description}
+    return tag("svg", *inside, **namespace, **size, **font)
 
 
 def picture(drawing: str, description: str) -> str:
     """Return a drawing as an <img>, since front ends remove drawings from HTML; "" for no drawing."""
     data = base64.b64encode(drawing.encode()).decode()
-    image = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt={quoted(description)}>'
+    image = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{escape(description)}">'
     return image if drawing else ""

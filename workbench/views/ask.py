@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.data import kinds_of, load_pairs, load_sentences
 from workbench.errors import DataError
 from workbench.views._asked import ENCODER, open_encoders
-from workbench.views._html import framed, paragraph, small_print, table_tag, td, th, tr
+from workbench.views._html import framed, paragraph, small_print, table_tag, tag, td, th
 from workbench.views._table import WIDE, Panel, View, dropdown, or_problem, text_area, value_of
 from workbench.views.page import slope_image, slope_svg, view_html
 from workbench.views.queries import QueryView
@@ -162,10 +162,10 @@ def _nearest_html(view: QueryView) -> str:
     def cell(label: str, place: int) -> str:
         mark, shade = ("● ", " shade0") if place in shared else ("", "")
         text = f"{mark}{escape(view.table['target'].iloc[place][:400])} <small>{view.scores[label][place]:.3f}</small>"
-        return td(text, f"text{shade}", f' data-row="{letters[place]}"')
+        return td(text, f"text{shade}", data_row=letters[place])
 
     rows = [
-        tr([td(place + 1), *(cell(label, places[place]) for label, places in nearest.items())])
+        tag("tr", td(place + 1), *(cell(label, places[place]) for label, places in nearest.items()))
         for place in range(count)
     ]
     title = paragraph(f"<b>{escape(view.query)}</b> <small>(the nearest of {view.total:,})</small>")

@@ -8,7 +8,6 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.rankings import side_by_side
 from workbench.views._explorer import VALUE, Explorer, set_visible
 from workbench.views._table import dropdown
 from workbench.views.page import slope_image, slope_svg, view_html
@@ -78,9 +77,8 @@ class RankingExplorer(Explorer):
 
     @property
     def selected(self) -> pd.DataFrame:
-        """Return the chosen query's targets with gold, ranks and scores, as `side_by_side`; empty if there is none."""
-        tables = {label: self.rankings.tables[label] for label in self.shown_labels}
-        return pd.DataFrame() if self.query_id is None else side_by_side(tables, self.query_id)
+        """Return the chosen query's targets by letter, with gold, ranks and scores; empty if there is no query."""
+        return pd.DataFrame() if self.query_id is None else self._view(self.grid.chosen).table
 
     @property
     def note(self) -> str:
@@ -91,7 +89,8 @@ class RankingExplorer(Explorer):
         names, suites = suites_of(self._all), self.controls["suite"]
         suites.options, suites.value = [(name, name) for name in names], self.suite
         set_visible(suites, len(names) > 1)
-        texts = ["\n".join(self.rankings.targets[rows]) for rows in self.rankings.rows.values()]
+        targets = self.rankings.table["target"].to_numpy(dtype=object)
+        texts = ["\n".join(targets[rows]) for rows in self.rankings.rows.values()]
         return pd.DataFrame({"query": [self.rankings.query(query_id) for query_id in self.ids]}), texts
 
     def columns(self) -> list[dict[str, Any]]:
@@ -102,12 +101,14 @@ class RankingExplorer(Explorer):
 
     def details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, live: bool = False) -> str:
         marks: dict[str, Any] = {"explains": bool(self._vectors), "words": self.grid.words} if live else {}
-        view = self.rankings.view(self.ids[row], self.shown_labels)
-        return view_html(view, chart=chart, targets=_TARGETS, **marks)
+        return view_html(self._view(row), chart=chart, targets=_TARGETS, **marks)
 
     def targets(self, row: int) -> tuple[str, Mapping[str, str]]:
-        view = self.rankings.view(self.ids[row])
+        view = self._view(row)
         return view.query, view.table["target"].to_dict()
+
+    def _view(self, row: int) -> QueryView:
+        return self.rankings.view(self.ids[row], self.shown_labels)
 
     def static(self) -> str:
         named = f"; a: {escape(self.a)}, b: {escape(self.b)}" if len(self.labels) > 1 else ""

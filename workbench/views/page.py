@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import Any
@@ -23,13 +24,20 @@ from workbench.views._html import (
     small_print,
     svg,
     table_tag,
+    tag,
     td,
     th,
-    tr,
     truncate,
 )
 from workbench.views._style import shortened
-from workbench.views.queries import QueryView, SuiteRankings, as_table, rank_displacement, ranking_tables, suites_of
+from workbench.views.queries import (
+    QueryView,
+    SuiteRankings,
+    rank_displacement,
+    ranking_table_of,
+    ranking_tables,
+    suites_of,
+)
 
 DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from place to place in it
@@ -41,11 +49,11 @@ _LEGEND = (
 )
 
 
+@dataclass(frozen=True)
 class RankingHTML:
     """HTML that a notebook shows."""
 
-    def __init__(self, html: str) -> None:
-        self.html = html
+    html: str = field(repr=False)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -89,7 +97,7 @@ def most_changed(
         ValueError: No tables, or tables of different data.
         KeyError: No such label.
     """
-    found = {label: as_table(label, given) for label, given in tables.items()}
+    found = {label: ranking_table_of(label, given) for label, given in tables.items()}
     chosen = set_name(suite or "") or next((name for table in found.values() for name in table["suite"]), "")
     of_one = {label: table for label, table in found.items() if chosen in table["suite"].unique()}
     if found and not of_one:  # a set without queries has no row, like one that was never ranked
@@ -139,13 +147,13 @@ def _target_table(view: QueryView, targets: int, words: Sequence[str], explains:
     rows, letters, texts_of = [], view.letters, view.table["target"].tolist()
     for place in view.nearest_places(targets):
         letter = letters[place]
-        button = f'<button name="why" value="{letter}" title="why this rank?">{letter}</button>' if explains else letter
-        texts = td(button) + td(_target_text(texts_of[place], words), "text")
-        rows.append(tr([texts, *(column[place] for column in columns)], letter))
+        button = tag("button", letter, name="why", value=letter, title="why this rank?") if explains else letter
+        texts = td(button), td(_target_text(texts_of[place], words), "text")
+        rows.append(tag("tr", *texts, *(column[place] for column in columns), data_row=letter))
     for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if view.gold is not None else ():
         values = [measure(view.table["gold"], scores) for scores in view.scores.values()]
         numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
-        rows.append(tr([f'<th class="measure" colspan="4">{name}</th>', *numbers]))
+        rows.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
     return table_tag(heads + label_heads(view.ranks), rows)
 
 
@@ -154,7 +162,7 @@ def _target_text(target: str, words: Sequence[str]) -> str:
     if len(target) <= _LONG:
         return mark_words(target, words)
     first, rest = mark_words(target[:_LONG], words), mark_words(target[_LONG:], words)
-    return f"<details><summary>{first}</summary>{rest}</details>"
+    return tag("details", tag("summary", first), rest)
 
 
 def _rank_cells(view: QueryView, label: str) -> list[str]:

@@ -12,25 +12,13 @@ import pandas as pd
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.views._explorer import Explorer, set_visible
-from workbench.views._html import (
-    format_move,
-    framed,
-    label_heads,
-    paragraph,
-    row_head,
-    shade_class,
-    side_by_side_html,
-    small_print,
-    table_tag,
-    td,
-    th,
-    tr,
-)
+from workbench.views._html import framed, paragraph, row_head, side_by_side_html, small_print, table_tag, tag, td, th
 from workbench.views._style import shortened
 from workbench.views._table import dropdown, value_of
 from workbench.views.page import slope_image, slope_svg, view_parts
 from workbench.views.pairs import PAIR_ORDERS, best_threshold, order_values, pair_table
 from workbench.views.queries import QueryView
+from workbench.views.tables import table_html
 
 _STATIC = _TARGETS = 20  # rows without a kernel; targets of a sentence with many partners
 _SIDES = ("sentence1", "sentence2")
@@ -118,19 +106,11 @@ class PairExplorer(Explorer):
 
     def static(self) -> str:
         listed = self.grid.listed
-        title = f"<p>The first of {len(listed):,} pairs of {escape(self.name)}. Run the cell to see the others.</p>"
-        heads = f"{th('sentence 1', 'text')}{th('sentence 2', 'text')}{th('gold')}{label_heads(self.shown_labels)}"
-        lines = table_tag(heads, map(self._static_line, self.table.iloc[listed[:_STATIC]].to_dict("records")))
+        names = {column["name"]: column.get("title", column["name"]) for column in self.columns()}
+        table = table_html(self.table.loc[listed[:_STATIC], list(names)].rename(columns=names).round(2))
         chosen = self.details(self.grid.chosen, slope_image) if len(listed) else ""
-        return f'{title}<div class="mathjax_ignore">{lines}</div>{chosen}'
-
-    def _static_line(self, pair: dict[str, Any]) -> str:
-        cells = [td(escape(pair[side]), "text") for side in _SIDES] + [td(f"{pair['gold']:.4g}")]
-        for label in self.shown_labels:
-            error, rank = pair[f"error: {label}"], pair[f"rank: {label}"]
-            move = format_move(round(100 * error, 1 if abs(error) < 0.095 else 0), "%")
-            cells.append(td(f"<b>{rank:g}</b>{move}", f"number {shade_class(abs(error))}"))
-        return tr(cells)
+        count = f"{len(listed):,} pairs of {escape(self.name)}"
+        return f"<p>The first of {count}. Run the cell to see the others.</p>{framed(table)}{chosen}"
 
     def details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, live: bool = False) -> str:
         """Return one pair, the decision of each label, and each of its sentences with its other partners."""
@@ -140,7 +120,7 @@ class PairExplorer(Explorer):
         sentences = [text for text in dict.fromkeys(pair[side] for side in _SIDES) if len(self._partners[text]) > 1]
         views = [self.cached(("view", each, *self.shown_labels), partial(self._view, each)) for each in sentences]
         none = "" if views else " Neither sentence is in another pair."
-        button = '<button name="why" value="this score">why this score?</button>'
+        button = tag("button", "why this score?", name="why", value="this score")
         title = f"<b data-words>{both}</b> <small>({named}: gold {pair['gold']:.4g}.{none})</small>"
         title = paragraph(f"{title} {button}" if live and self._vectors else title)
         first = side_by_side_html(title + self._decisions(pair), "".join(map(chart, views[:1])), 1)
@@ -168,7 +148,7 @@ class PairExplorer(Explorer):
             is_right = (score >= threshold) == (pair["gold"] >= least)
             words = f"{'✓' if is_right else '✗'} {'the same' if score >= threshold else 'not the same'}"
             numbers = [td(f"{score:.3f}"), td(f"{threshold:.3f}"), td(f"{share:.0%}")]
-            rows.append(tr([row_head(short, label), td(words, f"number shade{0 if is_right else 4}"), *numbers]))
+            rows.append(tag("tr", row_head(short, label), td(words, f"number shade{0 if is_right else 4}"), *numbers))
         truth = f"gold {least:g} or more: {'the same' if pair['gold'] >= least else 'not the same'}"
         names = ("", truth, "score", "threshold", "right of all")
         return table_tag("".join(th(name, "narrow") for name in names), rows)

@@ -15,7 +15,7 @@ from workbench.rankings import require_table
 from workbench.views._style import letters
 
 _LOG = logging.getLogger("workbench")
-_KEY = ["query_id", "target_id"]
+_TARGET = ["query_id", "target_id", "query", "target", "gold"]
 
 # How queries can be ordered: name -> (in a few words, what it orders by). a and b are labels.
 ORDERS = {
@@ -108,14 +108,11 @@ class QueryView:
 
 
 def ranking_tables(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return label -> ranking table, after checking that tables of one suite rank the same targets.
-
-    Args:
-        tables: label -> a ranking table, a `Run`, or a `Report`. A run that cannot be read is left out and logged.
+    """Return label -> ranking table of tables, runs or reports. A run that cannot be read is left out and logged.
 
     Raises:
         TypeError: Not a ranking table, run or report.
-        ValueError: No tables, an empty one, or tables of different data.
+        ValueError: No tables, an empty one, or a target that occurs twice.
         RunError: None of the runs can be read.
     """
     if not isinstance(tables, Mapping) or not tables:
@@ -125,20 +122,23 @@ def ranking_tables(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     read, problem = {}, None
     for label, given in tables.items():
         try:
-            read[str(label)] = _check_targets(str(label), as_table(str(label), given))
+            read[str(label)] = ranking_table_of(str(label), given)
         except RunError as error:
             problem = error
             _LOG.warning("left out: %s: %s", label, error)
     if problem and not read:
         raise problem
-    for suite in suites_of(read):
-        (first, known), *others = of_suite(read, suite).items()
-        for label, table in others:
-            _require_same_targets(suite, first, known, label, table)
+    for label, table in read.items():
+        if table.empty:
+            needed = f"none of its data's sentences is in {FEWEST_TARGETS} pairs, the fewest that make a query"
+            raise DataError(f"{label!r} ranks nothing: {needed}")
+        if (twice := table.duplicated(["suite", "query_id", "target_id"])).any():
+            row = table.loc[twice].iloc[0]
+            raise ValueError(f"{label!r} has target {row['target_id']!r} of query {row['query_id']!r} twice; keep one")
     return read
 
 
-def as_table(label: str, given: Any) -> pd.DataFrame:
+def ranking_table_of(label: str, given: Any) -> pd.DataFrame:
     """Return the ranking table of a table, run or report; TypeError or ValueError for anything else."""
     table = getattr(given, "rankings", given)  # a run has a method of this name, a report a table
     table = table() if callable(table) else table
@@ -148,66 +148,49 @@ def as_table(label: str, given: Any) -> pd.DataFrame:
     return table
 
 
-def _check_targets(label: str, table: pd.DataFrame) -> pd.DataFrame:
-    if table.empty:
-        needed = f"none of its data's sentences is in {FEWEST_TARGETS} pairs, the fewest that make a query"
-        raise DataError(f"{label!r} ranks nothing: {needed}")
-    twice = table.loc[table.duplicated(["suite", *_KEY])]
-    if len(twice):
-        row = twice.iloc[0]
-        raise ValueError(f"{label!r} has target {row['target_id']!r} of query {row['query_id']!r} twice; keep one")
-    return table
-
-
-def _require_same_targets(suite: str, first: str, known: pd.DataFrame, label: str, table: pd.DataFrame) -> None:
-    columns = [*_KEY, "query", "target", "gold"]
-    one, two = (part[columns].reset_index(drop=True) for part in (known, table))
-    if one.equals(two):  # row by row, as tables of one data are: a merge would cost many times as much
-        return
-    both = one.merge(two, how="outer", indicator="in")
-    different = both.loc[both["in"] != "both"]
-    if len(different):
-        row = different.iloc[0]
-        raise ValueError(
-            f"{first!r} and {label!r} do not rank the same targets of {suite!r} with the same gold: {len(different)} "
-            f"rows are in one alone, the first is target {row['target_id']!r} of query {row['query_id']!r}; score both "
-            "on one version of the set"
-        )
-
-
 def suites_of(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Return every suite of the tables, in order of first appearance."""
     return list(dict.fromkeys(suite for table in tables.values() for suite in table["suite"].unique()))
 
 
-def of_suite(tables: Mapping[str, pd.DataFrame], suite: str) -> dict[str, pd.DataFrame]:
-    """Return the rows of one suite for each label that has it; ValueError if none has."""
-    rows = {label: table.loc[table["suite"] == set_name(suite)] for label, table in tables.items()}
-    rows = {label: table for label, table in rows.items() if len(table)}
-    if not rows:
-        raise ValueError(f"no suite {suite!r} in these rankings; they have {', '.join(suites_of(tables))}")
-    return rows
-
-
 class SuiteRankings:
-    """The queries of one suite, with gold and the scores of each label in the order of the first label's table."""
+    """The queries of one suite under each label that has it.
+
+    `table` has query_id, target_id, query, target, gold and the score of each label by its name, in the order of the
+    first label's table; `rows` has the positions of the targets of each query.
+    """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], suite: str) -> None:
-        """Read tables of `ranking_tables`; ValueError if none has the suite."""
-        self.suite, self.tables = set_name(suite), of_suite(tables, suite)
-        self.labels, first = list(self.tables), next(iter(self.tables.values()))
-        self.gold = first["gold"].to_numpy()
-        self.queries, self.targets = (first[name].to_numpy(dtype=object) for name in ("query", "target"))
-        self.rows = first.groupby("query_id", sort=False).indices  # by id, a text or a number, as the tables have it
-        keys = first.set_index(_KEY).index
-        self.scores = {}
-        for label, table in self.tables.items():
-            is_same = all((first[name].to_numpy() == table[name].to_numpy()).all() for name in _KEY)
-            self.scores[label] = (table["score"] if is_same else table.set_index(_KEY)["score"].loc[keys]).to_numpy()
+        """Read tables of `ranking_tables`; ValueError if none has the suite, or they rank different targets."""
+        self.suite = set_name(suite)
+        parts = {label: table.loc[table["suite"] == self.suite] for label, table in tables.items()}
+        parts = {label: part for label, part in parts.items() if len(part)}
+        if not parts:
+            raise ValueError(f"no suite {suite!r} in these rankings; they have {', '.join(suites_of(tables))}")
+        self.labels = list(parts)
+        self.table = parts[self.labels[0]][_TARGET].reset_index(drop=True)
+        self.scores = {label: self._aligned_scores(label, part) for label, part in parts.items()}
+        self.gold = self.table["gold"].to_numpy()
+        self.rows: Mapping[Any, np.ndarray] = self.table.groupby("query_id", sort=False).indices
+
+    def _aligned_scores(self, label: str, part: pd.DataFrame) -> np.ndarray:
+        """Return the scores of one label in the order of `table`."""
+        if not part[_TARGET].reset_index(drop=True).equals(self.table):  # row by row the same, as a rule
+            both = self.table.merge(part, how="outer", on=_TARGET, indicator="in")
+            different = both.loc[both["in"] != "both"]
+            if len(different):
+                row = different.iloc[0]
+                raise ValueError(
+                    f"{self.labels[0]!r} and {label!r} do not rank the same targets of {self.suite!r} with the same "
+                    f"gold: the first of {len(different)} rows in one alone is target {row['target_id']!r} of query "
+                    f"{row['query_id']!r}; score both on one version of the set"
+                )
+            part = self.table.merge(part, on=_TARGET)
+        return part["score"].to_numpy()
 
     def query(self, query_id: Any) -> str:
         """Return the text of a query."""
-        return str(self.queries[self.rows[query_id][0]])
+        return str(self.table["query"].iloc[self.rows[query_id][0]])
 
     def view(self, query_id: Any, labels: Sequence[str] = ()) -> QueryView:
         """Return one query under some labels, by default all; ValueError for an unknown query."""
@@ -215,10 +198,8 @@ class SuiteRankings:
             raise ValueError(f"no query {query_id!r} in {self.suite}; it has {', '.join(map(str, self.rows)):.200}")
         rows = self.rows[query_id]
         scores = {label: self.scores[label][rows] for label in labels or self.labels}
-        names = {"suite": self.suite, "query_id": query_id}
-        return QueryView.from_scores(
-            self.query(query_id), self.targets[rows].tolist(), self.gold[rows], scores, **names
-        )
+        targets, names = self.table["target"].iloc[rows].tolist(), {"suite": self.suite, "query_id": query_id}
+        return QueryView.from_scores(self.query(query_id), targets, self.gold[rows], scores, **names)
 
     def values(self, order: str, a: str, b: str) -> np.ndarray:
         """Return the value of each query by which an order of `ORDERS` sorts; a and b are labels, nan is last."""

@@ -186,7 +186,7 @@ def reasons_html(asked: Sequence[Vectors], sentences: Sequence[str], *, name: st
                 mapless[vectors.label] = f"{vectors.label} has no map: {problem}."
         maps += _maps_html(target, terms)
     notes = " ".join([*([_MAP_NOTE] if maps else []), *map(escape, [*mapless.values(), *problems])])
-    title = f'<p class="head" role="status"><b>Why {escape(name)}?</b> {escape(sentences[1])}</p>' if name else ""
+    title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
     explained = small_print(_WORDS_NOTE.format(what=what, signs=signs))
     return framed(title, paragraph(f"{what.capitalize()}: {full}"), words, explained, maps, small_print(notes))
 
