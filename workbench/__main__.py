@@ -22,7 +22,12 @@ def main() -> None:
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
+    print(
+        "\ninterrupted; the same command goes on from the last saved state, if there is one",
+        file=sys.stderr,
+        flush=True,
+    )
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
     end = threading.Timer(_GRACE, os._exit, [130])  # some libraries drop an exception that is raised while they load
     end.daemon = True
     end.start()
