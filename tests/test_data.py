@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from datasets import ClassLabel, Dataset, Features, Value
 
 from workbench.config import SimCSEConfig
 from workbench.data import (
@@ -44,17 +45,12 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 # ---- a user's own files
 
-
 TWO = [("A man plays a guitar.", "A man plays.", 4.5), ("A dog, asleep", "Nothing moves.", 0.25)]
 AB = [("a", "b", 1.0), ("c", "d", 0.0)]
 BINARY, FIVE = (0.0, 1.0), (0.0, 5.0)
 HEADER = "sentence1,sentence2,score\n"
 # File -> its content, its pairs, their scale, and a part of `source`.
 READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], str]] = {
-    "comma.csv": (
-        f'{HEADER}A man plays a guitar.,A man plays.,4.5\n"A dog, asleep",Nothing moves.,0.25\n',
-        *(TWO, FIVE, "scale 0 to 5 is a guess from gold of 0.25 to 4.5"),
-    ),
     "semicolon.csv": (
         "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4.5\r\nA dog, asleep;Nothing moves.;.25",
         *(TWO, FIVE, "score = Similarity, scale 0 to 5 is a guess from gold of 0.25 to 4.5, fields split by ';'"),
@@ -88,12 +84,12 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
 }
 # File -> its content, and a pattern of the refusal.
 REFUSED: dict[str, tuple[str | bytes, str]] = {
-    "no header.csv": ("A man plays.,A man rests.,2\nb,c,3\n", "columns are A man plays.*--columns"),
     "half known.csv": ("Query,Product,Relevance\na,b,1\n", "sentence1 = Query.*--columns sentence2=NAME"),
-    "header twice.csv": (f"{HEADER}a,b,1\n{HEADER}", "line 3: the header is repeated"),
+    "header twice.csv": (f"{HEADER}a,b,1\n{HEADER}", "line 3: score is 'score'"),
     "names twice.csv": ("sentence1,sentence1,score\na,b,1\n", "a column name is repeated"),
-    "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "line 3: 4 fields, but the header has 3"),
-    "short row.csv": ("anchor,positive,negative\na,b,c\nd,e\n", "line 3: 2 fields, but the header has 3"),
+    "first row.csv": (f"{HEADER}c, d,e,2\nc,d,1\n", "3 fields in line 2, saw 4"),
+    "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "3 fields in line 3, saw 4; .* in quotes"),
+    "short row.csv": ('anchor,positive,negative\n"a\na",b,c\nd,\ne,f,\n', "line 4: fewer fields than the header"),
     "decimal comma.csv": (HEADER.replace(",", ";") + "a;b;4,5\n", "line 2: score is '4,5', not a finite number"),
     "missing cell.csv": (f'{HEADER}"a\nb",b,1\nc,,2\n', "line 4: sentence2 is empty"),
     "missing score.jsonl": (
@@ -101,7 +97,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "line 3: score",
     ),
     "nan.csv": (f"{HEADER}a,b,nan\n", "line 2: score is 'nan', not a finite number"),
-    "infinite.csv": (f"{HEADER}a,b,1\nc,d,inf\n", "line 3: score is 'inf', not a finite number"),
+    "infinite.csv": (f"{HEADER}a,b,1\n\nc,d,inf\n", "line 4: score is 'inf', not a finite number"),
     "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 is a number in every row"),
     "labels.csv": ("label,sentence\nA cat sleeps.,x\nA dog barks.,x\n", "2 labels for 1 sentences"),
     "no label.csv": ("sentence,label\na,x\nb,\n", "line 3: label is empty"),
@@ -109,25 +105,15 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
     "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', is a header"),
     "a table.txt": ("a\tb\t1\nc\td\t2\n", "split by tabs.*rename the file to .tsv"),
-    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "line 2: unexpected end"),
-    "old Mac.csv": (HEADER.replace("\n", "\r") + "a,b,1\r", "line 1: new-line character"),
+    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "inside string starting at row 1"),
     "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
-    "utf16.csv": (f"{HEADER}a,b,1\n".encode("utf-16"), "not UTF-8"),
     "array.jsonl": ('[{"text1": "a"}]\n', "line 1: expected a JSON object"),
-    "not json.jsonl": ('{"text1": "a"}\nsentence1,sentence2\n', "line 2: not JSON"),
-    "only a header.csv": (HEADER, "no rows"),
-    "empty.csv": ("", "the file is empty"),
     "blank.csv": ('text\n""\n" "\n', "text is blank in every row"),
     "cut.csv.gz": (gzip.compress(b"sentence\n" + bytes(range(97, 123)) * 9)[:30], "cannot be read"),
     "not gzip.csv.gz": (HEADER + "a,b,1\n", "cannot be read"),
     "none.parquet": ("sentence", "cannot be read as Parquet"),
     "stsb-dev.csv": (f"{HEADER}a,b,1\n", "stsb-dev is the name of a known data set"),
 }
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def rows(data: Any) -> list[Any]:
@@ -137,7 +123,8 @@ def rows(data: Any) -> list[Any]:
 @pytest.mark.parametrize("name", READ)
 def test_a_file_is_read_as_it_is_meant(name: str, tmp_path: Path) -> None:
     content, expected, scale, source = READ[name]
-    pairs = load_pairs(write(tmp_path / name, content))
+    (tmp_path / name).write_bytes(content.encode())
+    pairs = load_pairs(tmp_path / name)
     assert (rows(pairs), pairs.scale) == (expected, scale)
     assert source in pairs.source
 
@@ -145,93 +132,70 @@ def test_a_file_is_read_as_it_is_meant(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     content, refusal = REFUSED[name]
-    path = write(tmp_path / name, content)
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=refusal) as caught:
-        load_data(path)
-    assert str(caught.value).startswith(str(path))
+        load_data(tmp_path / name)
+    assert str(caught.value).startswith(str(tmp_path / name))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("gone.tsv", "no such file in"),
-        ("data/mine.xlsx", "save it as .csv"),
-        ("mine.json", "one object per line"),
-        ("mine/", "convert it"),
-    ],
-)
-def test_a_file_of_another_kind_or_none_is_refused(name: str, text: str) -> None:
-    with pytest.raises(DataError, match=text):
-        load_pairs(name)
+def test_a_path_of_another_kind_is_refused_with_the_remedy() -> None:
+    for name, remedy in (("mine.json", "one object per line"), ("mine/", "convert it")):
+        with pytest.raises(DataError, match=remedy):
+            load_pairs(name)
 
 
-def test_one_content_in_every_format_is_one_set(tmp_path: Path) -> None:
+def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> None:
     frame = pd.DataFrame(TWO, columns=["sentence1", "sentence2", "score"])
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_csv(tmp_path / "a.tsv.gz", sep="\t", index=False)
-    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
-    frame.to_parquet(tmp_path / "a.parquet")
-    sets = [load_pairs(path) for path in sorted(tmp_path.iterdir())]
-    assert len(sets) == 4
-    assert sets[0].checksum == sets[3].checksum
-    sets += [Pairs.from_lists(*(frame[name] for name in frame)), Pairs.from_frame(frame)]
-    for pairs in [*sets, Pairs.from_frame(Dataset.from_pandas(frame))]:
-        assert rows(pairs) == TWO
+    one, other = (load_pairs(tmp_path / name) for name in ("a.csv", "a.tsv.gz"))
+    assert one.checksum == other.checksum
+    for made in (Pairs.from_lists(*(frame[name] for name in frame)), Pairs.from_frame(Dataset.from_pandas(frame))):
+        assert rows(made) == rows(other) == TWO
 
 
 def test_sentences_keep_their_empty_lines_as_spaces(tmp_path: Path) -> None:
     (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
     assert load_sentences(tmp_path / "my sentences.txt").sentences == ["one", "two words", " ", "three"]
-    (tmp_path / "a column.csv").write_text("text\na\n\nb\n")
-    assert load_sentences(tmp_path / "a column.csv").sentences == ["a", " ", "b"]
+    for name in ("a column.csv", "a column.tsv"):
+        (tmp_path / name).write_text("text\na\n\nb\n")
+        assert load_sentences(tmp_path / name).sentences == ["a", " ", "b"]
 
 
 def test_classes_of_a_dataset_are_read_by_their_words() -> None:
     names = ["entailment", "neutral", "contradiction"]
     features = Features(premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=names))
     content = {"premise": ["a", "c", "e"], "hypothesis": ["b", "d", "f"], "label": [0, 2, -1]}
-    pairs = Pairs.from_frame(Dataset.from_dict(content, features=features))
-    assert (pairs.gold.tolist(), pairs.dropped) == ([2.0, 0.0], 1)
+    assert Pairs.from_frame(Dataset.from_dict(content, features=features)).gold.tolist() == [2.0, 0.0]
 
 
-def test_data_in_memory_that_is_no_table_is_refused_with_its_row() -> None:
+def test_data_in_memory_that_is_wrong_is_refused_with_its_row() -> None:
     with pytest.raises(DataError, match="not a table"):
         Pairs.from_lists(["a", "b"], ["c"], [1])
     with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(and in 1 more rows\)"):
-        Pairs.from_lists(["", "b", " "], ["c", "d", "e"], [1, 2, 3])
-    with pytest.raises(DataError, match="row 1: sentence2 is empty"):
-        Pairs.from_lists(["a", "b"], ["c", None], [1, 2])
-    with pytest.raises(DataError, match=r"several sets \(train, test\)"):
-        Pairs.from_frame(DatasetDict(train=Dataset.from_dict({"a": [1]}), test=Dataset.from_dict({"a": [1]})))
+        Pairs.from_lists(["", "b", None], ["c", "d", "e"], [1, 2, 3])
     for value in (np.inf, np.nan):
         with pytest.raises(DataError, match="gold of row 1"):
             Pairs("mine", ["a", "b"], ["c", "d"], np.array([0.5, value]), None, ["0", "1"], (0, 1), "made", "")
 
 
-@pytest.mark.parametrize(
-    ("content", "columns", "kinds"),
-    [
+def test_the_kind_follows_from_the_columns(tmp_path: Path) -> None:
+    labelled, path = ("labelled", "sentences"), tmp_path / "mine.csv"
+    for content, columns, kinds in (
         ("anchor,positive,negative\na,b,c\n", None, ("triples",)),
-        ("text,category\na,x\nb,y\n", None, ("labelled", "sentences")),
-        ("Sentence\na\nb\n", None, ("sentences",)),
-        ("source,sentence,label\na,x,b\nc,y,d\n", None, ("labelled", "sentences")),
-        ("text,target,label\na,x,b\nc,y,d\n", None, ("labelled", "sentences")),
-        ("body,query,label\na,x,b\nc,y,d\n", {"sentence": "body"}, ("labelled", "sentences")),
+        ("text,category\na,x\nb,y\n", None, labelled),
+        ("source,sentence,label\na,x,b\nc,y,d\n", None, labelled),
+        ("text,target,label\na,x,b\nc,y,d\n", None, labelled),
+        ("body,query,label\na,x,b\nc,y,d\n", {"sentence": "body"}, labelled),
         ("query,positive,negative,score\na,b,c,1\n", None, ("pairs", "triples")),
-    ],
-)
-def test_the_kind_follows_from_the_columns(content: str, columns: Any, kinds: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text(content)
-    assert kinds_of(tmp_path / "mine.csv", columns) == kinds
-    assert load_data(tmp_path / "mine.csv", columns=columns).kind == kinds[0]
-
-
-def test_training_takes_a_kind_that_it_can_train_on(tmp_path: Path) -> None:
-    path = tmp_path / "labelled.csv"
-    path.write_text("text,category\na,x\nb,y\n")
-    trained = load_training(SimpleNamespace(train=str(path)))
-    assert trained.sentences == ["a", "b"]  # pyright: ignore[reportAttributeAccessIssue]
+    ):
+        path.write_text(content)
+        assert kinds_of(path, columns) == kinds
+        assert load_data(path, columns=columns).kind == kinds[0]
+    path.write_text("text,category\na,x\nb,y\n")  # for training, a kind that can be trained on
+    trained: Any = load_training(SimpleNamespace(train=str(path)))
+    assert trained.sentences == ["a", "b"]
     assert "not read: category" in trained.source
     with pytest.raises(DataError, match="mr holds labelled, not sentences"):
         load_training(SimpleNamespace(train="mr"))
@@ -244,14 +208,15 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
     pairs = load_pairs(path, columns=chosen, scale=(0, 4))
     assert (rows(pairs), pairs.scale) == ([("a", "b", 1.0), ("c", "d", 3.0)], (0, 4))
     assert pairs.extra == {"score": ["9", "9"]}
-    with pytest.raises(DataError, match="no column 'rigth'; did you mean 'right'"):
-        load_pairs(path, columns={"sentence1": "left", "sentence2": "rigth"})
-    with pytest.raises(DataError, match="the roles of pairs are sentence1, sentence2, score"):
-        load_pairs(path, columns={"negative": "left"})
-    with pytest.raises(DataError, match="line 3: how close is '3', not a number from 0 to 2"):
-        load_pairs(path, columns=chosen, scale=(0, 2))
-    with pytest.raises(DataError, match="lowest score first"):
-        load_pairs(path, columns=chosen, scale=(5, 1))
+    wrong: list[tuple[Mapping[str, Any], str]] = [
+        ({"columns": {"sentence1": "left", "sentence2": "rigth"}}, "no column 'rigth'; did you mean 'right'"),
+        ({"columns": {"negative": "left"}}, "the roles of pairs are sentence1, sentence2, score"),
+        ({"columns": chosen, "scale": (0, 2)}, "line 3: how close is '3', not a number from 0 to 2"),
+        ({"columns": chosen, "scale": (5, 1)}, "lowest score first"),
+    ]
+    for options, refusal in wrong:
+        with pytest.raises(DataError, match=refusal):
+            load_pairs(path, **options)
     with pytest.raises(DataError, match="only be given for your own file"):
         load_pairs("world-dev", scale=(0, 1))
     with pytest.raises(SettingError, match="ROLE=COLUMN"):
@@ -262,7 +227,7 @@ def test_an_encoder_of_the_bundled_world_warns_about_a_users_own_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "mine.txt").write_text("The kettle is on.\nNobody came.\n")
-    for encoder, warned in (("world-encoder", True), ("world-teacher", True), ("english-encoder", False)):
+    for encoder, warned in (("world-encoder", True), ("english-encoder", False)):
         caplog.clear()
         settings = {"train": str(tmp_path / "mine.txt"), "encoder": encoder, "train_limit": None}
         load_training(SimCSEConfig.from_parameters("demo", 0, settings))
@@ -271,18 +236,16 @@ def test_an_encoder_of_the_bundled_world_warns_about_a_users_own_file(
 
 def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Path) -> None:
     made = [(f"query {query}", f"target {query}.{target}", 0.5 + target) for query in range(20) for target in range(4)]
-    pairs = Pairs.from_frame(
-        pd.DataFrame(made, columns=["sentence1", "sentence2", "score"]).assign(id=range(80)), name="mine", scale=(0, 10)
-    )
+    frame = pd.DataFrame(made, columns=["sentence1", "sentence2", "score"]).assign(id=range(80))
+    pairs = Pairs.from_frame(frame, name="mine", scale=(0, 10))
     parts = split(pairs, dev=0.2, test=0.1, seed=3)
     assert {part: len(data) for part, data in parts.items()} == {"train": 56, "dev": 16, "test": 8}
     assert sorted(row for data in parts.values() for row in rows(data)) == sorted(made)
     assert not overlaps(parts)
-    assert split(pairs, dev=0.2, test=0.1, seed=3)["dev"].sentence1 == parts["dev"].sentence1
-    assert split(pairs, dev=0.2, test=0.1, seed=4)["dev"].sentence1 != parts["dev"].sentence1
     assert len({data.checksum for data in [pairs, *parts.values()]}) == 4
-    files = write_split(parts, tmp_path)
-    back = load_pairs(files[1])
+    assert split(pairs, dev=0.2, test=0.1, seed=3)["dev"].checksum == parts["dev"].checksum
+    assert split(pairs, dev=0.2, test=0.1, seed=4)["dev"].sentence1 != parts["dev"].sentence1
+    back = load_pairs(write_split(parts, tmp_path)[1])
     assert (rows(back), back.scale, back.extra) == (rows(parts["dev"]), (0.0, 10.0), parts["dev"].extra)
     with pytest.raises(DataError, match="exists already"):
         write_split(parts, tmp_path)
@@ -292,20 +255,12 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
 
 def test_the_report_counts_duplicates_and_pairs_in_either_direction() -> None:
     one = Pairs.from_lists(["a", "b", "c", "c"], ["b", "a", "d", "c"], [1, 0.5, 0, 0], name="one")
-    text = "\n".join(report(one))
-    for line in (
-        "4 rows of pairs",
-        "3 queries",
-        "scale 0 to 1",
-        "duplicate rows: 1",
-        "two different scores: 1",
-        "rows that repeat one sentence: 1",
-        "4 pairs are few",
-    ):
-        assert line in text
-    text = "\n".join(report(Sentences.from_lists(["a", "", "word " * 70])))
-    assert "empty sentences: 1" in text
-    assert "sentences of more than 64 words (training cuts them): 1" in text
+    facts = ["4 rows of pairs", "3 queries (first sentences)", "duplicate rows: 1", "rows that repeat one sentence: 1"]
+    facts += ["pairs that have two different scores: 1", "4 pairs are few: below 30 a correlation is mostly chance"]
+    assert {*facts} <= {*report(one)}
+    assert {"empty sentences: 1", "sentences of more than 64 words (training cuts them): 1"} <= {
+        *report(Sentences.from_lists(["a", "", "word " * 70]))
+    }
     other = Pairs.from_lists(["d", "e"], ["c", "f"], [0, 1])
     assert overlaps({"train": one, "test": other}) == ["train and test share 1 rows, 2 sentences"]
     assert "hold the same rows" in overlaps({"train": one, "dev": replace(one, gold=one.gold / 2)})[0]
@@ -315,18 +270,14 @@ def test_own_files_are_checked_like_sets_next_to_names_that_do_not_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("s.txt").write_text("one\ntwo\nthree\n")
     Path("bad.tsv").write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
     Path("flat.csv").write_text(f"{HEADER}a,b,1\nc,d,1\n")
-    table = check(["s.txt", "bad.tsv", "flat.csv", "world-dev", "world-devv", "gone.tsv"]).set_index("name")
-    assert table["kind"].tolist() == ["sentences", "pairs", "pairs", "pairs", "", ""]
-    assert table["found"].tolist() == ["own file", "damaged", "own file", "bundled", "missing", "missing"]
-    assert table.loc[["s.txt", "flat.csv"], "rows"].tolist() == [3, 2]
+    table = check(["bad.tsv", "flat.csv", "world-dev", "world-devv", "gone.tsv"]).set_index("name")
+    assert table["kind"].tolist() == ["pairs", "pairs", "pairs", "", ""]
+    assert table["found"].tolist() == ["damaged", "own file", "bundled", "missing", "missing"]
+    assert table.loc["flat.csv", "rows"] == 2
     assert "no correlation" in table.loc["flat.csv", "problem"]
-    problems = unusable(table.reset_index())
-    assert list(problems) == ["bad.tsv", "world-devv", "gone.tsv"]
-    assert "line 2: score is 'much'" in problems["bad.tsv"]
-    assert "world-dev" in problems["world-devv"]
+    assert list(unusable(table.reset_index())) == ["bad.tsv", "world-devv", "gone.tsv"]
 
 
 # ---- the catalogue
@@ -361,35 +312,21 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     pairs = load_pairs("stsb-dev")
-    assert rows(pairs)[0] == ("a plane .", "an air plane .", 5.0)
-    assert pairs.gold.tolist() == [5.0, 0.0, 2.5]
-    assert (pairs.scale, pairs.subset, pairs.extra.keys()) == (
-        (0.0, 5.0),
-        None,
-        STSB.keys() - {"score", "sentence1", "sentence2", "sentence1_raw"},
-    )
+    assert rows(pairs) == list(zip(STSB["sentence1"], STSB["sentence2"], [5.0, 0.0, 2.5], strict=True))
+    assert (pairs.scale, pairs.subset, [*pairs.extra]) == ((0.0, 5.0), None, ["source_year", "source_dataset", "sid"])
     assert pairs.pair_id == ["2012:MSRvid:1", "2012:MSRvid:2", "2013:MSRvid:1"]
     assert pairs.source == f"local {root / STSB_FILE} (3 rows; published: 1500)"
-    put(root, STSB_FILE, STSB | {"source_year": ["2012"] * 3, "sid": ["1", "2", "1"]})
+    put(root, STSB_FILE, STSB | {"source_year": ["2012"] * 3})
     assert load_pairs("stsb-dev").pair_id == ["2012:MSRvid:1.0", "2012:MSRvid:2.0", "2012:MSRvid:1.1"]
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "text"),
-    [
-        ("score", "nan", "score is 'nan', not a number from 0 to 5"),
-        ("score", "", "score is ''"),
-        ("score", "5.01", "score is '5.01', not a number from 0 to 5"),
-        ("sentence1", "", "sentence1 is empty"),
-        ("sentence2", " ", "sentence2 is empty"),
-        ("sentence2", "one\ttwo", "8 fields, but the header has 7"),
-    ],
-)
-def test_a_bad_field_is_reported_with_its_file_and_line(root: Path, column: str, value: str, text: str) -> None:
-    put(root, STSB_FILE, STSB | {column: [STSB[column][0], value, STSB[column][2]]})
-    with pytest.raises(DataError) as caught:
-        load_pairs("stsb-dev")
-    assert f"{root / STSB_FILE}, line 3: {text}" in str(caught.value)
+    for column, value, refusal in (
+        ("score", "nan", "line 3: score is 'nan', not a number from 0 to 5"),
+        ("score", "5.01", "line 3: score is '5.01', not a number from 0 to 5"),
+        ("sentence2", " ", "line 3: sentence2 is empty"),
+        ("sentence2", "one\ttwo", "Expected 7 fields in line 3, saw 8"),
+    ):
+        put(root, STSB_FILE, STSB | {column: [STSB[column][0], value, STSB[column][2]]})
+        with pytest.raises(DataError, match=f"stsb.dev.tsv.gz.*{refusal}"):
+            load_pairs("stsb-dev")
 
 
 def test_content_that_the_manifest_contradicts_is_an_error_and_not_downloaded(root: Path) -> None:
@@ -424,34 +361,17 @@ def test_a_set_that_is_not_or_only_partly_on_this_machine_is_refused(
         load_pairs("stsb-dev")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("stsb-tset", "no dataset 'stsb-tset'; its splits are stsb-train, stsb-dev, stsb-test"),
-        ("wrold-dev", "did you mean .*world-dev"),
-        ("world", "world holds sentences, not pairs"),
-    ],
-)
-def test_a_wrong_name_is_answered_with_the_closest(name: str, text: str) -> None:
-    with pytest.raises(DataError, match=text):
-        load_pairs(name)
-
-
 def test_ordered_classes_become_gold_and_rows_without_a_label_are_left_out(root: Path) -> None:
     columns = {"label": ["entailment", "-", "neutral"], "premise": list("abc"), "hypothesis": list("efg")}
     put(root, "nli/snli.dev.tsv.gz", columns)
     pairs = load_pairs("snli-dev")
-    assert rows(pairs) == [("a", "e", 2.0), ("c", "g", 1.0)]
-    assert (pairs.pair_id, pairs.dropped, pairs.scale) == (["0", "2"], 1, (0.0, 2.0))
+    assert (rows(pairs), pairs.pair_id, pairs.scale) == ([("a", "e", 2.0), ("c", "g", 1.0)], ["0", "2"], (0.0, 2.0))
     assert "1 rows without a gold label" in pairs.source
     put(root, "nli/snli.dev.tsv.gz", columns | {"label": ["entailment", "-", "maybe"]})
     with pytest.raises(DataError, match="line 4: label is 'maybe', not one of 'contradiction', 'neutral'"):
         load_pairs("snli-dev")
-
-
-def test_an_empty_sentence_is_kept_in_a_transfer_task(root: Path) -> None:
     put(root, "transfer/cr.all.tsv.gz", {"label": ["1", "0"], "sentence": ["good", ""]})
-    assert rows(load_data("cr")) == [("good", 1), ("", 0)]
+    assert rows(load_data("cr")) == [("good", 1), ("", 0)]  # an empty sentence is kept in a transfer task
 
 
 def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(root: Path) -> None:
@@ -460,9 +380,8 @@ def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(ro
         put(root, f"wiki/wiki_sentences{part}.tsv.gz", {"sentence": sentences[taken]})
     whole, some = load_sentences("wiki"), load_sentences("wiki", limit=60, seed=3)
     assert whole.sentences == load_sentences("wiki", limit=500).sentences == sentences
-    assert some.sentences == [
-        sentences[row] for row in np.sort(np.random.default_rng(3).choice(200, 60, replace=False))
-    ]
+    drawn = np.sort(np.random.default_rng(3).choice(200, 60, replace=False))
+    assert some.sentences == [sentences[row] for row in drawn]
     assert some.checksum == hashlib.sha256(f"{whole.checksum} 60 3".encode()).hexdigest()
     assert some.source.endswith("60 of 200 rows sampled with seed 3")
     one, two = (load_training(SimpleNamespace(train="wiki", train_limit=9, revisions={}, seed=seed)) for seed in (1, 2))
@@ -470,19 +389,17 @@ def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(ro
 
 
 def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path) -> None:
-    assert list(load_suites(SimpleNamespace(suites=["world-test", "stsb-dev"], revisions={}))) == [
-        "world-test",
-        "stsb-dev",
-    ]
-    with pytest.raises(DataError, match="no dataset 'stsb-devv'"):
+    suites = load_suites(SimpleNamespace(suites=["world-test", "stsb-dev"], revisions={}))
+    assert list(suites) == ["world-test", "stsb-dev"]
+    with pytest.raises(DataError, match="no dataset 'stsb-devv'; did you mean 'stsb-dev'"):
         load_suites(["world-test", "stsb-devv"])
     with pytest.raises(DataError, match=r"no data set comes from hub id 'mteb/PAWS'.*mteb/PAWSX"):
         load_suites(SimpleNamespace(suites=["world-test"], revisions={"mteb/PAWS": "main"}))
-    (root / "world-test").mkdir()
-    for folder in (root, root / "world-test"):
+    (root / "other").mkdir()
+    for folder in (root, root / "other"):
         (folder / "mine.csv").write_text(f"{HEADER}a,b,1\nc,d,2\n")
     with pytest.raises(DataError, match="two sets are called mine"):
-        load_suites([str(root / "mine.csv"), str(root / "world-test" / "mine.csv")])
+        load_suites([str(root / "mine.csv"), str(root / "other" / "mine.csv")])
 
 
 def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path) -> None:
@@ -491,8 +408,7 @@ def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path) -> Non
     assert pairs.source.startswith("bundled ")
     assert len(set(pairs.pair_id)) == len(pairs) == 1750
     table = check([name for name in dataset_names() if describe(name)["source"] == "bundled"])
-    assert set(table["problem"]) == {""}
-    assert set(table["sha256"]) == {"ok"}
+    assert (set(table["problem"]), set(table["sha256"])) == ({""}, {"ok"})
     compared = subprocess.run([sys.executable, PROJECT / "data/build/manifest.py", "--check"], capture_output=True)
     assert (compared.returncode, compared.stderr) == (0, b"")
 
@@ -502,7 +418,6 @@ def test_sets_that_are_not_on_this_machine_are_listed_with_their_place(monkeypat
     table = check().set_index("name")
     assert table.index.tolist() == dataset_names()
     assert table["found"][["world-dev", "sts12-test", "nli-triples"]].tolist() == ["bundled", "hub", "missing"]
-    assert "WORKBENCH_DATA" in table.loc["nli-triples", "problem"]
     assert table["rows"].fillna(0).tolist() == [describe(name)["rows"] or 0 for name in dataset_names()]
 
 
@@ -519,8 +434,7 @@ def test_the_real_sets_are_whole_and_have_the_published_subsets(real_data: Path)
     names = [name for name in dataset_names() if describe(name)["files"][0] in here]
     assert len(names) == len(here), "a file of the root is in no set of the catalogue"
     table = check(names).set_index("name")
-    assert set(table["sha256"]) == {"ok"}
-    assert set(table["problem"]) == {""}
+    assert (set(table["problem"]), set(table["sha256"])) == ({""}, {"ok"})
     assert {name: here[describe(name)["files"][0]]["rows"] for name in names} == table["rows"].to_dict()
     subset = load_pairs("sts12-test").subset or []
     sizes = {name: subset.count(name) for name in set(subset)}
@@ -574,17 +488,15 @@ def put_parquet(file: Path, columns: dict[str, list[Any]]) -> None:
     pd.DataFrame(columns).to_parquet(file)
 
 
-def test_sts_comes_from_sentevals_archive_with_subsets_and_without_ungraded_pairs(hub: Path) -> None:
+@pytest.mark.usefixtures("hub")
+def test_every_kind_of_file_in_sentevals_archive_is_read() -> None:
     pairs = load_pairs("sts12-test")
-    assert pairs.sentence1[:2] == ["a cat .", "last"]
+    assert pairs.sentence1[:2] == ["a cat .", "last"]  # the pair between was never graded
     assert pairs.gold.tolist() == [4.5, 0.0, 1.0, 1.0, 1.0, 1.0]
     assert pairs.subset == ["MSRpar", "MSRpar", "MSRvid", "SMTeuroparl", "OnWN", "SMTnews"]
     assert pairs.pair_id[:3] == ["MSRpar:0", "MSRpar:2", "MSRvid:0"]
     repo = "princeton-nlp/datasets-for-simcse/senteval.tar"
     assert pairs.source == f"hub {repo} at {COMMIT} (6 rows; published: 3108)"
-
-
-def test_every_kind_of_file_in_sentevals_archive_is_read(hub: Path) -> None:
     dev, trial = load_pairs("stsb-dev"), load_pairs("sick-trial")
     assert (dev[0], dev.pair_id) == (('a "quoted b', "c", 3.2), ["2015:headlines:0003"])
     assert (trial[0], trial.extra["entailment"], trial.scale) == (("A dog", "A cat", 1.5), ["NEUTRAL"], (1.0, 5.0))
@@ -602,19 +514,15 @@ def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
     card = "configs:\n- config_name: plain_text\n  data_files:\n  - split: validation\n    path: plain_text/val*\n"
     (hub / "stanfordnlp/snli/README.md").write_text(f"---\n{card}---\n")
     pairs = load_pairs("snli-dev")
-    assert (pairs.gold.tolist(), pairs.dropped) == ([2.0, 1.0, 0.0], 1)
+    assert pairs.gold.tolist() == [2.0, 1.0, 0.0]
     assert pairs.source.startswith(f"hub stanfordnlp/snli at {CATALOGUE['snli-dev'].hub.revision}")  # pyright: ignore[reportOptionalMemberAccess]
     put_parquet(hub / "C-MTEB/LCQMC/data/test.parquet", {"sentence1": ["甲"], "sentence2": ["乙"], "score": [1]})
     pairs = load_pairs("zh-lcqmc-test", revisions={"C-MTEB/LCQMC": "main"})
-    assert rows(pairs) == [("甲", "乙", 1.0)]
-    assert pairs.source.startswith("hub C-MTEB/LCQMC at main")
+    assert (rows(pairs), pairs.source[:25]) == ([("甲", "乙", 1.0)], "hub C-MTEB/LCQMC at main ")
     put_parquet(hub / "C-MTEB/BQ/data/test.parquet", {"question1": ["甲"], "sentence2": ["乙"], "score": [1]})
     with pytest.raises(DataError, match=r"C-MTEB/BQ: no column sentence1 \(columns: question1, sentence2"):
         load_pairs("zh-bq-test")
-
-
-def test_training_files_of_simcse_keep_empty_lines_and_the_word_none(hub: Path) -> None:
-    folder = hub / "princeton-nlp/datasets-for-simcse"
+    folder = hub / "princeton-nlp/datasets-for-simcse"  # training files keep empty lines and the word None
     folder.mkdir(parents=True)
     (folder / "wiki1m_for_simcse.txt").write_text("one\n\nthree\n")
     (folder / "nli_for_simcse.csv").write_text('sent0,sent1,hard_neg\n"a, b",None,NA\n')
@@ -622,13 +530,11 @@ def test_training_files_of_simcse_keep_empty_lines_and_the_word_none(hub: Path) 
     assert load_data("nli-simcse")[0] == ("a, b", "None", "NA")
 
 
-def test_without_the_hub_the_error_names_the_repository_and_the_remedies(hub: Path) -> None:
+@pytest.mark.usefixtures("hub")
+def test_without_the_hub_the_error_names_the_repository_and_the_remedies() -> None:
     for name, repo in (("zh-lcqmc-test", "C-MTEB/LCQMC"), ("wiki1m", "princeton-nlp/datasets-for-simcse")):
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(DataError, match=f"^{name}.*{repo}.*WORKBENCH_DATA.*HF_HOME.*$"):
             load_data(name)
-        assert "\n" not in str(caught.value)
-        for word in (name, repo, "WORKBENCH_DATA", "HF_HOME"):
-            assert word in str(caught.value)
 
 
 def test_the_readme_names_every_set_and_every_commit() -> None:

@@ -48,11 +48,6 @@ class DataSet:
     hub: Hub | None = None
     note: str = ""
 
-    @property
-    def published_rows(self) -> int | None:
-        """The number of rows as published, or else that on the hub."""
-        return self.rows or (self.hub.rows if self.hub else None)
-
 
 def dataset_names(kind: str | None = None) -> list[str]:
     """Return the names of all data sets, or of those of one kind: sentences, pairs, triples or labelled."""
@@ -60,13 +55,10 @@ def dataset_names(kind: str | None = None) -> list[str]:
 
 
 def find(name: str, kind: str | None = None) -> DataSet:
-    """Return the entry called `name`. Raises DataError with the splits or the closest names, or for another kind."""
+    """Return the entry called `name`. Raises DataError with the closest name, or if it is of another kind."""
     entry = CATALOGUE.get(name)
     if entry is None:
-        stem = name.rpartition("-")[0] or name
-        splits = [known for known in CATALOGUE if known.rpartition("-")[0] in (stem, name)]
-        hint = f"; its splits are {', '.join(splits)}" if splits else did_you_mean(name, CATALOGUE)
-        raise DataError(f"no dataset {name!r}{hint}; `workbench data list` shows all {len(CATALOGUE)}")
+        raise DataError(f"no dataset {name!r}{did_you_mean(name, CATALOGUE)}; `workbench data list` shows all")
     if kind not in (None, entry.kind):
         raise DataError(f"{name} holds {entry.kind}, not {kind}; load_data({name!r}) loads it")
     return entry

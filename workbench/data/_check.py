@@ -26,7 +26,7 @@ def describe(name: str) -> dict[str, Any]:
     entry = find(name)
     scale = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
     source = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
-    return vars(entry) | {"rows": entry.published_rows or "", "scale": scale, "source": source}
+    return vars(entry) | {"rows": entry.rows or "", "scale": scale, "source": source}
 
 
 def check(names: Iterable[str] | None = None, *, columns: Columns = None, scale: Scale = None) -> pd.DataFrame:
@@ -57,7 +57,7 @@ def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
             row |= {"kind": entry.kind, "file": ", ".join(entry.files)}
             if (here := located(entry)) is None:
                 hub = {"found": "hub", "file": entry.hub.repo} if entry.hub else {"problem": "set WORKBENCH_DATA"}
-                return row | hub | {"rows": entry.published_rows}
+                return row | hub | {"rows": entry.rows}
             place, listed = here[0], read_manifest(here[1])
             row |= {"found": "damaged", "sha256": "ok" if {*entry.files} <= {*listed} else ""}
             data = load_data(name)
@@ -129,10 +129,7 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
     if existing := [path for path in paths if path.exists()]:
         raise DataError(f"{existing[0]} exists already; move it away, or choose another folder")
     for path, data in zip(paths, parts.values(), strict=True):
-        try:
-            write_table(path, _columns(data))
-        except OSError as problem:
-            raise DataError(f"cannot write {path}: {problem.strerror}") from None
+        write_table(path, _columns(data))
     return paths
 
 

@@ -7,8 +7,8 @@ A bundled name is always the bundled set. Otherwise WORKBENCH_DATA serves the se
 import logging
 import os
 import re
-from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from workbench.data._roles import Columns, Scale, kinds_of_table, read_roles
 from workbench.data._senteval import TRANSFER, TransferTask, read_senteval
 from workbench.data._sets import Pairs, Sentences, Triples, make_set, sample
 from workbench.data._tables import Table, one_line, own_file, read_manifest, read_own, read_table, table_content
-from workbench.errors import DataError, did_you_mean, unknown_name
+from workbench.errors import DataError, did_you_mean
 from workbench.files import file_checksum, project_path, set_name, text_checksum
 
-Revisions = Mapping[str, str] | None
+Revisions = dict[str, str] | None
 SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on
 _LOG = logging.getLogger("workbench")
 
@@ -48,7 +48,7 @@ def load_data(
     Raises:
         DataError: The set or file does not exist, is damaged, or cannot be read as this kind.
     """
-    check_revisions(revisions or {})
+    revisions = _check_revisions(revisions or {})
     kind = kind or kinds_of(name, columns)[0]
     if path := own_file(name):
         stem = set_name(path)
@@ -61,7 +61,7 @@ def load_data(
         if scale is not None or columns:
             raise DataError(f"{name}: columns and scale are known; they can only be given for your own file")
         entry = find(str(name), kind)
-        table, source = _read_set(entry, revisions or {})
+        table, source = _read_set(entry, revisions)
         source += rows_note(entry, len(table))
     return sample(make_set(entry, table, source), limit, seed)
 
@@ -80,11 +80,8 @@ def load_pairs(name: str | Path, **options: Any) -> Pairs:
 
 
 def load_task(name: str, *, revisions: Revisions = None) -> TransferTask:
-    """Load a transfer task of SentEval: mr, cr, subj, mpqa, sst2, trec or mrpc. Raises DataError."""
-    if name not in TRANSFER:
-        raise DataError(unknown_name("transfer task", name, TRANSFER, "here"))
-    parts = {split: load_data(part, revisions=revisions) for split, part in TRANSFER[name].items()}
-    return TransferTask(name, parts)
+    """Load a transfer task of SentEval: mr, cr, subj, mpqa, sst2, trec or mrpc."""
+    return TransferTask(name, {split: load_data(part, revisions=revisions) for split, part in TRANSFER[name].items()})
 
 
 def load_training(config: Any) -> Sentences | Pairs | Triples:
@@ -106,10 +103,10 @@ def load_dev(config: Any) -> Pairs:
 
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     """Load the suites of `config.suites`, or of a list of names, in order: scored pairs and transfer tasks."""
-    names, revisions = (config, {}) if isinstance(config, (list, tuple)) else (config.suites, data_revisions(config))
+    names, revisions = (config, None) if isinstance(config, (list, tuple)) else (config.suites, data_revisions(config))
     suites: dict[str, Pairs | TransferTask] = {}
     for name in names:
-        suite = load_task(name, revisions=revisions) if name in TRANSFER else load_pairs(name, revisions=revisions)
+        suite = (load_task if name in TRANSFER else load_pairs)(name, revisions=revisions)
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")
         suites[suite.name] = suite
@@ -120,15 +117,14 @@ def data_revisions(config: Any) -> dict[str, str]:
     """Return the revisions of data sets among `config.revisions`. Raises DataError for an unknown hub id."""
     models = {getattr(config, "encoder", ""), getattr(config, "base", ""), *getattr(config, "teachers", [])}
     every = getattr(config, "revisions", None) or {}
-    return check_revisions({name: value for name, value in every.items() if name not in models})
+    return _check_revisions({repo: revision for repo, revision in every.items() if repo not in models})
 
 
-def check_revisions(revisions: Mapping[str, str]) -> dict[str, str]:
-    """Return `revisions`. Raises DataError if a key is not a hub id of the catalogue."""
+def _check_revisions(revisions: dict[str, str]) -> dict[str, str]:
     repos = {entry.hub.repo for entry in CATALOGUE.values() if entry.hub}
-    if unknown := next((repo for repo in revisions if repo not in repos), None):
-        raise DataError(f"revisions: no data set comes from hub id {unknown!r}{did_you_mean(unknown, repos)}")
-    return dict(revisions)
+    for repo in revisions.keys() - repos:
+        raise DataError(f"revisions: no data set comes from hub id {repo!r}{did_you_mean(repo, repos)}")
+    return revisions
 
 
 def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:
@@ -159,7 +155,7 @@ def rows_note(entry: DataSet, rows: int) -> str:
     return f" ({rows} rows; published: {' or '.join(map(str, known))})" if known and rows not in known else ""
 
 
-def _read_set(entry: DataSet, revisions: Mapping[str, str]) -> tuple[Table, str]:
+def _read_set(entry: DataSet, revisions: dict[str, str]) -> tuple[Table, str]:
     """Return the table of a set and its source; files of a data root must agree with its manifest."""
     if (place := located(entry)) is None:
         return _read_hub(entry, revisions)
@@ -170,12 +166,12 @@ def _read_set(entry: DataSet, revisions: Mapping[str, str]) -> tuple[Table, str]
             raise DataError(f"{root / file}: its content has not the sha256 that MANIFEST.json lists; restore it")
     if len(tables) == 1:
         return tables[0], f"{where} {root / entry.files[0]}"
-    columns = {name: [text for table in tables for text in table.column(name)] for name in tables[0].columns}
+    columns = {name: list(chain.from_iterable(t.column(name) for t in tables)) for name in tables[0].columns}
     joined = Table(columns, entry.name, text_checksum(*(table.checksum for table in tables)))
     return joined, f"{where} {root / entry.files[0]} and {len(tables) - 1} more"
 
 
-def _read_hub(entry: DataSet, revisions: Mapping[str, str]) -> tuple[Table, str]:
+def _read_hub(entry: DataSet, revisions: dict[str, str]) -> tuple[Table, str]:
     """Return the table of a data set on the hub in our columns, and its source. HF_HOME and HF_ENDPOINT apply."""
     if (hub := entry.hub) is None:
         raise DataError(f"{entry.name} is not on this machine; set WORKBENCH_DATA to a folder with {entry.files[0]}")
@@ -195,7 +191,7 @@ def _read_hub(entry: DataSet, revisions: Mapping[str, str]) -> tuple[Table, str]
 def _read_archive(name: str, hub: Hub, revision: str) -> tuple[dict[str, list[str]], str]:
     from huggingface_hub import hf_hub_download
 
-    archive = Path(hf_hub_download(hub.repo, hub.file or "", repo_type="dataset", revision=revision))
+    archive = Path(hf_hub_download(hub.repo, str(hub.file), repo_type="dataset", revision=revision))
     return read_senteval(archive, name, hub), archive.parent.name  # the snapshot's folder is named by its commit
 
 
@@ -203,19 +199,19 @@ def _read_dataset(_: str, hub: Hub, revision: str) -> tuple[dict[str, list[str]]
     from datasets import load_dataset
 
     options: dict[str, Any] = {"data_files": hub.file} if hub.file else {}
-    if hub.file and hub.file.endswith(".csv"):
+    if str(hub.file).endswith(".csv"):
         options["keep_default_na"] = False  # "None" and "NA" are sentences here
     loaded = load_dataset(hub.repo, hub.config, split=hub.split, revision=revision, **options)
     if missing := {*hub.columns.values()} - {*loaded.column_names}:
         raise DataError(f"{hub.repo}: no column {', '.join(missing)} (columns: {', '.join(loaded.column_names)})")
-    texts = {
+    columns = {
         ours: ["" if value is None else one_line(str(value)) for value in loaded[theirs]]
         for ours, theirs in hub.columns.items()
     }
     if hub.labels:
-        texts["label"] = [hub.labels.get(label, label) for label in texts["label"]]
-    resolved = re.search(r"@([0-9a-f]{40})/", " ".join(loaded.info.download_checksums or {}))
-    return texts, resolved[1] if resolved else revision
+        columns["label"] = [hub.labels.get(label, label) for label in columns["label"]]
+    commit = re.search(r"@([0-9a-f]{40})/", " ".join(loaded.info.download_checksums or {}))
+    return columns, commit[1] if commit else revision
 
 
 @lru_cache(maxsize=4)

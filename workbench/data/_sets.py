@@ -1,12 +1,14 @@
 """The four kinds of data sets, how they are made of a table, samples of them, and splits by query."""
 
+import itertools
 import math
+import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from workbench.data._catalogue import ROLES, DataSet, Kind
 from workbench.data._roles import Columns, Scale, read_roles
@@ -36,11 +38,7 @@ class _Rows:
 
     @classmethod
     def from_frame(cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None) -> Self:
-        """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns, checked like a file.
-
-        name: in tables and errors.  columns: role -> column, otherwise guessed by their names.  scale: range of the
-        scores of pairs, otherwise guessed.  Raises DataError.
-        """
+        """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns, checked like a file."""
         entry, table, note = read_roles(name, cls.kind, table_of(frame, name), columns, scale)
         return make_set(entry, table, f"{name}, in memory" + (f"; {note}" if note else ""))
 
@@ -67,7 +65,7 @@ class Sentences(_Rows):
 class Pairs(_Rows):
     """Scored pairs: `gold` within `scale`, larger is closer; `subset` names the parts of a suite that has parts.
 
-    `extra` holds the file's other columns as text; `dropped` counts rows left out because they had no gold label.
+    `extra` holds the file's other columns as text. Rows without a gold label are left out; `source` counts them.
     """
 
     kind = "pairs"
@@ -83,7 +81,6 @@ class Pairs(_Rows):
     source: str
     checksum: str
     extra: dict[str, list[str]] = field(default_factory=dict)
-    dropped: int = 0
 
     def __post_init__(self) -> None:
         if len(wrong := np.flatnonzero(~np.isfinite(self.gold))):
@@ -131,22 +128,22 @@ SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
     """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
-    columns = {role: table.column(column) for role, column in entry.roles.items()}
+    columns = table.by_role(entry.roles)
     if entry.kind == "pairs":
         return _make_pairs(entry, table, columns, source)
     if entry.kind == "labelled":
-        label = [int(value) for value in _gold(entry, table, "label")]
+        label = _gold(entry, table, "label").astype(int).tolist()
         return LabelledSentences(entry.name, columns["sentence"], label, source, table.checksum, entry.classes)
     for role, texts in columns.items():  # an empty sentence is a single space, as in SimCSE's training code
-        columns[role] = [text if text and not text.isspace() else " " for text in texts]
-        if set(columns[role]) == {" "}:
+        if not all(texts) or any(map(str.isspace, texts)):
+            columns[role] = [text if text.strip() else " " for text in texts]
+        if all(text == " " for text in columns[role]):
             raise DataError(f"{table.where}: {entry.roles[role]} is blank in every row; there is nothing to train on")
     made: Any = Triples if entry.kind == "triples" else Sentences
     return made(entry.name, *columns.values(), source, table.checksum)
 
 
 def _make_pairs(entry: DataSet, table: Table, columns: dict[str, list[str]], source: str) -> Pairs:
-    first, second = columns["sentence1"], columns["sentence2"]
     for role in ("sentence1", "sentence2"):
         if empty := [row for row, sentence in enumerate(columns[role]) if not sentence or sentence.isspace()]:
             more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
@@ -155,13 +152,21 @@ def _make_pairs(entry: DataSet, table: Table, columns: dict[str, list[str]], sou
     rows = np.flatnonzero(~np.isnan(gold)).tolist()  # nan marks the label of a row without gold
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
-    dropped = len(gold) - len(rows)
-    source += f" ({dropped} rows without a gold label left out)" if dropped else ""
-    scale = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
-    # Columns in _raw hold the text as published, which no paper here scores.
-    extra = {n: v for n, v in table.columns.items() if n not in entry.roles.values() and not n.endswith("_raw")}
-    facts = columns.get("subset"), _pair_ids(entry, table), scale, source, table.checksum, extra, dropped
-    pairs = Pairs(entry.name, first, second, np.nan_to_num(gold), *facts)
+    if dropped := len(gold) - len(rows):
+        source += f" ({dropped} rows without a gold label left out)"
+    pairs = Pairs(
+        entry.name,
+        columns["sentence1"],
+        columns["sentence2"],
+        np.nan_to_num(gold),
+        columns.get("subset"),
+        _pair_ids(entry, table),
+        entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold))),
+        source,
+        table.checksum,
+        # Columns in _raw hold the text as published, which no paper here scores.
+        {n: v for n, v in table.columns.items() if n not in entry.roles.values() and not n.endswith("_raw")},
+    )
     return _take(pairs, rows) if dropped else pairs
 
 
@@ -169,12 +174,13 @@ def _gold(entry: DataSet, table: Table, role: str) -> np.ndarray:
     """Return scores as numbers, and labels as their place among the classes; nan for the label without gold."""
     codes = {name: float(place) for place, name in enumerate(entry.classes)}
     codes |= {entry.unlabelled: math.nan} if entry.unlabelled else {}
-    low, high = entry.scale or (-math.inf, math.inf)
-    gold = np.empty(len(table))
-    for row, label in enumerate(table.column(entry.roles[role])):
+    low, high = entry.scale or (-sys.float_info.max, sys.float_info.max)
+    labels = table.columns[entry.roles[role]]
+    gold = np.empty(len(labels))
+    for row, label in enumerate(labels):
         try:
             gold[row] = value = codes[label] if codes else float(label)
-            fits = bool(codes) or (math.isfinite(value) and low <= value <= high)
+            fits = bool(codes) or low <= value <= high
         except (KeyError, ValueError):
             fits = False
         if not fits:
@@ -187,10 +193,14 @@ def _gold(entry: DataSet, table: Table, role: str) -> np.ndarray:
 
 def _pair_ids(entry: DataSet, table: Table) -> list[str]:
     """Return an id per row: the id columns joined by ":", numbered if they repeat; otherwise the row's number."""
-    if not entry.ids or any(name not in table.columns for name in entry.ids):
-        return [str(row) for row in range(len(table))]
-    ids = pd.Series([":".join(parts) for parts in zip(*(table.columns[name] for name in entry.ids), strict=True)])
-    return (ids if ids.is_unique else ids + "." + ids.groupby(ids).cumcount().astype(str)).tolist()
+    if not entry.ids or not table.columns.keys() >= {*entry.ids}:
+        return [str(row) for row in range(len(table.columns[entry.roles["score"]]))]
+    ids = list(map(":".join, zip(*(table.columns[name] for name in entry.ids), strict=True)))
+    counts = Counter(ids)
+    if len(counts) == len(ids):
+        return ids
+    numbers = {name: itertools.count() for name in counts}
+    return [f"{name}.{next(numbers[name])}" for name in ids]
 
 
 def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
@@ -204,12 +214,11 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
 
 def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
     """Return some rows of a data set."""
-    for key, value in vars(data).items():
-        if isinstance(value, list):
-            changed[key] = [value[row] for row in rows]
+    lists = {key: value for key, value in vars(data).items() if isinstance(value, list)}
+    changed |= {key: [value[row] for row in rows] for key, value in lists.items()}
     if isinstance(data, Pairs):
-        changed["gold"] = data.gold[list(rows)]
-        changed["extra"] = {key: [column[row] for row in rows] for key, column in data.extra.items()}
+        extra = {key: [column[row] for row in rows] for key, column in data.extra.items()}
+        changed |= {"gold": data.gold[list(rows)], "extra": extra}
     return replace(data, **changed)
 
 
@@ -218,19 +227,18 @@ def split(data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0) 
 
     dev, test: shares of the queries, from 0 (none) to below 1 together; drawn with `seed`.  Raises DataError.
     """
-    groups: dict[str, list[int]] = {}
-    for row, query in enumerate(data.texts[0]):
-        groups.setdefault(query, []).append(row)
-    shares, total = {"dev": dev, "test": test}, len(groups)
-    counts = {part: max(1, round(share * total)) if share > 0 else 0 for part, share in shares.items()}
-    if not 0 <= dev + test < 1 or sum(counts.values()) >= total:
-        raise DataError(f"{data.name}: dev {dev:g} and test {test:g} of {total} queries leave none to train on")
-    order = np.random.default_rng(seed).permutation(total)
-    parts = dict(zip([*counts, "train"], np.split(order, np.cumsum(list(counts.values()))), strict=True))
-    rows, result = list(groups.values()), {}
+    queries = data.texts[0]
+    number = {query: place for place, query in enumerate(dict.fromkeys(queries))}
+    counts = [max(1, round(share * len(number))) if share > 0 else 0 for share in (dev, test)]
+    if not 0 <= dev + test < 1 or sum(counts) >= len(number):
+        raise DataError(f"{data.name}: dev {dev:g} and test {test:g} of {len(number)} queries leave none to train on")
+    part_of = np.full(len(number), "train")
+    order = np.random.default_rng(seed).permutation(len(number))
+    part_of[order[: sum(counts)]] = np.repeat(["dev", "test"], counts)
+    part_of_row, parts = part_of[[number[query] for query in queries]], {}
     for part in ("train", "dev", "test"):
-        if taken := sorted(row for group in parts[part] for row in rows[group]):
+        if rows := np.flatnonzero(part_of_row == part).tolist():
             how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
             changed = {"source": f"{data.source}; {how}", "checksum": text_checksum(f"{data.checksum} {how}")}
-            result[part] = _take(data, taken, name=f"{data.name}-{part}", **changed)
-    return result
+            parts[part] = _take(data, rows, name=f"{data.name}-{part}", **changed)
+    return parts

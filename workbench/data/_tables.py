@@ -1,12 +1,12 @@
 """Read files as columns of text: those of a data root, and a user's own in any usual format."""
 
+import codecs
 import csv
 import gzip
 import io
 import json
 import re
 import zlib
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,16 +42,20 @@ class Table:
             raise DataError(f"{self.where}: no column {name!r}{hint} (columns: {', '.join(self.columns)})")
         return self.columns[name]
 
+    def by_role(self, roles: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return role -> column. Raises DataError for a column that does not exist."""
+        return {role: self.column(name) for role, name in roles.items()}
+
     def at(self, row: int) -> str:
         """Return the place of a row, for an error."""
-        return f"{self.where}, {f'line {self.lines[row]}' if self.lines else f'row {row}'}"
+        return f"{self.where}, {f'line {self.lines[row]}' if len(self.lines) else f'row {row}'}"
 
 
 def read_table(path: Path) -> Table:
     """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one tab, no quotes."""
-    text, checksum = _read(path)
-    columns, lines = _split(text, path, "\t", quoted=False)
-    return Table(columns, str(path), checksum, lines)
+    content = _read_content(path)
+    columns, lines = _parse_fields(content, path, "\t", quoted=False)
+    return Table(columns, str(path), text_checksum(content), lines)
 
 
 def own_file(name: str | Path) -> Path | None:
@@ -74,70 +78,71 @@ def read_own(path: Path) -> Table:
             return table_of(pd.read_parquet(path), str(path))
         except (OSError, ValueError, ImportError) as problem:
             raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
-    text, checksum = _read(path)
+    content = _read_content(path)
+    text = _decode(content, path)
     if kind == "jsonl":
-        return _json_lines(text, path)
+        return _parse_json(text, path)
     if kind == "txt":
-        lines = text.removesuffix("\n").split("\n")
-        if lines[0].strip().lower() in ("sentence", "sentences", "text"):
-            raise DataError(f"{path}: line 1, {lines[0]!r}, is a header; delete it, or rename the file to .tsv")
-        if len(lines) > 1 and "\t" in lines[0] and len({line.count("\t") for line in lines}) == 1:
-            raise DataError(f"{path}: the lines are fields split by tabs; add a header and rename the file to .tsv")
-        sentences = [line.replace("\t", " ") for line in lines]
-        return Table({"sentence": sentences}, str(path), checksum, range(1, len(lines) + 1))
+        sentences = _parse_sentences(text, path)
+        return Table({"sentence": sentences}, str(path), text_checksum(content), range(1, len(sentences) + 1))
     delimiter = max(_DELIMITERS[kind], key=text.partition("\n")[0].count)
-    columns, lines = _split(text, path, delimiter, quoted=delimiter != "\t" or _uses_quotes(text))
+    columns, lines = _parse_fields(content, path, delimiter, quoted=delimiter != "\t" or _uses_quotes(text))
     columns = {name: list(map(one_line, values)) for name, values in columns.items()}
     note = "" if delimiter == _DELIMITERS[kind][0] else f"fields split by {delimiter!r}"
     return Table(columns, str(path), text_checksum(table_content(columns)), lines, note)
 
 
-def _read(path: Path) -> tuple[str, str]:
-    """Return the text of a file, with lines ended by LF, and its checksum."""
+def _read_content(path: Path) -> bytes:
+    """Return the content of a file, with lines ended by LF."""
     try:
-        content = path.read_bytes()
-        content = (gzip.decompress(content) if path.suffix == ".gz" else content).replace(b"\r\n", b"\n")
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as problem:
         raise DataError(f"{path} cannot be read ({problem}); restore it") from None
-    if not content.strip():
+    if not content or content.isspace():
         raise DataError(f"{path}: the file is empty")
-    bad = content.find(b"\0")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    return content.replace(b"\r\n", b"\n") if b"\r" in content else content
+
+
+def _decode(content: bytes, path: Path) -> str:
     try:
-        if bad < 0:
-            return content.decode("utf-8-sig"), text_checksum(content)
+        return content.decode()
     except UnicodeDecodeError as problem:
-        bad = problem.start
-    line = content.count(b"\n", 0, bad) + 1
-    raise DataError(f"{path}, line {line}: byte 0x{content[bad]:02x} is not UTF-8 text; save the file as UTF-8")
+        line, byte = content.count(b"\n", 0, problem.start) + 1, content[problem.start]
+        raise DataError(f"{path}, line {line}: byte 0x{byte:02x} is not UTF-8 text; save the file as UTF-8") from None
 
 
-def _split(text: str, path: Path, delimiter: str, *, quoted: bool) -> tuple[dict[str, list[str]], Sequence[int]]:
-    """Return the columns of delimited text, and the line of each row. Raises DataError for a row of another width."""
-    quoting, spaces = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, delimiter != "\t"
-    file = io.StringIO(text, newline="\n")
-    reader = csv.reader(file, delimiter=delimiter, quoting=quoting, skipinitialspace=spaces, strict=True)
-    names, rows, lines, line = [], [], array("q"), 1
+def _parse_fields(content: bytes, path: Path, delimiter: str, *, quoted: bool) -> tuple[dict[str, list[str]], Any]:
+    """Return the columns of delimited text, and the line of each row; blank lines are rows of a single column only."""
+    options: dict[str, Any] = {"quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, "skipinitialspace": quoted}
+    options |= {"header": None, "dtype": object, "na_filter": False, "skip_blank_lines": False, "lineterminator": "\n"}
+    frame: Any
     try:
-        for fields in reader:
-            row = fields or [""] * (len(names) == 1)  # a blank line of a single column is an empty sentence
-            if not names:
-                names = [name.strip() for name in row]
-            elif row and len(row) != len(names):
-                where = f"{path}, line {line}: {len(row)} fields, but the header has {len(names)}"
-                raise DataError(f"{where}; put a field that contains {delimiter!r} in quotes")
-            elif row == names and len(names) > 1:
-                raise DataError(f"{path}, line {line}: the header is repeated; delete the line")
-            elif row:
-                rows.append(row)
-                lines.append(line)
-            line = reader.line_num + 1  # a quoted field may have several lines
-    except csv.Error as problem:
-        raise DataError(f"{path}, line {line}: {problem}; double a quote inside a quoted field") from None
+        if quoted or delimiter.encode() in content:
+            frame = pd.read_csv(io.BytesIO(content), sep=delimiter, **options)
+        else:  # perhaps millions of sentences; pandas would take four times as long
+            frame = {0: list(map(bytes.decode, content.split(b"\n")[: -1 if content.endswith(b"\n") else None]))}
+    except ValueError as problem:
+        _decode(content, path)  # raises an error with the line if a byte is not UTF-8
+        raise DataError(f"{path}: {str(problem).strip()}; put a field that has {delimiter!r} in quotes") from None
+    names, lines = [frame[place][0].strip() for place in frame], np.arange(1, len(frame[0]) + 1)
     if len(set(names)) != len(names):
         raise DataError(f"{path}, line 1: a column name is repeated ({', '.join(names)})")
-    if not rows:
+    if quoted:  # a field may have several lines
+        breaks = np.sum([frame[place].str.count("\n") for place in frame], axis=0)
+        lines += np.cumsum(breaks) - breaks
+    if len(names) > 1:
+        filled = (frame != "").any(axis=1)
+        frame, lines = frame[filled], lines[filled]
+        cut = lines[frame.iloc[:, -1] == ""]  # pandas fills a row that is too short
+        physical = content.split(b"\n") if len(cut) else []
+        for line in cut:
+            row = physical[line - 1]
+            if row.count(delimiter.encode()) < len(names) - 1 and row.count(b'"') % 2 == 0:
+                raise DataError(f"{path}, line {line}: fewer fields than the header has; correct it or drop the row")
+    if len(lines) == 1:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}, lines
+    return {name: list(frame[place])[1:] for place, name in enumerate(names)}, lines[1:]
 
 
 def _uses_quotes(text: str) -> bool:
@@ -147,7 +152,17 @@ def _uses_quotes(text: str) -> bool:
     return doubled and all(re.fullmatch(r'"(?:[^"]|"")*"', field) for field in fields)
 
 
-def _json_lines(text: str, path: Path) -> Table:
+def _parse_sentences(text: str, path: Path) -> list[str]:
+    """Return one sentence per line. Raises DataError for a header or a table, which would be trained on."""
+    lines = text.removesuffix("\n").split("\n")
+    if lines[0].strip().lower() in ("sentence", "sentences", "text"):
+        raise DataError(f"{path}: line 1, {lines[0]!r}, is a header; delete it, or rename the file to .tsv")
+    if len(lines) > 1 and "\t" in lines[0] and len({line.count("\t") for line in lines}) == 1:
+        raise DataError(f"{path}: the lines are fields split by tabs; add a header and rename the file to .tsv")
+    return [line.replace("\t", " ") for line in lines]
+
+
+def _parse_json(text: str, path: Path) -> Table:
     rows, lines = [], []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -164,8 +179,6 @@ def _json_lines(text: str, path: Path) -> Table:
 
 def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
     """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text; a missing cell is ""."""
-    if isinstance(frame, Mapping) and any(hasattr(part, "column_names") for part in frame.values()):
-        raise DataError(f"{where}: several sets ({', '.join(map(str, frame))}); choose one of them")
     try:
         table: Any = pd.DataFrame(frame) if isinstance(frame, (Mapping, pd.DataFrame)) else frame.to_pandas()
     except (ValueError, TypeError) as problem:
@@ -194,7 +207,7 @@ def one_line(text: str) -> str:
 
 def table_content(columns: Mapping[str, list[str]]) -> bytes:
     """Return the bytes of `columns` in the format of a data root, of which checksums are taken."""
-    return "".join("\t".join(row) + "\n" for row in [tuple(columns), *zip(*columns.values(), strict=True)]).encode()
+    return "\n".join(map("\t".join, [tuple(columns), *zip(*columns.values(), strict=True), ()])).encode()
 
 
 def write_table(path: Path, columns: Mapping[str, list[str]]) -> None:
