@@ -37,8 +37,7 @@ from workbench.views.paired import (
 from workbench.views.paper_figures import paper_figure as paper_figure
 from workbench.views.paper_tables import paper_table as paper_table
 from workbench.views.papers import (
-    published_beside as published_beside,
-    published_numbers as published_numbers,
+    published_scores as published_scores,
     runs_by_settings as runs_by_settings,
 )
 from workbench.views.rank_figures import (

@@ -50,14 +50,15 @@ def response(
     for row, label in zip(rows, label_runs(rows, settings), strict=True):
         values = [row["settings"][name] for name in settings]
         shown = [str(value) if isinstance(value, list | dict) else value for value in values]
-        found.append((label, *shown, read_or_warn(row["path"], _best_dev), row["scores"][suite][0]))
+        found.append((label, *shown, read_or_warn(row["path"], best_dev), row["scores"][suite][0]))
     axes = ["value", "second"][: len(settings)]
     table = pd.DataFrame(found, columns=["label", *axes, "dev", "test"]).astype({"dev": float, "test": float})
     kinds = {f"{kind}{end}": (kind, how) for kind in ("dev", "test") for end, how in (("", "mean"), ("_std", "std"))}
     return table.groupby(["label", *axes], dropna=False).agg(seeds=("test", "size"), **kinds).reset_index()
 
 
-def _best_dev(run: Run) -> float | None:
+def best_dev(run: Run) -> float | None:
+    """Return the Spearman on dev of the checkpoint that was kept, in [-1, 1]; None if dev was not measured."""
     history = run.history()
     return history.loc[history["step"] > 0, "dev_spearman"].max() if "dev_spearman" in history else None
 
