@@ -1,19 +1,17 @@
-"""HTML and SVG of all views: tables, headings and notes, with the classes of `STYLES`.
+"""HTML of all views: tables, headings and notes, with the classes of `STYLES`.
 
 Front ends clean the HTML of untrusted notebooks, each in its own way. Every colour therefore has a sign with the same
 meaning, and styles are written into the elements (`inlined`). `mathjax_ignore` keeps JupyterLab from reading text
 between two dollars as mathematics.
 """
 
-import base64
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 import numpy as np
 
-from workbench.views._style import GREY, shortened
+from workbench.views._style import shortened
 
 # At gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it: light to dark, so that the order shows
 # without hue too. The text on them is always dark, whatever the theme around the table.
@@ -52,12 +50,8 @@ def inlined(html: str) -> str:
 def tag(kind: str, /, *inside: object, **attributes: object) -> str:
     """Return an element around HTML. The values of attributes are escaped; an attribute that is "" is left out."""
     names = {key: key.strip("_").replace("_", "-") for key, value in attributes.items() if value != ""}
-    written = join(f' {name}="{escape(str(attributes[key]))}"' for key, name in names.items())
-    return f"<{kind}{written}>{join(inside)}</{kind}>"
-
-
-def join(parts: Iterable[object]) -> str:
-    return "".join(map(str, parts))
+    written = "".join(f' {name}="{escape(str(attributes[key]))}"' for key, name in names.items())
+    return f"<{kind}{written}>{''.join(map(str, inside))}</{kind}>"
 
 
 def framed(*parts: str) -> str:
@@ -96,7 +90,7 @@ def label_heads(labels: Iterable[str], width: int = 0) -> str:
     """Return a heading for each label, shortened to `width` or what there is room for, with a tooltip."""
     known = list(labels)
     short = shortened(known, width or (48 if len(known) < 4 else 22))
-    return join(th(short[name], "name", name) for name in known)
+    return "".join(th(short[name], "name", name) for name in known)
 
 
 def side_by_side_html(html: str, drawn: str, labels: int, *, name: str = "") -> str:
@@ -141,11 +135,6 @@ def grid(
     return table_tag(f"<td></td>{label_heads(columns, 24)}", lines, caption)
 
 
-def inline_block(html: str) -> str:
-    """Return HTML as one of several blocks next to each other."""
-    return tag("div", html, style="display:inline-block;vertical-align:top;margin-right:1em")
-
-
 def truncate(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
@@ -154,34 +143,9 @@ def mark_words(text: str, words: Sequence[str]) -> str:
     """Return the text, escaped, with the words of a search marked."""
     pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     parts = re.split(f"({pattern})", text, flags=re.IGNORECASE) if words else [text]
-    return join(tag("mark", escape(part)) if place % 2 else escape(part) for place, part in enumerate(parts))
-
-
-def shade_class(share: float) -> str:
-    """Return the class of a cell whose rank is off by this share of the list."""
-    return f"shade{min(4, math.ceil(6 * share - 1e-6))}"
-
-
-def format_move(places: float, unit: str = "") -> str:
-    """Return ▲ (nearer) or ▼ (further) with the distance; "" for 0."""
-    return "" if places == 0 else f" {'▲' if places > 0 else '▼'}{abs(places):g}{unit}"
+    return "".join(tag("mark", escape(part)) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
 def problem_html(problem: object) -> str:
     """Return what is shown instead of something that cannot be drawn."""
     return tag("p", escape(str(problem)), class_="problem", role="alert")
-
-
-def svg(width: float, height: float, description: str, inside: Sequence[str]) -> str:
-    """Return a transparent drawing of this size that shrinks with its container."""
-    size = {"width": f"{width:g}", "height": f"{height:g}", "viewBox": f"0 0 {width:g} {height:g}"}
-    font = {"font_family": "sans-serif", "font_size": 12, "fill": GREY}
-    namespace = {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "aria_label": description}
-    return tag("svg", *inside, **namespace, **size, **font)
-
-
-def picture(drawing: str, description: str) -> str:
-    """Return a drawing as an <img>, since front ends remove drawings from HTML; "" for no drawing."""
-    data = base64.b64encode(drawing.encode()).decode()
-    image = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{escape(description)}">'
-    return image if drawing else ""

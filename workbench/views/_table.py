@@ -172,18 +172,20 @@ class View(ipywidgets.VBox):
         return {**bundle, "text/html": inlined(self.static())}, {}
 
 
-def dropdown(name: str, options: Mapping[str, str], changed: Callable[..., None]) -> ipywidgets.Dropdown:
+def dropdown(name: str, options: Mapping[Any, str], changed: Callable[..., None]) -> ipywidgets.Dropdown:
     """Return a list of choices, value -> text, that calls `changed` when the reader chooses another."""
     layout = {"width": "auto", "max_width": "22em", "min_width": "0"}
-    control = ipywidgets.Dropdown(
-        options=[(text, value) for value, text in options.items()],
-        value=next(iter(options), None),
-        description=name,
-        style={"description_width": "initial"},
-        layout=layout,
-    )
+    control = ipywidgets.Dropdown(description=name, style={"description_width": "initial"}, layout=layout)
+    offer(control, options, next(iter(options), None))
     control.observe(changed, "value")
     return control
+
+
+def offer(control: ipywidgets.Dropdown, options: Mapping[Any, str], default: Any) -> None:
+    """Offer other choices, value -> text, and keep the value if it is among them; hide a list of one."""
+    value = control.value if control.value in options else default
+    control.options, control.value = [(text, value) for value, text in options.items()], value
+    control.layout.display = None if len(options) > 1 else "none"
 
 
 def text_area(name: str, text: str, rows: int = 1) -> ipywidgets.Textarea:

@@ -47,8 +47,6 @@ class Ask(View):
         Args:
             encoders: label -> a bundled name, a folder, a hub id, a `Run`, an `Encoder`, a method, or a function from
                 sentences to vectors; None: the bundled encoder.
-            query: A sentence.
-            targets: What is ranked; none: the corpus.
             gold: One number for each target, at least 0, larger is closer.
             corpus: Sentences, the name of a set or a file; its nearest sentences are shown if there are no targets.
             limit: At most this many sentences of the corpus, drawn with a fixed seed.

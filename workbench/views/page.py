@@ -1,5 +1,7 @@
 """Rankings of one query as HTML: a table and a slope chart, without script, style sheet or network."""
 
+import base64
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,28 +10,25 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from plotly.colors import sample_colorscale
 
 from workbench.files import set_name
 from workbench.metrics import kendall, ndcg
 from workbench.views._html import (
-    format_move,
     framed,
     inlined,
     label_heads,
     mark_words,
     paragraph,
-    picture,
-    shade_class,
     side_by_side_html,
     small_print,
-    svg,
     table_tag,
     tag,
     td,
     th,
     truncate,
 )
-from workbench.views._style import shortened
+from workbench.views._style import GREY, shortened
 from workbench.views.queries import (
     QueryView,
     SuiteRankings,
@@ -42,6 +41,7 @@ from workbench.views.queries import (
 DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from place to place in it
 _LONG = 400  # characters of a target that a row has; the rest opens with a click
+_LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
 _LEGEND = (
     "Rank 1 is nearest. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places nearer/further than {reference} has "
     "it, which may be anywhere among the places that {reference} ties; the darker the cell, the further. Under the "
@@ -64,15 +64,11 @@ def ranking_html(
 ) -> RankingHTML:
     """Show the targets of a query with gold and the rank under each label (as RankCSE table 1).
 
-    Args:
-        tables: label -> a ranking table, a `Run` or a `Report`, all of the same data.
-        query_id: Which query.
-        suite: Which suite, if the tables have several.
-        chart: Also draw the slope chart.
-        targets: At most this many rows: the targets nearest under gold or a label, with their ranks among all.
+    `tables` has a ranking table, a `Run` or a `Report` of the same data for each label. Of more than `targets` those
+    nearest under gold or a label are shown, with their ranks among all. `chart` adds the slope chart.
 
     Raises:
-        ValueError: No tables, tables of different data, no such query or suite.
+        ValueError: No tables, tables of different data, no such query or suite, or several suites with such a query.
     """
     read = ranking_tables(tables)
     suites = [suite] if suite else [name for name in suites_of(read) if query_id in SuiteRankings(read, name).rows]
@@ -85,13 +81,9 @@ def ranking_html(
 def most_changed(
     tables: Mapping[str, Any], between: tuple[str, str] | None = None, *, suite: str | None = None, chart: bool = True
 ) -> RankingHTML:
-    """Show the query that two labels rank most differently as `ranking_html` does; a sentence if there is none.
+    """Show the query that two labels, by default the first and the last, rank most differently, as `ranking_html`.
 
-    Args:
-        tables: label -> a ranking table, a `Run` or a `Report` of the same data; those without the suite are left out.
-        between: Which two labels; None: the first and the last.
-        suite: Which suite; None: the first.
-        chart: Also draw the slope chart.
+    The suite is by default the first; a label without it is left out. If there is no query, a sentence says so.
 
     Raises:
         ValueError: No tables, or tables of different data.
@@ -138,43 +130,40 @@ def view_parts(
 
 def _target_table(view: QueryView, targets: int, words: Sequence[str], explains: bool) -> str:
     """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and NDCG below."""
-    heads = th("") + th("target", "text")
-    columns = [_rank_cells(view, label) for label in view.ranks]
-    if view.gold is not None:
-        heads += th("gold") + th("gold rank", "narrow")
-        pairs = zip(view.gold, _format_ranks(view.columns["gold"]), strict=True)
-        columns = [[td(f"{value:.4g}") + td(rank) for value, rank in pairs], *columns]
-    rows, letters, texts_of = [], view.letters, view.table["target"].tolist()
-    for place in view.nearest_places(targets):
-        letter = letters[place]
+    gold, (first, *_) = view.gold, view.columns
+    heads = th("") + th("target", "text") + ("" if gold is None else th("gold") + th("gold rank", "narrow"))
+    columns = [_rank_cells(view, label, is_shaded=label != first) for label in view.ranks]
+    if gold is not None:
+        columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.columns["gold"])), *columns]
+    texts = [td(_target_text(target, words), "text") for target in view.table["target"]]
+    rows = list(zip(view.letters, texts, *columns, strict=True))
+    lines = []
+    for letter, *cells in (rows[place] for place in view.nearest_places(targets)):
         button = tag("button", letter, name="why", value=letter, title="why this rank?") if explains else letter
-        texts = td(button), td(_target_text(texts_of[place], words), "text")
-        rows.append(tag("tr", *texts, *(column[place] for column in columns), data_row=letter))
-    for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if view.gold is not None else ():
+        lines.append(tag("tr", td(button), *cells, data_row=letter))
+    for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if gold is not None else ():
         values = [measure(view.table["gold"], scores) for scores in view.scores.values()]
         numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
-        rows.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
-    return table_tag(heads + label_heads(view.ranks), rows)
+        lines.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
+    return table_tag(heads + label_heads(view.ranks), lines)
 
 
 def _target_text(target: str, words: Sequence[str]) -> str:
     """Return the target; the rest of a long one opens with a click."""
-    if len(target) <= _LONG:
-        return mark_words(target, words)
-    first, rest = mark_words(target[:_LONG], words), mark_words(target[_LONG:], words)
-    return tag("details", tag("summary", first), rest)
+    first, rest = (mark_words(part, words) for part in (target[:_LONG], target[_LONG:]))
+    return tag("details", tag("summary", first), rest) if rest else first
 
 
-def _rank_cells(view: QueryView, label: str) -> list[str]:
+def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
     """Return a cell for each target: rank, distance from the reference (shaded), and score."""
-    (name, reference), ranks = next(iter(view.columns.items())), view.ranks[label]
-    moves = rank_displacement(ranks, reference)
-    shares = np.abs(moves) / max(len(ranks) - 1, 1)
-    kinds = ["number" if label == name else f"number {shade_class(share)}" for share in shares]
-    return [
-        td(f"<b>{rank}</b>{format_move(move)}<br><small>{score:.3f}</small>", kind)
-        for rank, move, kind, score in zip(_format_ranks(ranks), moves, kinds, view.scores[label], strict=True)
-    ]
+    ranks, cells = view.ranks[label], []
+    moves = rank_displacement(ranks, next(iter(view.columns.values())))
+    for rank, move, score in zip(_format_ranks(ranks), moves.tolist(), view.scores[label], strict=True):
+        shade = math.ceil(6 * abs(move) / max(len(ranks) - 1, 1) - 1e-6)
+        arrow = f" {'▲' if move > 0 else '▼'}{abs(move):g}" if move else ""
+        kind = f"number shade{min(4, shade)}" if is_shaded else "number"
+        cells.append(td(f"<b>{rank}</b>{arrow}<br><small>{score:.3f}</small>", kind))
+    return cells
 
 
 def _format_ranks(ranks: np.ndarray) -> list[str]:
@@ -214,46 +203,40 @@ def slope_svg(view: QueryView) -> str:
 
     groups = [shown.letters_by_rank(ranks) for ranks in columns.values()]
     across = [left + step * place for place in range(len(columns))]
-    drawn = []
     every_rank = np.column_stack(list(columns.values())).tolist()
-    colours = _line_colours(len(every_rank))
+    colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)) if len(every_rank) > 1 else [0])
+    drawn = []
     for letter, target, colour, ranks in zip(shown.letters, shown.table["target"], colours, every_rank, strict=True):
         rooms = [4 + 5 * len(group[rank]) for group, rank in zip(groups, ranks, strict=True)]  # of letters that tie
         line = _draw_line(list(zip(across, map(height, ranks), rooms, strict=True)), colour)
         named = "".join(f"\n{name}: rank {rank:g}" for name, rank in zip(columns, ranks, strict=True))
-        title = f"{letter}: {truncate(target, _LONG)}{named}"
-        drawn.append(f'<g data-row="{letter}"><title>{escape(title)}</title>{line}</g>')
-    drawn.append('<g text-anchor="middle" pointer-events="none">')
+        title = tag("title", escape(f"{letter}: {truncate(target, _LONG)}{named}"))
+        drawn.append(tag("g", title, line, data_row=letter))
     for name, x, group in zip(columns, across, groups, strict=True):
-        turned = f'text-anchor="start" transform="rotate(-30 {x} {top - 8})"' if slanted else ""
-        heading = f'<text x="{x}" y="{top - 8}" font-weight="bold" {turned}>{escape(short[name])}</text>'
-        drawn.append(f'<g pointer-events="all"><title>{escape(name)}</title>{heading}</g>')
-        drawn += [f'<text x="{x}" y="{height(rank) + 4:g}">{" ".join(tied)}</text>' for rank, tied in group.items()]
-    drawn.append("</g>")
-    return svg(left + step * (len(columns) - 1) + right, top + depth + 8, _describe_orders(shown), drawn)
+        turned = {"text_anchor": "start", "transform": f"rotate(-30 {x} {top - 8})"} if slanted else {}
+        heading = tag("text", escape(short[name]), x=x, y=top - 8, font_weight="bold", **turned)
+        letters = (tag("text", " ".join(tied), x=x, y=f"{height(rank) + 4:g}") for rank, tied in group.items())
+        drawn += [tag("g", tag("title", escape(name)), heading), tag("g", *letters, pointer_events="none")]
+    wide, high = left + step * (len(columns) - 1) + right, top + depth + 8
+    size = {"width": f"{wide:g}", "height": f"{high:g}", "viewBox": f"0 0 {wide:g} {high:g}", "text_anchor": "middle"}
+    font = {"font_family": "sans-serif", "font_size": 12, "fill": GREY, "role": "img"}
+    named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _describe_orders(shown)}
+    return tag("svg", *drawn, **named, **size, **font)
 
 
 def slope_image(view: QueryView) -> str:
-    """Return `slope_svg` as an image."""
-    return picture(slope_svg(view), _describe_orders(view.nearest(DRAWN)))
+    """Return `slope_svg` as an <img>, since front ends remove drawings from HTML."""
+    data = base64.b64encode(slope_svg(view).encode()).decode()
+    description = escape(_describe_orders(view.nearest(DRAWN)))
+    return f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{description}">' if data else ""
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
     """Draw a line from letter to letter (x, y, half width), and a wider transparent one that reacts to the pointer."""
     parts = [f"M{x + room:g} {y:g}L{to - other:g} {down:g}" for (x, y, room), (to, down, other) in pairwise(ends)]
     reach = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
-    return (
-        f'<path d="{"".join(parts)}" stroke="{colour}" stroke-width="2.5" class="seen"/>'
-        f'<polyline points="{reach}" fill="none" stroke="transparent" stroke-width="14"/>'
-    )
-
-
-def _line_colours(count: int) -> list[str]:
-    """Return colours from blue for the nearest target through grey to vermilion for the furthest."""
-    ends = np.array([[0, 114, 178], [140, 140, 140], [213, 94, 0]])
-    places = np.linspace(0, 1, count) if count > 1 else np.zeros(1)
-    mixed = [np.interp(places, [0, 0.5, 1], channel).round().astype(int) for channel in ends.T]
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in zip(*mixed, strict=True)]
+    line = tag("path", d="".join(parts), stroke=colour, stroke_width=2.5, class_="seen")
+    return line + tag("polyline", points=reach, fill="none", stroke="transparent", stroke_width=14)
 
 
 def _describe_orders(view: QueryView) -> str:

@@ -11,10 +11,10 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
-from workbench.views._explorer import Explorer, set_visible
 from workbench.views._html import framed, paragraph, row_head, side_by_side_html, small_print, table_tag, tag, td, th
 from workbench.views._style import shortened
-from workbench.views._table import dropdown, value_of
+from workbench.views._table import dropdown, offer, value_of
+from workbench.views.explorer import Explorer
 from workbench.views.page import slope_image, slope_svg, view_parts
 from workbench.views.pairs import PAIR_ORDERS, best_threshold, order_values, pair_table
 from workbench.views.queries import QueryView
@@ -74,8 +74,7 @@ class PairExplorer(Explorer):
     def rows(self) -> tuple[pd.DataFrame, Sequence[str]]:
         codes, subsets = pd.factorize(self.table["subset"])
         self._subset_codes = {name: code for code, name in enumerate(subsets) if name}
-        self._subset.options = [("all", ""), *((name, name) for name in self._subset_codes)]
-        set_visible(self._subset, len(subsets) > 1)
+        offer(self._subset, {"": "all", **{name: name for name in self._subset_codes}}, "")
         kinds = ("rank", "error", "score") if len(self.labels) <= 4 else ("rank", "error")  # fewer bytes
         names = [*_SIDES, "gold", "words", *(f"{kind}: {label}" for label in self.labels for kind in kinds)]
         return self.table[names].assign(overlap=100 * self.table["overlap"], subset=codes), ()

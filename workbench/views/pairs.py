@@ -32,7 +32,7 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
     Args:
         found: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger is closer.
         pairs: The scored pairs, or the name of a set.
-        suite: Their name in runs and reports; None: that of the set.
+        suite: The name of the set in runs and reports, if it has another there.
 
     Returns:
         A row for each pair that every label has scored, in the order of the data: pair_id, subset ("" if there is

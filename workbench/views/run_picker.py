@@ -36,18 +36,10 @@ class RunPicker(View):
     def __init__(
         self, runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
     ) -> None:
-        """Show runs.
+        """Show `finished_runs` of a suite, with the runs of these labels ticked; ValueError for an unknown label.
 
-        Args:
-            runs: As `finished_runs` returns them.
-            suite: On which set they are compared.
-            labels: The labels whose runs are ticked at first; none: the runs scored on the same version of the suite
-                as the newest.
-            before: Whether the encoder before training is shown too.
-            seeds: How seeds are shown, as `rankings_of_runs` takes it.
-
-        Raises:
-            ValueError: A label that no run has.
+        Without labels the runs scored on the same version of the suite as the newest are ticked. `before` (whether the
+        encoder before training is shown too) and `seeds` are those of `rankings_of_runs`.
         """
         paths_of_runs(runs, labels, seeds)
         self._all, self.suite = runs.reset_index(drop=True), suite

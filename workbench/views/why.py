@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.errors import DataError, EncoderError, WorkbenchError
 from workbench.views._asked import ENCODER, Vectors, open_encoders
-from workbench.views._html import framed, grid, inline_block, paragraph, small_print
+from workbench.views._html import framed, grid, paragraph, small_print, tag
 from workbench.views._table import Panel, View, or_problem, text_area
 
 _SIDES = {"query": "query", "target": "target", "other": "second target"}
@@ -19,6 +19,7 @@ _PIECES = 40  # of a longer sentence, runs of words are left out together, since
 _SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 _PIECE = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 _TOKENS = 12  # a side of a map
+_BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
 _WORDS_NOTE = "Next to a word: how much {what} falls when it is left out. {signs} Words work together: no sum."
 _ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
 _TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
@@ -30,27 +31,16 @@ _MAP_NOTE = (
 
 
 class Why(View):
-    """Which words the similarity of a query and a target depends on, under each encoder; the texts can be edited.
+    """Show on which words the similarity of a query and a target depends, under each encoder, while they are typed.
 
-    Each word is left out in turn, for any encoder. For an `Encoder` whose vector is the mean over tokens the cosine
-    is also split into pairs of tokens, exactly. With a second target everything is about the difference of the two
-    cosines: what puts one before the other.
+    Each word is left out in turn. For an `Encoder` whose vector is the mean over tokens the cosine is also split into
+    pairs of tokens, exactly. With a second target everything is about the difference of the two cosines.
     """
 
     def __init__(
         self, encoders: Mapping[str, Any] | None = None, query: str = "", target: str = "", other: str = ""
     ) -> None:
-        """Show the words of a query and a target.
-
-        Args:
-            encoders: label -> what `Ask` takes, or what `encoders_of_runs` returns; None: the bundled encoder.
-            query: A sentence.
-            target: Another one.
-            other: A second target; "" for none.
-
-        Raises:
-            EncoderError: There is no encoder, or one cannot be read.
-        """
+        """Show three sentences; `encoders` are by label, as of `Ask` or `encoders_of_runs`. `other` may be ""."""
         self._vectors = list(open_encoders({ENCODER: ENCODER} if encoders is None else encoders).values())
         names = {"query": "query", "target": "target", "other": "against (optional)"}
         texts = {"query": query, "target": target, "other": other}
@@ -84,8 +74,7 @@ def word_table(asked: Sequence[Vectors], sentences: Sequence[str]) -> tuple[pd.D
     """Return side ("query", "target", "other"), word, and for each label the loss of cosine without the word.
 
     The first row, of the side "all", has the cosine itself; with a second target its cosine is subtracted. The second
-    result has the reason for each encoder that cannot be asked. Raises DataError for a blank sentence, EncoderError if
-    no encoder can be asked.
+    result has the reason for each encoder that cannot be asked.
     """
     if not all(sentence.strip() for sentence in sentences):
         raise DataError("no query or no target yet; type one")
@@ -162,10 +151,7 @@ def merge_tokens(terms: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def reasons_html(asked: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
-    """Return the words of query and targets with their effects, and a map of tokens for each encoder that has one.
-
-    name: Of the target, for a title.
-    """
+    """Return the words of query and targets with their effects, and a map of tokens for each encoder that has one."""
     table, problems = word_table(asked, sentences)
     asked = [vectors for vectors in asked if vectors.label in table]
     what, signs = _ONE if len(sentences) == 2 else _TWO
@@ -175,7 +161,7 @@ def reasons_html(asked: Sequence[Vectors], sentences: Sequence[str], *, name: st
     for side, part in table.iloc[1:].groupby("side", sort=False):
         values = part.iloc[:, 2:]
         names = part["word"].tolist(), list(values)
-        words += inline_block(grid(_SIDES[str(side)], values.to_numpy(), names, largest, _format_effect))
+        words += tag("div", grid(_SIDES[str(side)], values.to_numpy(), names, largest, _format_effect), style=_BLOCK)
     maps, mapless = "", {}
     for target in sentences[1:]:
         terms = {}
@@ -199,7 +185,8 @@ def _maps_html(target: str, terms: Mapping[str, pd.DataFrame]) -> str:
         values = np.column_stack([one, one.sum(axis=1)])
         values = np.vstack([values, values.sum(axis=0)])
         names = [*one.index, "all"], [*one.columns, "all"]
-        maps += inline_block(grid(f"{label}: {values[-1, -1]:.3f}", values, names, largest, _format_hundredth))
+        cells = grid(f"{label}: {values[-1, -1]:.3f}", values, names, largest, _format_hundredth)
+        maps += tag("div", cells, style=_BLOCK)
     return maps
 
 
