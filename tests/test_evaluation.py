@@ -171,7 +171,7 @@ def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     runs = views.finished_runs(tmp_path, "world-dev")
     assert views.seed_table(runs).loc[spread_encoder.name, "seeds"] == 1
     assert len(views.intervals(runs, "world-dev", samples=9)) == 1
-    monkeypatch.setattr("workbench.evaluation._recorded.load_base", None)  # it is read, not computed
+    monkeypatch.setattr("workbench.evaluation._evaluate.load_base", None)  # it is read, not computed
     assert evaluate_model(config, tmp_path).metrics() == wanted.metrics
 
 

@@ -2,21 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
 
+from workbench.baselines import load_base
+from workbench.config import BaseConfig
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_suites
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.protocol import Method, finite_array, unit_rows
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
-from workbench.runs import Run, metrics_table
+from workbench.runs import Run, is_finished, metrics_table, run_path
 
-AVERAGE, TRANSFER_AVERAGE = AVERAGES
-_AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those of them that all seven sets have
+_AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
 
@@ -107,6 +109,20 @@ def evaluate(
     if run is not None:
         run.write_evaluation(metrics, report.scores, report.rankings, stage)
     return report
+
+
+def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
+    """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
+    model = None if is_finished(run_path(config, runs_root)) else load_base(config)
+    suites = load_suites(config)
+    run = Run.create(config, runs_root)
+    try:
+        if model is not None and not run.finished:
+            run.record(trained=True)  # there is nothing to train
+            evaluate(model, suites, run=run, classifier=config.classifier)
+    finally:
+        run.release()
+    return run
 
 
 def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
