@@ -21,7 +21,7 @@ from workbench.runs import Run
 
 _OWN = {"teachers": ["<SimCSE>"]}
 _LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}  # RankCSE table 9 for BERT
-_INTERACTION = {"model": "interaction"}
+_INTERACTION = {"architecture": "cross-encoder"}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE": ("simcse", {}),
     "CompCSE": ("compcse", {}),

@@ -189,7 +189,7 @@ def test_the_published_settings_are_those_of_the_paper():
     assert [c.subvector for c in (base, large, roberta, roberta_large)] == [256, None, None, None]
     assert [c.subsampling for c in (base, large, roberta, roberta_large)] == ["none", "subsuming", "none", "none"]
     for c in (base, large, roberta, roberta_large):
-        assert (c.batch_size, c.max_tokens, c.temperature, c.eval_steps, c.epochs) == (64, 32, 0.05, 125, 1.0)
+        assert (c.batch_size, c.max_seq_length, c.temperature, c.eval_steps, c.epochs) == (64, 32, 0.05, 125, 1.0)
         assert (c.compose, c.mlp, c.parts, c.partition) == ("positive", "after", 2, "words")
 
 

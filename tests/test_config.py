@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from workbench.config import (
-    ALIASES,
     CONFIGS,
     BaseConfig,
     CompCSEConfig,
+    CoSENTConfig,
     RankCSEConfig,
     RankEncoderConfig,
     SimCSEConfig,
     TrainingConfig,
 )
 from workbench.errors import SettingError
+from workbench.runs import Run, select_runs
 
 
 @pytest.mark.parametrize("config", CONFIGS.values())
@@ -43,12 +44,13 @@ def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
     assert config == SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})
     assert config == SimCSEConfig(profile="demo", seed=3, temperature="0.07")
     assert list(config.changed()) == ["temperature"]
-    theirs = {"lr": "1e-4", "max_seq_length": 20, "num_train_epochs": 2, "warmup_ratio": 0.1, "report_to": "wandb"}
+    theirs = {"lr": "1e-4", "max_length": 20, "num_train_epochs": 2, "warmup_ratio": 0.1, "track": "wandb"}
     theirs |= {"per_device_train_batch_size": 32, "logging-steps": 5, "nproc_per_node": 2, "eval_dataset": "stsb-dev"}
-    names = ["learning_rate", "max_tokens", "epochs", "warmup", "track", "batch_size", "log_steps", "processes", "dev"]
+    names = ["learning_rate", "max_seq_length", "epochs", "warmup", "report_to", "batch_size"]
+    names += ["logging_steps", "num_processes", "dev"]
     expected = dict(zip(names, [1e-4, 20, 2.0, 0.1, "wandb", 32, 5, 2, "stsb-dev"], strict=True))
     assert SimCSEConfig.from_parameters("demo", 0, theirs).changed() == expected
-    assert {SimCSEConfig.setting_name(name) for name in ALIASES} <= SimCSEConfig.model_fields.keys()
+    assert {SimCSEConfig.setting_name(name) for name in ("lr", "processes", "temp")} <= SimCSEConfig.model_fields.keys()
     with pytest.raises(SettingError, match="learning_rate is given twice"):
         SimCSEConfig(lr=1e-4, learning_rate=1e-5)
     with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
@@ -92,8 +94,8 @@ def test_a_value_that_is_not_allowed_is_refused_together_with_every_other(name: 
     with pytest.raises(SettingError, match=rf"{name}: .*{words}") as refusal:
         SimCSEConfig.from_parameters("demo", 0, {name: value, "batch_size": 1})
     assert "batch_size: " in str(refusal.value)
-    with pytest.raises(SettingError, match="batch_size 7 is not a multiple of processes"):
-        SimCSEConfig(batch_size=7, processes=2)
+    with pytest.raises(SettingError, match="batch_size 7 is not a multiple of num_processes"):
+        SimCSEConfig(batch_size=7, num_processes=2)
 
 
 def test_text_from_a_command_line_is_read_as_its_setting_type():
@@ -131,7 +133,7 @@ def test_local_names_become_absolute_and_never_hide_bundled_ones(tmp_path: Path,
 
 def test_the_digest_names_the_computation_and_nothing_else():
     base = SimCSEConfig.from_parameters("demo")
-    assert base.digest() == SimCSEConfig.from_parameters("demo", 9, {"device": "cpu", "log_steps": 1}).digest()
+    assert base.digest() == SimCSEConfig.from_parameters("demo", 9, {"device": "cpu", "logging_steps": 1}).digest()
     assert base.digest() == SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.05}).digest()
     assert base.digest() != SimCSEConfig.from_parameters("demo", 0, {"temperature": 0.06}).digest()
 
@@ -224,13 +226,32 @@ def test_the_runs_of_every_profile_keep_their_names():
     assert digests() == json.loads(DIGESTS.read_text())
 
 
+def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path: Path):
+    config = CoSENTConfig.from_profile("demo", architecture="cross-encoder", max_seq_length=20, num_processes=2)
+    run = Run.create(config, tmp_path)
+    run.release()
+    facts = json.loads((run.path / "config.json").read_text())
+    former = {"architecture": "model", "max_seq_length": "max_tokens", "num_processes": "processes"}
+    former |= {"mini_batch_size": "chunk_size", "report_to": "track", "logging_steps": "log_steps"}
+    settings = {former.get(name, name): value for name, value in facts["settings"].items()} | {"model": "interaction"}
+    (run.path / "config.json").write_text(json.dumps(facts | {"settings": settings, "inputs": {}}))
+    assert run.config == CoSENTConfig(**settings) == config
+    for name in ("max_tokens", "max_seq_length"):
+        (row,) = select_runs(tmp_path, [f"{name}=20"], columns=["changed", name]).to_dict("records")
+        assert row == {"changed": "max_seq_length=20, architecture=cross-encoder", "max_seq_length": 20}
+    again = Run.create(config, tmp_path)
+    again.release()
+    assert again.path == run.path
+    assert again.facts()["earlier_starts"][0]["settings"]["max_tokens"] == 20
+
+
 def test_the_rendered_table_has_changed_settings_in_bold_and_folds_those_of_no_paper():
     config = RankCSEConfig.from_parameters("demo", 0, {"max_grad_norm": 2.0, "suites": ["<img src=x>"]})
     shown, folded = config._repr_html_().split("<details>")
     for name in ("teachers", "temperature", "batch_size", "learning_rate", "max_grad_norm"):
         assert f">{name}<" in shown
         assert f">{name}<" not in folded
-    for name in ("weight_decay", "log_steps", "device"):
+    for name in ("weight_decay", "logging_steps", "device"):
         assert f">{name}<" in folded
     assert "font-weight: bold" in shown
     assert "font-weight: bold" not in folded

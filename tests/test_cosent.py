@@ -199,5 +199,5 @@ def test_the_published_settings_are_those_of_the_paper():
 
 
 def test_an_objective_of_the_other_model_is_refused():
-    with pytest.raises(SettingError, match="objective 'mse' is not one of model 'interaction'"):
+    with pytest.raises(SettingError, match="objective 'mse' is not one of architecture 'cross-encoder'"):
         CoSENTConfig.from_parameters("demo", 0, {"model": "interaction", "objective": "mse"})

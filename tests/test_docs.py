@@ -114,7 +114,7 @@ BACKBONES |= {"hfl/chinese-roberta-wwm-ext": "RoBERTa-base"}
 
 def published_name(config: CoSENTConfig, table: str) -> str:
     """What the published tables call a run of these settings."""
-    if config.model == "interaction":
+    if config.architecture == "cross-encoder":
         return {"cosent": "interaction CoSENT", "cross_entropy": "interaction CE"}[config.objective]
     transfer = "nli" in config.train and config.suites != ["allnli-test"]
     pooling = {"mean": "Mean", "cls": "CLS", "max": "Max", "first_last": "first-last"}[config.pooling]

@@ -207,7 +207,7 @@ def test_the_profiles_are_the_columns_of_table_9():
         assert tau_3 is None or config.teacher_temperature == tau_3
         assert (config.batch_size, config.epochs, config.warmup, config.temperature) == (128, 4, 0.05, 0.05)
         assert (config.beta, config.gamma, config.weights) == (1, 1, pytest.approx([1 / 3, 2 / 3]))
-        assert (config.eval_steps, config.dev, config.max_tokens) == (125, "stsb-dev", 32)
+        assert (config.eval_steps, config.dev, config.max_seq_length) == (125, "stsb-dev", 32)
         assert (config.consistency, config.temperatures) == ("js", "paper")
         assert all(("roberta" in name) == ("roberta" in encoder) for name in config.teachers)
     three = RankCSEConfig.from_parameters("demo", 0, {"teachers": "a/b,c/d,e/f"})

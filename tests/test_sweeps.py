@@ -182,5 +182,5 @@ def test_each_cell_has_as_many_gpus_as_processes(tmp_path: Path, monkeypatch: py
     assert {one, other} <= {"4", "7"}
     assert two in ("4,7", "7,4")
     assert on_cpu == "4, 7"
-    with pytest.raises(SettingError, match="processes=4"):
+    with pytest.raises(SettingError, match="num_processes=4"):
         sweeps.sweep("simcse", grid={"processes": 4}, runs_root=tmp_path)

@@ -354,7 +354,7 @@ def init(project, config):
 def test_rows_go_to_the_tracker_and_one_that_is_not_installed_is_refused(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    with pytest.raises(SettingError, match=r"track: 'trackio' is not installed.*pip install trackio"):
+    with pytest.raises(SettingError, match=r"report_to: 'trackio' is not installed.*pip install trackio"):
         fit(SimCSE(config(tiny_encoder, track="trackio")), sentences)
     (tmp_path / "trackio.py").write_text(TRACKER)
     monkeypatch.syspath_prepend(tmp_path)
@@ -475,7 +475,7 @@ def test_processes_that_cannot_share_a_training_are_refused(
     with pytest.raises(RunError, match=r"7 examples do not fill one of 8"):
         Plan(method.config, examples=7, world=2).require_batches()
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
-    with pytest.raises(RunError, match=r"processes=2 cannot be shared equally by the 3 nodes"):
+    with pytest.raises(RunError, match=r"num_processes=2 cannot be shared equally by the 3 nodes"):
         fit(method, data, its_dev, run=run)
 
 

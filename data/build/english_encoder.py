@@ -264,7 +264,7 @@ def ranking(options: argparse.Namespace) -> RankCSEConfig:
         "beta": 0.0,
         "student_temperature": TEMPERATURE,
         "teacher_temperature": TEMPERATURE,
-        "teacher_max_tokens": TEACHER_TOKENS,
+        "teacher_max_seq_length": TEACHER_TOKENS,
         "batch_size": 256,
         "learning_rate": 2e-5,
         "max_steps": 100,

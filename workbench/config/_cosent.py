@@ -5,9 +5,13 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
+from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
 from workbench.config._training import DEMO_DATA, SEVEN_STS, Pooling, SetName, Suites, TrainingConfig
 
+_FORMER = {"representation": "bi-encoder", "interaction": "cross-encoder"}  # the paper's words, accepted as well
+Architecture = Annotated[
+    Literal["bi-encoder", "cross-encoder"], pydantic.BeforeValidator(lambda name: _FORMER.get(name, name))
+]
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
 
 _CHINESE = "bert-base-chinese"
@@ -19,7 +23,7 @@ _NLI: dict[str, Any] = {
     "dev": "allnli-dev",
     "suites": SEVEN_STS,
     "pooling": "first_last",
-    "max_tokens": 128,
+    "max_seq_length": 128,
     "batch_size": 64,
     "epochs": 1.0,
     "eval_steps": 1000,
@@ -58,7 +62,7 @@ class CoSENTConfig(TrainingConfig):
         "demo": {
             **DEMO_DATA,
             "train": "world-train",
-            "max_tokens": 32,
+            "max_seq_length": 32,
             "softmax_labels": "nearest",
             "batch_size": 32,
             "epochs": 3.0,
@@ -68,14 +72,14 @@ class CoSENTConfig(TrainingConfig):
         },
     }
 
-    model: Annotated[Literal["representation", "interaction"], Source("CoSENT fig. 2")] = "representation"
-    """representation: cosine of two sentence vectors; interaction: a cross-encoder's score of both sentences"""
+    architecture: Annotated[Architecture, Source("CoSENT fig. 2"), Also("model")] = "bi-encoder"
+    """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together (interaction)"""
     objective: Annotated[Objective, Source("CoSENT eqs. 2, 4-6, 10, 11")] = "cosent"
-    """the loss; cross_entropy needs model=interaction; mse, softmax, contrastive and triplet the other"""
+    """the loss; cross_entropy needs architecture=cross-encoder; mse, softmax, contrastive and triplet the other"""
     scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
     """lambda, multiplies score differences"""
     interaction_scale: Annotated[Literal["paper", "code"], Source("CoSENT eq. 11")] = "paper"
-    """lambda of the interaction model; paper: scale, as in eq. 11; code: 1, as in both published codes"""
+    """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes"""
     epsilon: Annotated[float, Ge(-1), Le(1), Source("CoSENT sec. V-H")] = 0.0
     """contrastive: the cosine above which a dissimilar pair has a loss"""
     contrastive_form: Annotated[Literal["paper", "hinge"], Source("CoSENT eq. 2")] = "paper"
@@ -90,8 +94,8 @@ class CoSENTConfig(TrainingConfig):
     """softmax: a bias in addition to W, as in sentence-transformers"""
 
     pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
-    max_tokens: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
-    """training sentences (interaction: both together) are cut at this length"""
+    max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
+    """training sentences (cross-encoder: both together) are cut at this length"""
     train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
     """training pairs (triplet: triples too): a name or a file"""
     suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["stsb-test"]
@@ -110,14 +114,20 @@ class CoSENTConfig(TrainingConfig):
     @property
     def effective_scale(self) -> float:
         """The lambda that the loss uses."""
-        return 1.0 if self.model == "interaction" and self.interaction_scale == "code" else self.scale
+        return 1.0 if self.architecture == "cross-encoder" and self.interaction_scale == "code" else self.scale
+
+    def _computed(self) -> dict[str, Any]:
+        former = next(name for name, now in _FORMER.items() if now == self.architecture)
+        return super()._computed() | {"architecture": former}  # as in the digests of runs made under that name
 
     def require_pooling(self, saved: Pooling | None) -> None:
-        if self.model == "representation":  # the interaction model does not pool
+        if self.architecture == "bi-encoder":  # a cross-encoder does not pool
             super().require_pooling(saved)
 
     @pydantic.model_validator(mode="after")
-    def _model_has_objective(self) -> "CoSENTConfig":
-        if self.objective != "cosent" and (self.model == "interaction") != (self.objective == "cross_entropy"):
-            raise ValueError(f"objective {self.objective!r} is not one of model {self.model!r}; change one of the two")
+    def _architecture_has_objective(self) -> "CoSENTConfig":
+        if self.objective != "cosent" and (self.architecture == "cross-encoder") != (self.objective == "cross_entropy"):
+            raise ValueError(
+                f"objective {self.objective!r} is not one of architecture {self.architecture!r}; change one of the two"
+            )
         return self

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 ALIASES: dict[str, str] = {}  # other name -> the setting that it stands for, in every method
 
+# Settings that count in the digest by a former name, so that the runs made under it keep their folders.
+_DIGESTED_AS = {
+    "max_seq_length": "max_tokens",
+    "base_max_seq_length": "base_max_tokens",
+    "teacher_max_seq_length": "teacher_max_tokens",
+    "architecture": "model",
+}
+
 # Not typing.Self: beartype, which checks annotations in the tests, accepts it only where it decorates the whole class.
 SomeSettings = TypeVar("SomeSettings", bound="Settings")
 
@@ -54,7 +62,7 @@ class Settings(pydantic.BaseModel):
     # Profile name -> the settings in which it differs from the defaults of the fields.
     profiles: ClassVar[dict[str, dict[str, Any]]] = {}
     # Settings that do not change what is computed: two runs that differ in these alone share a digest.
-    outside_digest: ClassVar[frozenset[str]] = frozenset({"profile", "seed", "device", "processes"})
+    outside_digest: ClassVar[frozenset[str]] = frozenset({"profile", "seed", "device", "num_processes"})
     # Settings added after runs had been made: at their default they do not count, so that those keep their names.
     added: ClassVar[frozenset[str]] = frozenset()
 
@@ -125,7 +133,7 @@ class Settings(pydantic.BaseModel):
         A file counts by its name and content, a folder by the content of the encoder in it; bundled names and those of
         the hub or the catalogue count as they are. Raises SettingError if a file or folder does not exist.
         """
-        text = json.dumps([self.method, self._computed()])
+        text = json.dumps([self.method, {_DIGESTED_AS.get(name, name): v for name, v in self._computed().items()}])
         for path, checksum in self.contents().items():
             # The name of a file is that of its dataset, in metrics and tables.
             content = f"{Path(path).name} {checksum}" if path.endswith(OWN_FILES) else checksum
@@ -152,6 +160,7 @@ class Settings(pydantic.BaseModel):
         return next((name for name, value in self if text in _texts(value)), None)
 
     def _computed(self) -> dict[str, Any]:
+        """Return the settings that count in the digest."""
         unchanged = {name for name in self.added if getattr(self, name) == type(self).model_fields[name].default}
         return self.model_dump(mode="json", exclude={*self.outside_digest, *unchanged})
 

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
-from workbench.config._machinery import NonNegative, Positive, Source, Unit
+from workbench.config._machinery import Also, NonNegative, Positive, Source, Unit
 from workbench.config._simcse import SimCSEConfig
 from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
 
 # PromptBERT cuts the sentence at 32 tokens; the template has ten more.
 _PROMPTBERT = {
-    **{"base": "royokong/unsup-PromptBERT", "pooling": "mask", "max_tokens": 42, "batch_size": 256},
+    **{"base": "royokong/unsup-PromptBERT", "pooling": "mask", "max_seq_length": 42, "batch_size": 256},
     "learning_rate": 1e-5,
     "template": 'This sentence of "{sentence}" means [MASK].',
     "second_template": 'This sentence : "{sentence}" means [MASK].',
@@ -56,7 +56,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """pooling of E1; none: that of its files or name"""
     base_template: str | None = None
     """template of E1 for pooling mask; none: that of its files or name"""
-    base_max_tokens: Annotated[int | None, Ge(3), Unit("tokens")] = 32
+    base_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens"), Also("base_max_tokens")] = 32
     """E1 cuts training and corpus sentences here, specials included; none: never"""
     start: Annotated[Literal["backbone", "base"], Source("RankEncoder footnote 2")] = "backbone"
     """start of E2: the setting encoder, or E1 (slightly worse in the paper)"""

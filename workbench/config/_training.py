@@ -60,7 +60,7 @@ Suites = Annotated[list[SetName], MinLen(1), pydantic.AfterValidator(_distinct)]
 class TrainingConfig(Settings):
     """Encoder, data, optimisation and hardware of one training run."""
 
-    outside_digest = Settings.outside_digest | {"log_steps", "save_steps", "chunk_size", "track"}
+    outside_digest = Settings.outside_digest | {"logging_steps", "save_steps", "mini_batch_size", "report_to"}
 
     encoder: Annotated[
         EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path pretrained_model_name_or_path model_name")
@@ -68,7 +68,7 @@ class TrainingConfig(Settings):
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
     pooling: Annotated[Pooling, Source("SimCSE sec. 6.3"), Also("pooler_type pooling_mode pooler")] = "cls"
     """how token states become one sentence vector"""
-    max_tokens: Annotated[int, Ge(3), Unit("tokens"), Also("max_seq_length max_length")] = 32
+    max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Also("max_tokens max_length")] = 32
     """training sentences are cut here, specials included"""
     dropout: Annotated[Fraction | None, Source("SimCSE table 2"), Also("hidden_dropout_prob")] = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and views need it"""
@@ -104,17 +104,17 @@ class TrainingConfig(Settings):
     """training ends after this many evaluations without a better dev Spearman; none: never early"""
     save_steps: Annotated[Count, Unit("steps")] = 500
     """steps between two saved training states, from which an interrupted run continues"""
-    log_steps: Annotated[Count, Unit("steps"), Also("logging_steps")] = 10
+    logging_steps: Annotated[Count, Unit("steps"), Also("log_steps")] = 10
     """steps between two logged losses"""
-    track: Annotated[Literal["tensorboard", "trackio", "wandb", "mlflow"] | None, Also("report_to")] = None
+    report_to: Annotated[Literal["tensorboard", "trackio", "wandb", "mlflow"] | None, Also("track")] = None
     """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: bf16 if the hardware multiplies it fast, otherwise fp32; fp16 needs a GPU; losses are always fp32"""
-    chunk_size: Annotated[Count | None, Unit("texts"), Also("mini_batch_size")] = None
+    mini_batch_size: Annotated[Count | None, Unit("texts"), Also("chunk_size")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
-    processes: Annotated[Count, Also("num_processes nproc_per_node")] = 1
+    num_processes: Annotated[Count, Also("processes nproc_per_node")] = 1
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
@@ -174,8 +174,8 @@ class TrainingConfig(Settings):
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":
-        if self.batch_size % self.processes:
-            raise ValueError(f"batch_size {self.batch_size} is not a multiple of processes ({self.processes})")
+        if self.batch_size % self.num_processes:
+            raise ValueError(f"batch_size {self.batch_size} is not a multiple of num_processes ({self.num_processes})")
         if self.precision == "fp16" and self.device == "cpu":
             raise ValueError("precision fp16 needs a GPU, and device is 'cpu'; set precision to bf16, fp32 or auto")
         return self

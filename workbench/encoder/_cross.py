@@ -55,7 +55,7 @@ class CrossEncoder(Encoder):
         """Raise EncoderError: a cross-encoder has no embedding, so neither has `encode`."""
         raise EncoderError(
             "an interaction model reads two sentences together and has no embedding of one; use "
-            "score(sentence1, sentence2) or evaluate(method, suites), or train model=representation"
+            "score(sentence1, sentence2) or evaluate(method, suites), or train architecture=bi-encoder"
         )
 
     def save(

@@ -137,7 +137,7 @@ def _split_tokens(rows: TokenRows, sentences: int, config: CompCSEConfig) -> Tok
     empty = sizes == 0  # fewer tokens than parts: such a part is all of them
     runs = np.hstack([starts, starts + np.where(empty, 0, bounds[:, :-1])])
     sizes = np.hstack([lengths, np.where(empty, lengths, sizes)])
-    room = config.max_tokens - len(rows.before) - len(rows.after)
+    room = config.max_seq_length - len(rows.before) - len(rows.after)
     return replace(
         rows,
         starts=np.concatenate([runs.ravel(), rows.starts[sentences:]]),

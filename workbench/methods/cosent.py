@@ -46,12 +46,12 @@ class CoSENT(Method):
 
     def __init__(self, config: CoSENTConfig) -> None:
         super().__init__(config)
-        self.pairwise = config.model == "interaction"
+        self.pairwise = config.architecture == "cross-encoder"
         self.classifier: PairClassifier | None = None
 
     def load_start(self, **options: Any) -> Encoder:
         config = self.config
-        if config.model != "interaction":
+        if config.architecture != "cross-encoder":
             return super().load_start(**options)
         revision = config.revisions.get(config.encoder)
         return CrossEncoder.from_pretrained(config.encoder, pooling=config.pooling, revision=revision, **options)

@@ -43,7 +43,7 @@ class Method(nn.Module):
         set_seed(config.seed)
         self.config = config
         self._observed: dict[str, list[Tensor]] = {}
-        options = {"max_tokens": config.max_tokens, "precision": config.precision, "device": config.device}
+        options = {"max_tokens": config.max_seq_length, "precision": config.precision, "device": config.device}
         self.encoder = self.load_start(**options, dropout=config.dropout)
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
@@ -87,13 +87,13 @@ class Method(nn.Module):
     def embed(self, tokens: dict[str, Tensor]) -> Float[Tensor, "n *width"]:
         """Return the encoder's vectors for the rows of `tokens`, with gradient, for use in `forward`.
 
-        With the setting `chunk_size` the rows are read in chunks, each computed a second time in the backward pass with
-        the same dropout masks: loss and gradients of the whole batch in the activation memory of one chunk.
+        With the setting `mini_batch_size` the rows are read in chunks, each computed a second time in the backward pass
+        with the same dropout masks: loss and gradients of the whole batch in the activation memory of one chunk.
         """
         return self._apply_in_chunks(self.encoder, tokens)
 
     def _apply_in_chunks(self, read: Callable[[dict[str, Tensor]], Tensor], tokens: dict[str, Tensor]) -> Tensor:
-        size, rows = self.config.chunk_size, len(tokens["input_ids"])
+        size, rows = self.config.mini_batch_size, len(tokens["input_ids"])
         if size is None or size >= rows or not torch.is_grad_enabled():
             return read(tokens)
         # On the encoder's device: checkpoint keeps the random state of the devices that it sees.

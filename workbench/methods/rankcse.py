@@ -52,7 +52,7 @@ class RankCSE(ContrastiveMethod):
             name,
             pooling=config.teacher_pooling.get(name),
             template=config.teacher_template.get(name),
-            max_tokens=config.teacher_max_tokens,
+            max_tokens=config.teacher_max_seq_length,
             revision=config.revisions.get(name),
             precision=config.precision,
             device=config.device,

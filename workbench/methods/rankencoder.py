@@ -165,7 +165,7 @@ def load_e1(config: RankEncoderConfig) -> Teacher:
     """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is unknown."""
     name, reading = _find_e1(config)
     options = {"precision": config.precision, "device": config.device}
-    return load_teacher(name, max_tokens=config.base_max_tokens, **reading, **options)
+    return load_teacher(name, max_tokens=config.base_max_seq_length, **reading, **options)
 
 
 def _find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:

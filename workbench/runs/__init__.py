@@ -6,7 +6,6 @@ from workbench.runs._listing import (
     metrics_table as metrics_table,
     read_row as read_row,
     read_rows as read_rows,
-    setting_words as setting_words,
     short_value as short_value,
     split_common_settings as split_common_settings,
 )

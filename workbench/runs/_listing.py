@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.config import RECORDED
+from workbench.config import ALIASES, RECORDED
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.runs._run import NAME, Run, config_of
 
@@ -47,18 +47,23 @@ def list_runs(
     """
     rows = read_rows(root)
     table: Any = pd.DataFrame([_by_name(row) for row in rows], dtype=object)
-    filters = [_parse_filter(text) for text in where]
-    key = sort.removeprefix("-")
-    for name in (*(name for name, *_ in filters), *columns, *filter(None, [key])):
+
+    def column(name: str) -> str:
+        name = name if name in table else ALIASES.get(name, name)
         if rows and name not in table:
             raise SettingError(unknown_name("column, suite or setting", name, table, "of a run"))
+        return name
+
+    filters = [(column(name), sign, value) for name, sign, value in map(_parse_filter, where)]
+    columns = [column(name) for name in columns]
+    descending, key = sort.startswith("-"), column(sort.removeprefix("-")) if sort else ""
     for each in filters if rows else ():
         table = table[_holds(table, *each)]
     if key and rows:
         texts = _texts(table[key])
         numbers: Any = pd.to_numeric(texts, errors="coerce")
         order = (numbers if numbers.notna().any() else texts).reindex(table.index)
-        table = table.loc[order.sort_values(ascending=key == sort, kind="stable").index]
+        table = table.loc[order.sort_values(ascending=not descending, kind="stable").index]
     suites = dict.fromkeys(name for row in rows for name in _scores(row))
     suites = [name for name in sorted(suites, key=lambda name: name.endswith("-average")) if table[name].notna().any()]
     kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(suites, float)
@@ -126,7 +131,8 @@ def read_row(path: Path) -> dict[str, Any]:
         facts = row["facts"] = run.facts()
         config = config_of(facts, path)
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
-        row |= {name: facts.get(name) for name in ("digest", "settings", "started", "seconds", "host", "failure")}
+        row["settings"] = config.model_dump(mode="json")
+        row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
         if run.finished:
@@ -162,14 +168,10 @@ def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -
 
     A text is that of the column `changed`, and may begin with a profile. The settings `without` are left out.
     """
-    words = [[word for word in setting_words(text) if word.partition("=")[0] not in without] for text in texts]
+    parts = [re.split(r", (?=\w+=)", text) if text else [] for text in texts]  # a list has commas too
+    words = [[word for word in each if word.partition("=")[0] not in without] for each in parts]
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
     return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
-
-
-def setting_words(text: str) -> list[str]:
-    """Split a text such as "demo, max_steps=7, suites=[a, b]" at the commas between its settings."""
-    return re.split(r", (?=\w+=)", text) if text else []
 
 
 def short_value(value: Any, seed: int | None = None) -> str:

@@ -28,8 +28,8 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     stages = sweep.missing_stages()
     gpus, count = _visible_gpus(), sum(map(len, stages))
     jobs = jobs or max(1, len(gpus))
-    if gpus and (most := max((cell.config.processes for stage in stages for cell in stage), default=0)) > len(gpus):
-        raise SettingError(f"a cell has processes={most}, but only {len(gpus)} GPUs are visible")
+    if gpus and (most := max((cell.config.num_processes for stage in stages for cell in stage), default=0)) > len(gpus):
+        raise SettingError(f"a cell has num_processes={most}, but only {len(gpus)} GPUs are visible")
     workers, pool = _Workers(sweep, gpus, jobs), ThreadPoolExecutor(jobs)
     try:
         with Progress() as progress:
@@ -98,7 +98,7 @@ class _Workers:
         config, gpus = cell.config, []
         if self.gpu_count and config.device != "cpu":
             with self._turn:  # one cell at a time: two that hold half of theirs would wait for each other
-                gpus = [self._free.get() for _ in range(config.processes)]
+                gpus = [self._free.get() for _ in range(config.num_processes)]
         try:
             yield gpus
         finally:

@@ -32,12 +32,12 @@ def fit_in_processes(
     if run is None or dev is None or (data.checksum, dev.checksum) != named:
         raise RunError(
             "several processes load their data themselves: pass a run, and the training and dev sets that the settings "
-            f"name ({config.train!r}, {config.dev!r}), or set processes=1"
+            f"name ({config.train!r}, {config.dev!r}), or set num_processes=1"
         )
     if run.facts().get("trained"):  # by processes that somebody started on machines of their own
         return
     last_lines: collections.deque[str] = collections.deque(maxlen=30)
-    command = [*_torchrun(config.processes), "-m", "workbench.train", str(run.path)]
+    command = [*_torchrun(config.num_processes), "-m", "workbench.train", str(run.path)]
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     run.release()  # to the first of the processes
     with subprocess.Popen(command, text=True, errors="replace", **streams) as launched:
@@ -54,7 +54,7 @@ def fit_in_processes(
             launched.terminate()
             raise
     if launched.returncode:
-        problem = f"training in {config.processes} processes ended with exit code {launched.returncode}"
+        problem = f"training in {config.num_processes} processes ended with exit code {launched.returncode}"
         raise RunError("\n".join([f"{problem}:", *last_lines]))
     run.acquire()
 
@@ -72,8 +72,8 @@ def _torchrun(processes: int) -> list[str]:
         return [*torchrun, "--standalone", f"--nproc-per-node={processes}"]
     if processes % nodes:
         raise RunError(
-            f"processes={processes} cannot be shared equally by the {nodes} nodes of this Slurm job; set a multiple of "
-            "nodes, or request another number of nodes (--nodes)"
+            f"num_processes={processes} cannot be shared equally by the {nodes} nodes of this Slurm job; set "
+            "a multiple of nodes, or request another number of nodes (--nodes)"
         )
     with socket.socket() as probe:
         probe.bind(("", 0))

@@ -34,7 +34,7 @@ def open_listeners(
         listeners: list[Listener] = []
         if process_rank() == 0 and not quiet:
             listeners.append(stack.enter_context(closing(Progress(*steps))))
-        if run is not None and config.track is not None:
+        if run is not None and config.report_to is not None:
             listeners.append(stack.enter_context(closing(_Tracker(config, run.path))))
         yield [*listeners, *callbacks] if process_rank() == 0 else []
 
@@ -80,18 +80,20 @@ def _is_notebook() -> bool:
 
 
 def require_tracker(config: TrainingConfig) -> None:
-    """Raise SettingError unless the tracker of the setting `track` is installed."""
-    if config.track is not None and importlib.util.find_spec(config.track) is None:
-        raise SettingError(f"track: {config.track!r} is not installed; pip install {config.track}, or set track=none")
+    """Raise SettingError unless the tracker of the setting `report_to` is installed."""
+    if config.report_to is not None and importlib.util.find_spec(config.report_to) is None:
+        raise SettingError(
+            f"report_to: {config.report_to!r} is not installed; pip install {config.report_to}, or set report_to=none"
+        )
 
 
 class _Tracker:
-    """Send rows to the experiment tracker that the setting `track` names."""
+    """Send rows to the experiment tracker that the setting `report_to` names."""
 
     def __init__(self, config: TrainingConfig, folder: Path) -> None:
         values = config.model_dump(mode="json")
         settings = {name: v if isinstance(v, (bool, int, float, str)) else str(v) for name, v in values.items()}
-        if config.track == "tensorboard":
+        if config.report_to == "tensorboard":
             from torch.utils.tensorboard import SummaryWriter
 
             writer = SummaryWriter(str(folder / _PROJECT), flush_secs=5)
@@ -99,8 +101,8 @@ class _Tracker:
             self._log = lambda values, step: [writer.add_scalar(name, value, step) for name, value in values.items()]
             self.close = writer.close
             return
-        tracker = importlib.import_module(str(config.track))
-        if config.track == "mlflow":
+        tracker = importlib.import_module(str(config.report_to))
+        if config.report_to == "mlflow":
             tracker.set_experiment(_PROJECT)
             tracker.start_run()
             tracker.log_params(settings)

@@ -62,7 +62,7 @@ def fit(
         return run.history()
     _require_trainable(method, data, dev)
     require_tracker(method.config)
-    if method.config.processes > 1 and process_count() == 1:
+    if method.config.num_processes > 1 and process_count() == 1:
         fit_in_processes(method, data, dev, run, callbacks, quiet=quiet)
         assert run is not None
         method.restore(run.path / "encoder")
@@ -137,7 +137,7 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
 
         # Log.
         evaluates, saves = plan.is_due(step, config.eval_steps), saves_state and plan.is_due(step, config.save_steps)
-        if not (evaluates or saves or plan.is_due(step, config.log_steps)):
+        if not (evaluates or saves or plan.is_due(step, config.logging_steps)):
             continue
         row: Row = {"step": step, "epoch": round(step / plan.epoch_steps, 6), "learning_rate": plan.rate(step)}
         row |= record.losses(step)

@@ -60,7 +60,7 @@ class Plan:
         size = self.config.batch_size
         if self.world > 1 and self.examples < size:
             problem = f"several processes take whole batches, and {self.examples} examples do not fill one of {size}"
-            raise RunError(f"{problem}; lower batch_size or set processes=1")
+            raise RunError(f"{problem}; lower batch_size or set num_processes=1")
 
 
 @functools.lru_cache(maxsize=1)

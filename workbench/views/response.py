@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.config import ALIASES
 from workbench.errors import SettingError, unknown_name
 from workbench.files import set_name
 from workbench.runs import Run, read_rows
@@ -38,6 +39,7 @@ def response(
         SettingError: Runs were scored on the suite, and none has a setting of this name.
     """
     suite, settings = set_name(suite), (setting,) if isinstance(setting, str) else setting
+    settings = tuple(ALIASES.get(name, name) for name in settings)
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished" and suite in row["scores"]]
     known = {name for row in rows for name in row["settings"]}
     for name in settings:

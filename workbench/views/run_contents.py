@@ -108,7 +108,11 @@ def _encoder(path: str) -> Path | Untrained | None:
     folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaseConfig):
         return Untrained(Path(path)) if config.kind == "pooling" else None
-    return folder if config is not None and folder.is_dir() and getattr(config, "model", "") != "interaction" else None
+    return (
+        folder
+        if config is not None and folder.is_dir() and getattr(config, "architecture", "") != "cross-encoder"
+        else None
+    )
 
 
 def _mean(name: str, tables: list[pd.DataFrame]) -> pd.DataFrame:
