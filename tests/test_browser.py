@@ -156,9 +156,7 @@ def try_mechanism(page: Any) -> None:
     """Move each control by keyboard: what is computed changes."""
     view = page.locator(".workbench-mechanism")
     drawing = view.locator(".widget-html-content, .gtitle").first
-    # Known fault: in a browser, the plane of ranks is not redrawn when its number of sentences changes.
-    lists = [] if view.locator(".gtitle").count() else view.locator("select").all()
-    for handle in [*view.locator(".noUi-handle").all(), *lists]:
+    for handle in [*view.locator(".noUi-handle").all(), *view.locator("select").all()]:
         before = drawing.text_content()
         handle.focus()
         page.keyboard.press("End")

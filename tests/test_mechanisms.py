@@ -108,7 +108,7 @@ def test_what_cannot_be_shown_is_refused_or_explained(tmp_path: Path):
 def test_between_two_boundaries_the_rank_vector_stays_and_across_one_it_changes():
     view = views.explore_rank_plane(x=0.2, y=0.8)
     assert "nearest first: <b>a, b, c</b>" in view.drawing.value
-    areas, dots = view._figure.data
+    areas, edges, dots = view._figure.data
     corpus = np.stack([dots.x, dots.y], axis=1)[:-1]
     places = np.array([[0.2, 0.8], [0.22, 0.9], [0.3, 0.7], [0.2, 0.45], [0.9, 0.1]])
     vectors = rank_vectors(torch.tensor(-((places[:, None] - corpus[None]) ** 2).sum(axis=2))).numpy()
@@ -117,7 +117,7 @@ def test_between_two_boundaries_the_rank_vector_stays_and_across_one_it_changes(
     assert found == pytest.approx([1, 1, 1, 0.5, -1]), "the first three are in one area"
     assert [areas.z[round(100 * y)][round(100 * x)] for x, y in places] == pytest.approx(found)
     assert set(np.ravel(areas.z)) >= {1, 0.5, -0.5, -1}
-    assert len(view._figure.layout.shapes) == 3
+    assert len(edges.x) == 3 * 3
     assert "<b>c, " in drawn(view, x=0.5, y=0.36)
     drawn(view, size=5)
-    assert len(view._figure.layout.shapes) == 10
+    assert len(edges.x) == 3 * 10

@@ -225,26 +225,27 @@ def explore_rank_plane(*, x: float = 0.4, y: float = 0.5, size: int = 3) -> Mech
         x=side, y=side, **scale, colorbar={"title": "similarity"}, hovertemplate="%{z:.2f}<extra></extra>"
     )
     names = {"mode": "markers+text", "textposition": "top right", "textfont": {"size": 16, "color": "black"}}
-    figure = go.FigureWidget(laid_out(go.Figure([areas, go.Scatter(hoverinfo="skip", **names)]), "x", height=560))
+    edges = go.Scatter(mode="lines", line={"color": "#444", "width": 2}, hoverinfo="skip")
+    dots = go.Scatter(hoverinfo="skip", **names)
+    figure = go.FigureWidget(laid_out(go.Figure([areas, edges, dots]), "x", height=560))
     figure.update_xaxes(range=[0, 1], visible=False, constrain="domain")
     figure.update_yaxes(range=[0, 1], visible=False, constrain="domain", scaleanchor="x")
 
     def draw(x: float, y: float, size: int) -> str:
         corpus, place = _CORPUS[:size], np.array([x, y])
         similarity, order = rank_similarities(place, places.reshape(-1, 2), corpus), order_seen_from(place, corpus)
-        lines = []
+        lines: list[Any] = []
         for one, other in combinations(corpus, 2):
-            middle, along = (one + other) / 2, 2 * np.array([one[1] - other[1], other[0] - one[0]])
-            (x0, y0), (x1, y1) = middle - 5 * along, middle + 5 * along  # past every edge
-            lines.append(
-                {"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1, "line": {"color": "#444", "width": 2}}
-            )
-        dots = np.vstack([corpus, place])
+            middle, along = (one + other) / 2, 10 * np.array([one[1] - other[1], other[0] - one[0]])  # past every edge
+            lines += [middle - along, middle + along, (None, None)]
+        across, up = zip(*lines, strict=True)
+        points = np.vstack([corpus, place])
         marker = {"size": 12, "color": ["black"] * size + [COLOURS[4]], "line": {"color": "black", "width": 1}}
         # Not in a batch: it would give the dots' coordinates to the areas too.
-        figure.update_layout(shapes=lines, title_text=f"x sees, nearest first: {order}")
+        figure.update_layout(title_text=f"x sees, nearest first: {order}")
         figure.data[0].z = similarity.reshape(len(side), len(side)).round(6).tolist()
-        figure.data[1].update(x=dots[:, 0], y=dots[:, 1], text=[*"abcde"[:size], "x"], marker=marker)
+        figure.data[1].update(x=across, y=up)
+        figure.data[2].update(x=points[:, 0], y=points[:, 1], text=[*"abcde"[:size], "x"], marker=marker)
         return paragraph(f"x at {x:.2f}, {y:.2f} sees, nearest first: <b>{order}</b>.")
 
     return Mechanism(
