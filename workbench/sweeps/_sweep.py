@@ -127,8 +127,8 @@ class Sweep:
         """Return a row for each cell: cell, method, seed, state, failure (of its last start), seconds, path."""
         rows = [
             {"cell": cell.title, "method": cell.method, "seed": cell.seed, "path": str(self.path(cell))}
-            | {name: self.read(cell).get(name) for name in ("state", "failure", "seconds")}
-            for cell in self.cells
+            | {name: row.get(name) for name in ("state", "failure", "seconds")}
+            for cell, row in zip(self.cells, map(self.read, self.cells), strict=True)
         ]
         columns = ["cell", "method", "seed", "state", "failure", "seconds", "path"]
         return pd.DataFrame(rows, columns=columns).astype({"seconds": float})
