@@ -33,7 +33,7 @@ BRANCHING: dict[str, tuple[str, ...]] = {
     "simcse": ("mlm_weight",),
     "rankcse": ("ranking", "info_nce", "consistency", "teachers"),
     "compcse": ("compose", "aggregation"),
-    "cosent": ("model", "objective", "interaction_scale"),
+    "cosent": ("architecture", "objective", "interaction_scale"),
     "mixed": ("compose", "cosent"),
     "rankencoder": ("combination", "start", "similarity", "inference_weight"),
 }

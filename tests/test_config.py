@@ -16,7 +16,7 @@ from workbench.config import (
     TrainingConfig,
 )
 from workbench.errors import SettingError
-from workbench.runs import Run, select_runs
+from workbench.runs import Run, list_runs
 
 
 @pytest.mark.parametrize("config", CONFIGS.values())
@@ -237,7 +237,7 @@ def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path
     (run.path / "config.json").write_text(json.dumps(facts | {"settings": settings, "inputs": {}}))
     assert run.config == CoSENTConfig(**settings) == config
     for name in ("max_tokens", "max_seq_length"):
-        (row,) = select_runs(tmp_path, [f"{name}=20"], columns=["changed", name]).to_dict("records")
+        (row,) = list_runs(tmp_path, [f"{name}=20"], columns=["changed", name]).to_dict("records")
         assert row == {"changed": "max_seq_length=20, architecture=cross-encoder", "max_seq_length": 20}
     again = Run.create(config, tmp_path)
     again.release()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import pytest
 from forking import python
 from nbformat import NotebookNode
@@ -159,7 +160,7 @@ def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callab
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "samples": 50, "baseline": "simcse"}
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
-    assert re.search(r"\d\d\.\d\d&nbsp;±&nbsp;\d+\.\d\d", tables)
+    assert re.search(r"\d\d\.\d\d ± \d+\.\d\d", tables)
     assert "simcse, seed 0" in tables
     assert "RankCSE table 2" in tables
     figures = output(done, "application/vnd.plotly.v1+json")
@@ -180,8 +181,10 @@ def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(
     tmp_path: Path, executed: Callable[..., NotebookNode], with_runs: bool
 ):
     if with_runs:
-        write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
-        write_run(tmp_path / "runs", CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
+        for config, noise in ((SimCSEConfig, 2.0), (CoSENTConfig, 1.0)):
+            run = write_run(tmp_path / "runs", config.from_parameters("demo", 0, {}), noise)
+            rows = {"step": [0, 5], "loss": [None, 1.5], "dev_spearman": [0.2, 0.3], "alignment": 0.1, "uniformity": -1}
+            pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
     done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))

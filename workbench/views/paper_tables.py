@@ -52,7 +52,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     columns = list(dict.fromkeys(values["column"]))
     columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
     table = pd.DataFrame(lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"])
-    return table.fillna("")
+    return table.astype(object).fillna("")
 
 
 def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
