@@ -16,7 +16,7 @@ from workbench.config import SEVEN_STS, BaseConfig
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.evaluation import evaluate
 
-POOLINGS = ["cls", "mean", "max", "first_last", "embedding_last"]
+POOLINGS = ["cls", "mean", "max", "avg_first_last", "avg_embedding_last"]
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def bases(encoder: str, sentences: list[str], widths: list[int]) -> Iterator[tup
     for pooling in POOLINGS:
         yield f"{Path(encoder).name}, {pooling}", base(pooling=pooling)
     for width in widths:
-        for pooling in ("first_last", "mean"):
+        for pooling in ("avg_first_last", "mean"):
             yield f"whitening {pooling}, k={width}", base(kind="whitening", pooling=pooling, width=width)
 
 
@@ -77,7 +77,7 @@ def row(label: str, base: Base, suites: dict[str, Pairs]) -> dict[str, object]:
 
 def target_row(encoder: str, width: int, suites: dict[str, Pairs]) -> dict[str, object]:
     """Whitening fitted on each suite's own sentences."""
-    label = f"whitening first_last, k={width}, target"
+    label = f"whitening avg_first_last, k={width}, target"
     found: dict[str, object] = {"base": label}
     settings = {"encoder": encoder, "width": width}
     for name, pairs in suites.items():

@@ -96,7 +96,7 @@ def test_tfidf_weighs_a_rare_word_more_by_its_definition():
 
 @pytest.mark.parametrize("kind", ["pooling", "whitening", "static", "tfidf"])
 def test_every_base_gives_unit_rows_and_can_be_evaluated(tiny_encoder: Path, tiny_sentences: list[str], kind: str):
-    base = base_of(tiny_encoder, tiny_sentences, kind=kind, pooling="first_last", words=None)
+    base = base_of(tiny_encoder, tiny_sentences, kind=kind, pooling="avg_first_last", words=None)
     rows = base.encode(tiny_sentences)
     assert rows.dtype == torch.float32
     assert rows.device.type == "cpu"

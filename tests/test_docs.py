@@ -117,7 +117,7 @@ def published_name(config: CoSENTConfig, table: str) -> str:
     if config.architecture == "cross-encoder":
         return {"cosent": "interaction CoSENT", "cross_entropy": "interaction CE"}[config.objective]
     transfer = "nli" in config.train and config.suites != ["allnli-test"]
-    pooling = {"mean": "Mean", "cls": "CLS", "max": "Max", "first_last": "first-last"}[config.pooling]
+    pooling = {"mean": "Mean", "cls": "CLS", "max": "Max", "avg_first_last": "first-last"}[config.pooling]
     if table in ("VIII", "IX"):
         return f"CoSENT{'-NLI' if transfer else ''} {pooling}"
     if transfer:

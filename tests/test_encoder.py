@@ -51,7 +51,7 @@ def by_hand(encoder: Encoder, sentence: str) -> Tensor:
         return last[ids.index(encoder.tokenizer.mask_token_id)]
     if encoder.pooling == "max":
         return torch.stack([max(last[i, k] for i in rows) for k in range(encoder.width)])
-    first = {"mean": last, "first_last": layer1, "embedding_last": embedding}[encoder.pooling]
+    first = {"mean": last, "avg_first_last": layer1, "avg_embedding_last": embedding}[encoder.pooling]
     return sum((first[i] + last[i]) / 2 for i in rows) / len(ids)
 
 

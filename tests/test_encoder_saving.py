@@ -43,7 +43,7 @@ def written_by_them(checkpoint: Path, folder: Path, *, pooling: str = "mean", la
     return folder
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "first_last", "embedding_last", "max"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "avg_first_last", "avg_embedding_last", "max"])
 def test_sentence_transformer_gives_the_embedding_and_finds_no_weights_missing(
     checkpoint: Path, tmp_path: Path, pooling: str
 ) -> None:
@@ -258,7 +258,7 @@ def test_a_saved_encoder_is_replaced_whole_or_not_at_all(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "encoder"
-    saved(checkpoint, folder, "first_last")
+    saved(checkpoint, folder, "avg_first_last")
     before = {path.name: path.read_bytes() for path in folder.glob("*.json")}
     encoder = Encoder.from_pretrained(checkpoint, "cls")
     for full in (OSError(errno.ENOSPC, "No space left on device"), SafetensorError("No space left on device")):

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,13 @@ from workbench.baselines import load_base
 from workbench.config import BaseConfig, SimCSEConfig
 from workbench.data import Pairs, Sentences, load_dev, load_training
 from workbench.encoder import Encoder
-from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
 from workbench.teachers import load_teacher
 from workbench.train import Plan, State, fit
 from workbench.train._launch import fit_in_processes
-from workbench.train._listeners import Progress
 
 
 @pytest.fixture
@@ -239,10 +237,8 @@ def rewrite(file: Path, drop: str = "-", tensors: dict[str, torch.Tensor] | None
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "a step beyond the last": functools.partial(rewrite, step=99),
-    "no rows": functools.partial(rewrite, rows=[]),
     "other settings": functools.partial(rewrite, settings="simcse/00000000-s0"),
     "no second moments": functools.partial(rewrite, drop="exp_avg_sq"),
-    "another shape": functools.partial(rewrite, tensors={"weights.head.linear.bias": torch.zeros(3)}),
     "truncated": lambda file: file.write_bytes(file.read_bytes()[:-100]),
 }
 
@@ -351,11 +347,9 @@ def init(project, config):
 """
 
 
-def test_rows_go_to_the_tracker_and_one_that_is_not_installed_is_refused(
+def test_rows_go_to_the_tracker(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    with pytest.raises(SettingError, match=r"report_to: 'trackio' is not installed.*pip install trackio"):
-        fit(SimCSE(config(tiny_encoder, track="trackio")), sentences)
     (tmp_path / "trackio.py").write_text(TRACKER)
     monkeypatch.syspath_prepend(tmp_path)
     settings = config(tiny_encoder, track="trackio")
@@ -384,14 +378,8 @@ def test_a_training_that_could_only_fail_is_refused_before_the_first_step(
         flat = Pairs("flat", first, second, gold, None, ids, (0.0, 5.0), "", "")
         with pytest.raises(DataError, match=rf"flat: {count} pair\(s\) with one and the same gold.*dev=None"):
             fit(method, sentences, flat)
-    with pytest.raises(DataError, match="3 blank lines"):
-        fit(method, Sentences("blank", ["", " ", "\t"], "made here", "0"))
     with pytest.raises(DataError, match="at least 2"):
         fit(method, Sentences("one", ["the cat"], "made here", "0"))
-    for parameter in method.encoder.parameters():
-        parameter.data.zero_()
-    with pytest.raises(EncoderError, match=r"every weight of .* is 0"):
-        fit(method, sentences)
 
 
 def test_a_training_too_short_to_learn_is_warned_of(
@@ -404,7 +392,7 @@ def test_a_training_too_short_to_learn_is_warned_of(
 
     assert warned()
     assert "6 steps with 3 evaluation(s) on dev" in caplog.text
-    assert capsys.readouterr().out.startswith("learning_rate is 3e-05 and not 0.001")
+    assert capsys.readouterr().out.startswith("learning_rate is 3e-05, as ")
     assert warned(max_steps=30, eval_steps=30), "dev is measured once"
     assert not warned(max_steps=30, eval_steps=15)
 
@@ -441,7 +429,6 @@ def in_two(tmp_path: Path) -> tuple[SimCSE, Sentences, Pairs, Run]:
 
 @pytest.mark.slow
 def test_a_run_in_two_processes_trains_passes_its_rows_on_and_can_be_loaded(in_two, capfd, monkeypatch):
-    monkeypatch.setenv("JPY_SESSION_NAME", "in a live notebook")
     monkeypatch.setattr(sys, "executable", python())
     method, data, dev, run = in_two
     rows: list[dict] = []
@@ -455,37 +442,19 @@ def test_a_run_in_two_processes_trains_passes_its_rows_on_and_can_be_loaded(in_t
 
 
 def test_rows_are_read_after_output_of_other_processes_and_a_failure_has_its_last_lines(in_two, monkeypatch, capfd):
-    start, text = subprocess.Popen, '\r 50% of a bar\x1e{"step": 1}\n\x1e{"step": 2}\nsaid\n'
+    start, text = subprocess.Popen, '\r 50% of a bar\x1e{"step": 1}\n\x1e{"step": 2}\nfailed\n'
     for fails in (0, 1):
         command = [sys.executable, "-c", f"print({text!r}, end=''); raise SystemExit({fails})"]
         monkeypatch.setattr(subprocess, "Popen", lambda _, c=command, **how: start(c, **how))
         rows: list[dict] = []
-        with pytest.raises(RunError, match="50% of a bar\nsaid") if fails else contextlib.nullcontext():
-            fit_in_processes(*in_two, callbacks=[rows.append], quiet=False)
+        with pytest.raises(RunError, match="50% of a bar\nfailed") if fails else contextlib.nullcontext():
+            fit_in_processes(in_two[0].config, *in_two[2:], callbacks=[rows.append], quiet=False)
         assert rows == [{"step": 1}, {"step": 2}]
-        assert capfd.readouterr().out.split("\n")[-3:] == [" 50% of a bar", "said", ""]
+        assert capfd.readouterr().out.split("\n")[-3:] == [" 50% of a bar", "failed", ""]
 
 
-def test_processes_that_cannot_share_a_training_are_refused(
-    in_two, sentences: Sentences, dev: Pairs, monkeypatch: pytest.MonkeyPatch
-):
-    method, data, its_dev, run = in_two
+def test_processes_that_cannot_share_a_training_are_refused(in_two, sentences: Sentences, dev: Pairs):
     with pytest.raises(RunError, match="load their data themselves"):
-        fit(method, sentences, dev)
-    with pytest.raises(RunError, match=r"7 examples do not fill one of 8"):
-        Plan(method.config, examples=7, world=2).require_batches()
-    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
-    with pytest.raises(RunError, match=r"num_processes=2 cannot be shared equally by the 3 nodes"):
-        fit(method, data, its_dev, run=run)
-
-
-@pytest.mark.parametrize("where", ["notebook", "terminal log", "papermill"])
-def test_progress_is_a_bar_in_a_notebook_that_somebody_looks_at(where: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    shell = SimpleNamespace(kernel=1, config={}) if where != "terminal log" else None
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    if where == "papermill":
-        monkeypatch.setenv("TQDM_DISABLE", "1")
-    progress = Progress(0, 3)
-    assert (progress.bar is None) == (where != "notebook")
-    progress.close()
+        fit(in_two[0], sentences, dev)
+    with pytest.raises(RunError, match=r"7 examples do not fill one batch of 8"):
+        Plan(in_two[0].config, examples=7, world=2)

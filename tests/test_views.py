@@ -426,7 +426,7 @@ def test_the_effect_of_a_word_is_what_the_cosine_or_the_lead_loses_without_it():
     assert table["counts"].iloc[5] > 0, "d moves the second target away, which is what the lead depends on"
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first_last", "embedding_last"])
+@pytest.mark.parametrize("pooling", ["mean", "avg_first_last", "avg_embedding_last"])
 def test_the_pairs_of_tokens_add_up_to_the_cosine_folded_too(pooling: str):
     encoder = Encoder.from_pretrained("english-encoder", pooling, device="cpu", precision="fp32")
     first, second = " ".join(MANY[:20]), "Bad weather delayed the railway."

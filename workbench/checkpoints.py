@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from workbench.config import BUNDLED_MODELS, Pooling
+from workbench.config import BUNDLED_MODELS, Pooling, current_value
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import checkpoint_checksum, project_path
 
 _LOG = logging.getLogger("workbench")
 
-POOLINGS: tuple[str, ...] = get_args(Pooling)
+POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
 SETTINGS_FILE = "encoder.json"
 WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
@@ -112,6 +112,7 @@ class Checkpoint:
 
         Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign parts.
         """
+        pooling = current_value(pooling)
         if pooling not in (None, *POOLINGS):
             raise EncoderError(f"pooling is {pooling!r}; choose one of {', '.join(POOLINGS)}")
         if self.foreign and pooling is None:
@@ -203,7 +204,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     limit = _read_json(folder / "tokenizer_config.json").get("model_max_length") if modules else None
     if (root / SETTINGS_FILE).is_file():
         own, fields = _read_json(root / SETTINGS_FILE), ("pooling", "template", "full_stop", "endings")
-        settings: dict[str, Any] = {field: own[field] for field in fields if own.get(field)}
+        settings: dict[str, Any] = {field: current_value(own[field]) for field in fields if own.get(field)}
         if settings.get("pooling", "cls") not in POOLINGS:
             raise EncoderError(f"{root / SETTINGS_FILE}: pooling is {own['pooling']!r}, not of {', '.join(POOLINGS)}")
         reading = Reading(**settings) if "pooling" in settings else None

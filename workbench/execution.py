@@ -155,7 +155,8 @@ def _check_encoders(config: TrainingConfig) -> None:
         try:
             checkpoint = find_checkpoint(name, config.revisions.get(name))
         except EncoderError as problem:
-            raise SettingError(f"{config.naming(name) or 'encoder'}: {problem}") from None
+            named = (key for key, value in config if name in (value if isinstance(value, list) else [value]))
+            raise SettingError(f"{next(named)}: {problem}") from None
         if name == config.encoder:
             config.require_pooling(checkpoint.stored and checkpoint.stored.pooling)
 

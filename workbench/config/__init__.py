@@ -5,7 +5,7 @@ from typing import NoReturn
 from workbench.config._bases import BaseConfig as BaseConfig
 from workbench.config._compcse import CompCSEConfig as CompCSEConfig
 from workbench.config._cosent import CoSENTConfig as CoSENTConfig
-from workbench.config._machinery import ALIASES as ALIASES, Settings as Settings
+from workbench.config._machinery import ALIASES as ALIASES, Settings as Settings, current_value as current_value
 from workbench.config._mixed import MixedConfig as MixedConfig
 from workbench.config._rankcse import RankCSEConfig as RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig as RankEncoderConfig

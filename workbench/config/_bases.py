@@ -8,7 +8,7 @@ from annotated_types import Ge
 from workbench.config._machinery import Count, Settings, Source, Unit
 from workbench.config._training import SEVEN_STS, EncoderName, Pooling, SetName, Suites
 
-_WHITENING: dict[str, Any] = {"kind": "whitening", "pooling": "first_last"}
+_WHITENING: dict[str, Any] = {"kind": "whitening", "pooling": "avg_first_last"}
 _DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world", "suites": ["world-test"]}
 
 
@@ -18,8 +18,8 @@ class BaseConfig(Settings):
     method = "base"
     profiles = {
         "as-it-is": {},
-        "first-last": {"pooling": "first_last"},
-        "embedding-last": {"pooling": "embedding_last"},
+        "first-last": {"pooling": "avg_first_last"},
+        "embedding-last": {"pooling": "avg_embedding_last"},
         "cls": {"pooling": "cls"},
         "mean": {"pooling": "mean"},
         "prompt": {"pooling": "mask", "template": 'This sentence : "{sentence}" means [MASK].'},
@@ -61,10 +61,6 @@ class BaseConfig(Settings):
     """as in training; whitening itself is float64"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
-
-    @property
-    def runs_needed(self) -> list[tuple[str, str]]:
-        return []
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaseConfig":

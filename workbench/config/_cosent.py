@@ -5,13 +5,10 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
+from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit, Value
 from workbench.config._training import DEMO_DATA, SEVEN_STS, Pooling, SetName, Suites, TrainingConfig
 
-_FORMER = {"representation": "bi-encoder", "interaction": "cross-encoder"}  # the paper's words, accepted as well
-Architecture = Annotated[
-    Literal["bi-encoder", "cross-encoder"], pydantic.BeforeValidator(lambda name: _FORMER.get(name, name))
-]
+Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
 
 _CHINESE = "bert-base-chinese"
@@ -22,7 +19,7 @@ _NLI: dict[str, Any] = {
     "train": "allnli-train",
     "dev": "allnli-dev",
     "suites": SEVEN_STS,
-    "pooling": "first_last",
+    "pooling": "avg_first_last",
     "max_seq_length": 128,
     "batch_size": 64,
     "epochs": 1.0,
@@ -115,10 +112,6 @@ class CoSENTConfig(TrainingConfig):
     def effective_scale(self) -> float:
         """The lambda that the loss uses."""
         return 1.0 if self.architecture == "cross-encoder" and self.interaction_scale == "code" else self.scale
-
-    def _computed(self) -> dict[str, Any]:
-        former = next(name for name, now in _FORMER.items() if now == self.architecture)
-        return super()._computed() | {"architecture": former}  # as in the digests of runs made under that name
 
     def require_pooling(self, saved: Pooling | None) -> None:
         if self.architecture == "bi-encoder":  # a cross-encoder does not pool

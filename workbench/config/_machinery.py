@@ -19,20 +19,26 @@ if TYPE_CHECKING:
 
 ALIASES: dict[str, str] = {}  # other name -> the setting that it stands for, in every method
 
-# Settings that count in the digest by a former name, so that the runs made under it keep their folders.
-_DIGESTED_AS = {
+# Names and values by which settings count in the digest, so that runs made under former ones keep their folders.
+_FORMER_NAMES = {
     "max_seq_length": "max_tokens",
     "base_max_seq_length": "base_max_tokens",
     "teacher_max_seq_length": "teacher_max_tokens",
     "architecture": "model",
 }
+_FORMER_VALUES = {
+    "avg_first_last": "first_last",
+    "avg_embedding_last": "embedding_last",
+    "bi-encoder": "representation",
+    "cross-encoder": "interaction",
+}
+_VALUES = {former: value for value, former in _FORMER_VALUES.items()}
 
-# Not typing.Self: beartype, which checks annotations in the tests, accepts it only where it decorates the whole class.
-SomeSettings = TypeVar("SomeSettings", bound="Settings")
+SomeSettings = TypeVar("SomeSettings", bound="Settings")  # beartype, which the tests use, does not accept Self
 
 
 class Source(str):
-    """Where a paper, or its code, gives the value of a setting; a setting without one is this project's choice."""
+    """The place where a paper, or its code, gives the value; a setting without one is this project's choice."""
 
 
 class Unit(str):
@@ -47,6 +53,14 @@ Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
+
+
+def current_value(value: Any) -> Any:
+    """Return the present name of a value that had another one, such as "first_last"; otherwise the value itself."""
+    return _VALUES.get(value, value) if isinstance(value, str) else value
+
+
+Value = pydantic.BeforeValidator(current_value)
 
 
 class Settings(pydantic.BaseModel):
@@ -83,7 +97,7 @@ class Settings(pydantic.BaseModel):
         """
         fields, named = type(self).model_fields, {}
         for name, value in values.items():
-            setting = name if name in fields else self.setting_name(name)
+            setting = self.setting_name(name)
             if setting in named:
                 raise SettingError(f"{name}: {setting} is given twice, {named[setting]!r} and {value!r}; give it once")
             named[setting] = _read_text(value, fields[setting].annotation)
@@ -103,7 +117,8 @@ class Settings(pydantic.BaseModel):
     @classmethod
     def setting_name(cls, name: str) -> str:
         """Return the setting that a name or an alias stands for. Raises SettingError, with a suggestion, if none."""
-        setting = ALIASES.get(plain := name.replace("-", "_"), plain)
+        plain = name.replace("-", "_")
+        setting = plain if plain in cls.model_fields else ALIASES.get(plain, plain)
         if setting not in cls.model_fields:
             raise SettingError(unknown_name("setting", name, cls.model_fields, f"in {cls.method}"))
         return setting
@@ -133,7 +148,10 @@ class Settings(pydantic.BaseModel):
         A file counts by its name and content, a folder by the content of the encoder in it; bundled names and those of
         the hub or the catalogue count as they are. Raises SettingError if a file or folder does not exist.
         """
-        text = json.dumps([self.method, {_DIGESTED_AS.get(name, name): v for name, v in self._computed().items()}])
+        settings = {_FORMER_NAMES.get(name, name): value for name, value in self._computed().items()}
+        text = json.dumps([self.method, settings])
+        for value, former in _FORMER_VALUES.items():
+            text = text.replace(json.dumps(value), json.dumps(former))
         for path, checksum in self.contents().items():
             # The name of a file is that of its dataset, in metrics and tables.
             content = f"{Path(path).name} {checksum}" if path.endswith(OWN_FILES) else checksum
@@ -155,14 +173,15 @@ class Settings(pydantic.BaseModel):
         """Return setting -> the local paths that it names, whether they exist or not."""
         return {name: list(filter(_is_path, _texts(value))) for name, value in self._computed().items()}
 
-    def naming(self, text: str) -> str | None:
-        """Return the first setting whose value contains `text`."""
-        return next((name for name, value in self if text in _texts(value)), None)
-
     def _computed(self) -> dict[str, Any]:
         """Return the settings that count in the digest."""
         unchanged = {name for name in self.added if getattr(self, name) == type(self).model_fields[name].default}
         return self.model_dump(mode="json", exclude={*self.outside_digest, *unchanged})
+
+    @property
+    def runs_needed(self) -> list[tuple[str, str]]:
+        """Method and profile of the runs of the same seed that must be trained first."""
+        return []
 
     def changed(self) -> dict[str, Any]:
         """Return the settings that differ from their profile."""
@@ -172,7 +191,7 @@ class Settings(pydantic.BaseModel):
         }
 
     def table(self) -> "pd.DataFrame":
-        """Return one row per setting: setting, value, unit, allowed, meaning, source, changed."""
+        """Return one row per setting: setting, value, unit, allowed, meaning, source."""
         import pandas as pd
 
         rows, changed = [], self.changed()
@@ -184,31 +203,26 @@ class Settings(pydantic.BaseModel):
             # A setting that a subclass declares again, with another default, keeps its meaning.
             every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))
             meaning = " ".join(next(each.description for each in every if each.description).split())
-            allowed, unit = _describe_type(field.annotation, field.metadata), marks.get(Unit, "")
-            rows.append((name, getattr(self, name), unit, allowed, meaning, source, name in changed))
-        return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source", "changed"])
+            allowed = _describe_type(field.annotation, field.metadata)
+            rows.append((name, getattr(self, name), marks.get(Unit, ""), allowed, meaning, source))
+        return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"])
 
     def _repr_html_(self) -> str:
-        """Show the table in a notebook, changed settings in bold; settings of no paper and no profile are folded."""
+        """Show the table in a notebook; settings of no paper and no profile are folded."""
+        import pandas as pd
+
         table: Any = self.table()
-        folded = table["source"] == "our choice"
-        rest = f"<details><summary>{folded.sum()} more settings</summary>{_to_html(table[folded])}</details>"
-        return _to_html(table[~folded]) + rest
+        table = table.assign(value=(table["value"].astype(str) + " " + table["unit"]).str.strip())
+        folded, shown = table["source"] == "our choice", ["setting", "value", "meaning", "source"]
+        with pd.option_context("display.max_colwidth", None):
+            first, rest = (table.loc[rows, shown].to_html(index=False) for rows in (~folded, folded))
+        return f"{first}<details><summary>{folded.sum()} more settings</summary>{rest}</details>"
 
 
 @functools.lru_cache
 def _unchanged(cls: type[Settings], profile: str, encoder: str | None) -> Settings:
     known = profile if profile in cls.profiles else cls.model_fields["profile"].default
     return cls(profile=known, **cls.profile_values(known, encoder))
-
-
-def _to_html(settings: Any) -> str:
-    values = [f"{value} {unit}".strip() for value, unit in zip(settings["value"], settings["unit"], strict=True)]
-    style = settings.assign(value=values)[["setting", "value", "meaning", "source"]].style.hide(axis="index")
-    left = [("td, th", "text-align: left"), ("td:first-child", "white-space: nowrap")]
-    style = style.set_table_styles([{"selector": selector, "props": props} for selector, props in left])
-    bold = settings["changed"].map({True: "font-weight: bold", False: ""})
-    return style.format(escape="html").apply(lambda _: bold).to_html()
 
 
 def _texts(value: Any) -> Iterator[str]:

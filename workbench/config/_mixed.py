@@ -77,11 +77,6 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     def dropout_views(self) -> bool:
         return self.listed and super().dropout_views
 
-    @property
-    def has_loss(self) -> bool:
-        """Whether there is a loss term."""
-        return bool(self.listed or self.cosent)
-
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":
         if self.pooling == "mask":

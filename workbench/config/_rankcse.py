@@ -119,18 +119,6 @@ class RankCSEConfig(ContrastiveConfig):
         """Whether a sentence is left out of its own list in the ranking loss."""
         return self.positive == "dropped" or (self.positive == "paper" and self.ranking != "listmle")
 
-    @property
-    def has_loss(self) -> bool:
-        """Whether there is a loss term."""
-        return bool(self.info_nce or self.beta or self.gamma)
-
-    @pydantic.field_validator("teachers")
-    @classmethod
-    def _distinct_teachers(cls, teachers: list[str]) -> list[str]:
-        if repeated := sorted({name for name in teachers if teachers.count(name) > 1}):
-            raise ValueError(f"{', '.join(repeated)} named more than once; set a larger weight instead")
-        return teachers
-
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankCSEConfig":
         weights = self.weights
@@ -139,6 +127,7 @@ class RankCSEConfig(ContrastiveConfig):
         for name in ("teacher_pooling", "teacher_template"):
             if unknown := sorted(set(getattr(self, name)) - set(self.teachers)):
                 raise ValueError(f"{name}: {unknown[0]!r} is not one of the teachers {', '.join(self.teachers)}")
-        if not self.has_loss:
+        terms = ("info_nce", "beta", "gamma", "rank_lists", "rank_weight", "cosent")  # the last three: mixed
+        if not any(getattr(self, name, 0) for name in terms):
             raise ValueError("info_nce is false and all weights (beta, gamma, ...) are 0; set one, there is no loss")
         return self

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import Also, Count, Fraction, NonNegative, Positive, Settings, Source, Unit
+from workbench.config._machinery import Also, Count, Fraction, NonNegative, Positive, Settings, Source, Unit, Value
 from workbench.errors import SettingError
-from workbench.files import OWN_FILES, set_name
+from workbench.files import OWN_FILES
 
-Pooling = Literal["cls", "mean", "first_last", "embedding_last", "max", "mask"]
+Pooling = Annotated[Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask"], Value]
 
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
@@ -47,14 +47,7 @@ SetName = Annotated[str, pydantic.AfterValidator(_whole_file)]
 Folder = Annotated[str, pydantic.AfterValidator(lambda name: str(Path(name).expanduser().resolve()))]
 
 
-def _distinct(suites: list[str]) -> list[str]:
-    names = [set_name(name) for name in suites]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"{', '.join(repeated)} named more than once; name each set once, and give files other names")
-    return suites
-
-
-Suites = Annotated[list[SetName], MinLen(1), pydantic.AfterValidator(_distinct)]
+Suites = Annotated[list[SetName], MinLen(1)]
 
 
 class TrainingConfig(Settings):
@@ -62,9 +55,7 @@ class TrainingConfig(Settings):
 
     outside_digest = Settings.outside_digest | {"logging_steps", "save_steps", "mini_batch_size", "report_to"}
 
-    encoder: Annotated[
-        EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path pretrained_model_name_or_path model_name")
-    ] = "bert-base-uncased"
+    encoder: Annotated[EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path")] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
     pooling: Annotated[Pooling, Source("SimCSE sec. 6.3"), Also("pooler_type pooling_mode pooler")] = "cls"
     """how token states become one sentence vector"""
@@ -83,7 +74,7 @@ class TrainingConfig(Settings):
     revisions: dict[str, str] = {}
     """hub id -> git revision, instead of the catalogue's"""
     batch_size: Annotated[
-        int, Ge(2), Unit("sentences"), Source("SimCSE app. A"), Also("per_device_train_batch_size train_batch_size")
+        int, Ge(2), Unit("sentences"), Source("SimCSE app. A"), Also("per_device_train_batch_size")
     ] = 64
     """sentences per step, over all processes"""
     epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A"), Also("num_train_epochs num_epochs")] = 1.0
@@ -126,14 +117,10 @@ class TrainingConfig(Settings):
     @property
     def recipe(self) -> str:
         """A sentence on the learning rate if the start changed it, otherwise an empty text."""
-        starts = (self.profile_values(self.profile, encoder) for encoder in (None, self.encoder))
-        usual, chosen = (start.get("learning_rate") for start in starts)
-        if chosen == usual or self.learning_rate != chosen:
+        chosen = self.profile_values(self.profile, self.encoder).get("learning_rate")
+        if chosen == self.profile_values(self.profile).get("learning_rate") or self.learning_rate != chosen:
             return ""
-        return (
-            f"learning_rate is {chosen:g} and not {usual:g} as in profile {self.profile!r}, which would ruin a tuned "
-            f"start: {self.encoder} is not an encoder of the bundled world; set learning_rate to choose another"
-        )
+        return f"learning_rate is {chosen:g}, as {self.encoder} is not an encoder of the bundled world"
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
@@ -167,17 +154,10 @@ class TrainingConfig(Settings):
                 f"default; set pooling={saved} to read it as it was, or pooling={self.pooling} to change it"
             )
 
-    @property
-    def runs_needed(self) -> list[tuple[str, str]]:
-        """Method and profile of the runs of the same seed that must be trained first."""
-        return []
-
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":
         if self.batch_size % self.num_processes:
             raise ValueError(f"batch_size {self.batch_size} is not a multiple of num_processes ({self.num_processes})")
-        if self.precision == "fp16" and self.device == "cpu":
-            raise ValueError("precision fp16 needs a GPU, and device is 'cpu'; set precision to bf16, fp32 or auto")
         return self
 
 

@@ -12,9 +12,9 @@ from workbench.config import Pooling
 from workbench.encoder._tokens import token_ids
 from workbench.errors import EncoderError
 
-# first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); embedding_last averages the embedding
-# layer and the last, which is what the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
-FIRST_LAYER = {"first_last": 1, "embedding_last": 0}
+# avg_first_last averages layer 1 and the last layer (60.73 on STS for BERT-base); avg_embedding_last averages the
+# embedding layer and the last, which the printed "first-last avg." of 56.70 was made with (SimCSE issues 133 and 285).
+FIRST_LAYER = {"avg_first_last": 1, "avg_embedding_last": 0}
 MEANS = ("mean", *FIRST_LAYER)  # the poolings that are a mean over all tokens
 
 

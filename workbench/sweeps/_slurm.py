@@ -52,7 +52,7 @@ class Slurm:
             "timeout_min": self.minutes,
             "slurm_signal_delay_s": self.notice,
             "slurm_array_parallelism": at_once or _CHUNK,
-            "slurm_srun_args": ["--nodes=1", "--ntasks=1"],  # training over several nodes starts its own steps
+            "slurm_srun_args": ["--nodes=1", "--ntasks=1"],
             "slurm_partition": self.partition,
             "gpus_per_node": self.gpus or None,
             "cpus_per_task": self.cpus,

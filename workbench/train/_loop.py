@@ -2,8 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,15 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from workbench.data import Pairs, Sentences
+from workbench.data import Pairs
 from workbench.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.encoder import weights_checksum
-from workbench.errors import DataError, EncoderError, RunError
+from workbench.errors import DataError, RunError
 from workbench.files import checkpoint_checksum
 from workbench.methods.protocol import Method
 from workbench.runs import Run
 from workbench.train._launch import fit_in_processes
-from workbench.train._listeners import Listener, Row, open_listeners, require_tracker
+from workbench.train._listeners import Listener, Progress, Row, open_tracker
 from workbench.train._plan import Plan
 from workbench.train._record import Record
 from workbench.train._state import State
@@ -44,58 +43,42 @@ def fit(
         data: Training set of the kind that the method reads.
         dev: Scored pairs that choose the checkpoint: the first with the highest Spearman after step 0. If None, the
             last step is kept.
-        run: Where history, training state and encoder are saved. An unfinished run resumes from its state, a finished
-            one is not trained again. If None, nothing is saved.
+        run: Receives history, training state and encoder. An unfinished run resumes from its state, a finished one is
+            not trained again. If None, nothing is saved.
         callbacks: Called with every finished row of the history, a dict.
-        quiet: Print no progress.
 
     Raises:
         DataError: `dev` cannot choose a checkpoint, or the method cannot train on `data`.
         RunError: The loss is not finite, a training state cannot be read, or the run began with other inputs.
     """
-    sets = {"train": data} if dev is None else {"train": data, "dev": dev}
-    inputs = {role: (used.source, used.checksum) for role, used in sets.items()}
-    _record_inputs(run, inputs | {"encoder": (method.encoder.source, method.starting_weights)})
+    inputs = {"train": (data.source, data.checksum), "encoder": (method.encoder.source, method.starting_weights)}
+    _record_inputs(run, inputs if dev is None else inputs | {"dev": (dev.source, dev.checksum)})
+    if dev is not None and len(np.unique(dev.gold)) < 2:
+        problem = f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint"
+        raise DataError(f"{problem}; use a dev set whose gold differs, or dev=None to keep the last step")
     if run is not None and run.finished:
         _LOG.info("%s is finished: its encoder is used as it is", run.path)
-        method.restore(run.path / "encoder")
-        return run.history()
-    _require_trainable(method, data, dev)
-    require_tracker(method.config)
-    if method.config.num_processes > 1 and process_count() == 1:
-        fit_in_processes(method, data, dev, run, callbacks, quiet=quiet)
-        assert run is not None
-        method.restore(run.path / "encoder")
-        return run.history()
-    with deterministic(method.encoder.device):
+    elif method.config.num_processes > 1 and process_count() == 1:
+        fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
+    else:
         return _fit_here(method, data, dev, run, callbacks, quiet=quiet)
-
-
-@contextmanager
-def deterministic(device: torch.device) -> Iterator[None]:
-    """Use torch's deterministic algorithms on a GPU; restore the caller's choice afterwards."""
-    before = torch.get_deterministic_debug_mode()
-    if device.type == "cuda":
-        # The order of sums is otherwise free there, and the same seed would give other numbers; where an operation has
-        # no fixed order, torch warns. TF32 is left to torch's default, which is off for matrix products.
-        torch.set_deterministic_debug_mode("warn")
-    try:
-        yield
-    finally:
-        torch.set_deterministic_debug_mode(before)
+    assert run is not None
+    method.restore(run.path / "encoder")
+    return run.history()
 
 
 def _fit_here(
     method: Method, data: Any, dev: Pairs | None, run: Run | None, callbacks: Sequence[Listener], *, quiet: bool
 ) -> pd.DataFrame:
     """Train in this process, which may be one of several."""
+    if method.encoder.device.type == "cuda":  # otherwise the same seed gives other sums
+        torch.set_deterministic_debug_mode("warn")
     torch.manual_seed(method.config.seed)  # of weights that `prepare` draws
     method.prepare(data)
     method.to(method.encoder.device)  # with the layers that training adds
     method.observations()  # drops what an interrupted training of this method left
     _record_inputs(run, method.inputs())
     plan = Plan(method.config, method.examples(data), process_count(), process_rank())
-    plan.require_batches()
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run is not None else Path(scratch)
         state = State(folder / "checkpoint" / "state.safetensors", method)
@@ -104,11 +87,15 @@ def _fit_here(
             raise RunError("this method has been trained already: build it again, so that the run starts at its start")
         saved_run = run if plan.rank == 0 else None
         if saved_run is not None:
-            saved_run.record(**_hardware(method), trained=False)
+            device = method.encoder.device
+            name = f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
+            facts = {"precision": method.encoder.precision, "threads": torch.get_num_threads(), "trained": False}
+            saved_run.record(device=name, **facts)
         if step == 0 and plan.rank == 0:
             _announce(plan, quiet=quiet or dev is None)
-        with open_listeners(method.config, (step, plan.steps), saved_run, callbacks, quiet=quiet) as listeners:
-            record = Record(method, dev, folder, rows, listeners)
+        with open_tracker(method.config, saved_run) as trackers:
+            progress = [] if quiet or plan.rank > 0 else [Progress(step, plan.steps)]
+            record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])
             _train(method, plan, record, state, step, saves_state=run is not None)
         if plan.world > 1:
             torch.distributed.barrier()  # the first process may still be writing
@@ -153,8 +140,7 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
         if plan.rank == 0 and saves_state and (saves or ended):
             record.flush()
             state.save(step, record.rows)
-    if plan.rank == 0:
-        record.flush()
+    record.flush()
 
 
 def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step: int) -> dict[str, Tensor]:
@@ -185,17 +171,6 @@ def _to_device(batch: Any, device: torch.device) -> Any:
     return [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
 
 
-def _require_trainable(method: Method, data: Any, dev: Pairs | None) -> None:
-    """Raise an error if training could only fail, or choose a checkpoint by chance."""
-    if dev is not None and len(np.unique(dev.gold)) < 2:
-        problem = f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint"
-        raise DataError(f"{problem}; use a dev set whose gold differs, or dev=None to keep the last step")
-    if isinstance(data, Sentences) and not any(sentence.strip() for sentence in data.sentences):
-        raise DataError(f"{data.name} has {len(data)} blank lines and no sentence")
-    if not any(bool(parameter.any()) for parameter in method.encoder.parameters()):
-        raise EncoderError(f"every weight of {method.encoder.source} is 0, so nothing can be learned; save it again")
-
-
 def _announce(plan: Plan, *, quiet: bool) -> None:
     """Print which rate was chosen, and warn of a training that is too short to learn or to choose a checkpoint."""
     config, times = plan.config, -(-plan.steps // plan.config.eval_steps)
@@ -211,9 +186,3 @@ def _record_inputs(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:
     if run is not None and process_rank() == 0:
         for role, (source, checksum) in inputs.items():
             run.record_input(role, source, checksum)
-
-
-def _hardware(method: Method) -> dict[str, Any]:
-    device = method.encoder.device
-    name = f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
-    return {"device": name, "precision": method.encoder.precision, "threads": torch.get_num_threads()}

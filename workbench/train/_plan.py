@@ -1,4 +1,4 @@
-"""What each step of a training does, as a function of the settings, the step and the process alone."""
+"""The plan of a training: a function of the settings, the step and the process alone."""
 
 import functools
 import math
@@ -12,15 +12,19 @@ from workbench.errors import RunError
 
 @dataclass(frozen=True)
 class Plan:
-    """Rows, learning rate and seed of each step, from the settings and the step's number (from 0).
-
-    examples: Number of examples of the prepared training set. world: Number of processes. rank: This process.
-    """
+    """Rows, learning rate and seed of each step, from the settings and the step's number (from 0)."""
 
     config: TrainingConfig
-    examples: int
-    world: int = 1
-    rank: int = 0
+    examples: int  # of the prepared training set
+    world: int = 1  # number of processes
+    rank: int = 0  # this process
+
+    def __post_init__(self) -> None:
+        if self.world > 1 and self.examples < self.config.batch_size:
+            raise RunError(
+                f"{self.examples} examples do not fill one batch of {self.config.batch_size} for several processes; "
+                "lower batch_size or set num_processes=1"
+            )
 
     @property
     def epoch_steps(self) -> int:
@@ -30,7 +34,7 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Number of steps in all."""
+        """Number of steps."""
         return self.config.max_steps or math.ceil(self.config.epochs * self.epoch_steps)
 
     def rows(self, step: int) -> list[int]:
@@ -54,13 +58,6 @@ class Plan:
     def is_due(self, step: int, every: int) -> bool:
         """Return whether something done every so many steps, and at the end, is done after `step` steps."""
         return step % every == 0 or step >= self.steps
-
-    def require_batches(self) -> None:
-        """Raise RunError if several processes have no full batch to share."""
-        size = self.config.batch_size
-        if self.world > 1 and self.examples < size:
-            problem = f"several processes take whole batches, and {self.examples} examples do not fill one of {size}"
-            raise RunError(f"{problem}; lower batch_size or set num_processes=1")
 
 
 @functools.lru_cache(maxsize=1)

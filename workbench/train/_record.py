@@ -18,14 +18,10 @@ from workbench.methods.protocol import Method
 from workbench.train._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
-_SECONDS_BETWEEN_WRITES = 1.0  # of history.csv
 
 
 class Record:
-    """History and best encoder of a training, in `folder`; of several processes the first measures and writes.
-
-    rows: One per logged step, with the values known of it. listeners: Called with each finished row.
-    """
+    """History and best encoder of a training, in `folder`; only the first of several processes measures and writes."""
 
     def __init__(
         self, method: Method, dev: Pairs | None, folder: Path, rows: list[Row], listeners: Sequence[Listener]
@@ -34,7 +30,6 @@ class Record:
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
-        self._written = -math.inf
         if self._measured and not (folder / "encoder").is_dir():
             raise RunError(
                 f"{folder / 'encoder'} is missing, the best encoder of this run so far; put it back, or delete "
@@ -43,15 +38,16 @@ class Record:
 
     @property
     def _measured(self) -> list[float]:
-        """Every dev Spearman so far except that of step 0, which is not chosen."""
-        return [row["dev_spearman"] for row in self.rows if row["step"] > 0 and "dev_spearman" in row]
+        """Every dev Spearman so far, without that of step 0, which is not chosen; -inf if scores were all equal."""
+        values = [row["dev_spearman"] for row in self.rows if row["step"] > 0 and "dev_spearman" in row]
+        return [-math.inf if math.isnan(value) else value for value in values]
 
     def is_out_of_patience(self) -> bool:
         """Return whether dev has not risen for as many evaluations as the setting `patience` allows."""
         patience, measured = self.method.config.patience, self._measured
-        finite = [value for value in measured if math.isfinite(value)]
-        best = measured.index(max(finite)) + 1 if finite else 0  # counted in evaluations
-        return patience is not None and len(measured) - best >= patience
+        if patience is None or not measured:
+            return False
+        return len(measured) - 1 - measured.index(max(measured)) >= patience
 
     def add(self, terms: dict[str, Tensor]) -> None:
         """Add the loss terms of one step, on their device: reading them every step would wait for it."""
@@ -72,36 +68,34 @@ class Record:
         return {"loss": sum(terms.values())} | (terms if len(terms) > 1 or "loss" not in terms else {}) | observed
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Return the values of dev, and save the encoder if its Spearman is greater than all after step 0."""
+        """Return the values of dev; after step 0, save the encoder if its Spearman is the greatest."""
         if self.dev is None or process_rank() != 0:
             return {}
         values = dev_values(self.method, self.dev)
-        spearman, before = values["dev_spearman"], [value for value in self._measured if math.isfinite(value)]
+        spearman, best = values["dev_spearman"], max(self._measured, default=-math.inf)
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):
-            _LOG.warning(
-                "step %d: all scores on %s are equal, so dev cannot choose a checkpoint; lower learning_rate (now %g)",
-                *(step, self.dev.name, self.method.config.learning_rate),
+            text = (
+                "step %d: all scores on %s are equal, so dev cannot choose a checkpoint; lower learning_rate (now %g)"
             )
-        if step > 0 and (not before or spearman > max(before)):
+            _LOG.warning(text, step, self.dev.name, self.method.config.learning_rate)
+        if step > 0 and (best == -math.inf or spearman > best):
             self.save_encoder({self.dev.name: spearman})
         return values
 
     def write(self, row: Row) -> None:
         """Add a finished row and pass it to the listeners."""
         self.rows.append(row | {"seconds": round(time.perf_counter() - self._started, 3)})
-        if process_rank() != 0:
-            return
-        if time.monotonic() - self._written > _SECONDS_BETWEEN_WRITES:
+        if "dev_spearman" in row:
             self.flush()
-        for listener in self.listeners:
+        for listener in self.listeners if process_rank() == 0 else ():
             listener(dict(self.rows[-1]))
 
     def flush(self) -> None:
         """Write history.csv, whole and renamed into place, so that a kill never leaves half a line."""
         path = self.folder / "history.csv"
-        with reraise_os_error(path), atomic_write(path) as file:
-            pd.DataFrame(self.rows).to_csv(file, index=False)
-        self._written = time.monotonic()
+        if process_rank() == 0:
+            with reraise_os_error(path), atomic_write(path) as file:
+                pd.DataFrame(self.rows).to_csv(file, index=False)
 
     def save_encoder(self, results: dict[str, float]) -> None:
         """Save the encoder as it is now, with a card of these results."""

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from workbench.errors import RunError
 from workbench.files import atomic_path
@@ -19,7 +18,8 @@ class State:
     """Weights, AdamW's moments, the step and the history so far, in one file."""
 
     def __init__(self, path: Path, method: Method) -> None:
-        self.path, self.config = path, method.config
+        self.path, config = path, method.config
+        self.settings = f"{config.method}/{config.digest()}-s{config.seed}"
         self.optimizer = _make_optimizer(method)
         self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=method.encoder.precision == "fp16")
         # A weight with two names, such as the bias of a masked-language head, is saved under the first.
@@ -35,7 +35,7 @@ class State:
 
     def save(self, step: int, rows: list[Row]) -> None:
         """Write the state next to the last one and rename it into place. Raise RunError if it cannot be written."""
-        facts = {"step": step, "settings": self._settings, "scaler": self.scaler.state_dict(), "rows": rows}
+        facts = {"step": step, "settings": self.settings, "scaler": self.scaler.state_dict(), "rows": rows}
         try:
             self.path.parent.mkdir(exist_ok=True)
             tensors = {name: value.contiguous() for name, value in self.tensors.items()}
@@ -56,7 +56,11 @@ class State:
             with safe_open(self.path, "pt") as file:
                 facts = json.loads((file.metadata() or {})["state"])
                 saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
-            self._require_same(facts, saved)
+            if facts["settings"] != self.settings:
+                raise ValueError(f"it is of the run {facts['settings']}, this is {self.settings}")  # noqa: TRY301
+            there, here = ({name: (v.shape, v.dtype) for name, v in each.items()} for each in (saved, self.tensors))
+            if there != here:
+                raise ValueError("its weights have other names, shapes or types")  # noqa: TRY301
             self.scaler.load_state_dict(facts["scaler"])
             step, rows = facts["step"], facts["rows"]
             if rows[-1]["step"] != step or "seconds" not in rows[-1]:
@@ -68,17 +72,6 @@ class State:
             for name, value in self.tensors.items():
                 value.copy_(saved[name])
         return step, rows
-
-    @property
-    def _settings(self) -> str:
-        return f"{self.config.method}/{self.config.digest()}-s{self.config.seed}"
-
-    def _require_same(self, facts: dict[str, Any], saved: dict[str, Tensor]) -> None:
-        if facts["settings"] != self._settings:
-            raise ValueError(f"it is of the run {facts['settings']}, this is {self._settings}")
-        there, here = ({name: (v.shape, v.dtype) for name, v in tensors.items()} for tensors in (saved, self.tensors))
-        if there != here:
-            raise ValueError("its weights have other names, shapes or types")
 
 
 def _make_optimizer(method: Method) -> torch.optim.AdamW:
