@@ -6,7 +6,7 @@ EXTRAS := train,lab,slurm,dev
 export TOKENIZERS_PARALLELISM := false
 export GOMP_SPINCOUNT ?= 5000
 
-.PHONY: lab demo test rehearsal bench lint site clean
+.PHONY: lab demo test bench lint site clean
 
 lab: $(VENV)/ready      ## JupyterLab on the notebooks
 	$(BIN)/python -m workbench lab
@@ -16,9 +16,6 @@ demo: $(VENV)/ready     ## SimCSE on the bundled world: before | after
 
 test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## every test, notebooks, browser and Slurm included
 	$(BIN)/python -m pytest -n logical --dist loadgroup
-
-rehearsal: $(VENV)/ready   ## every command of the documents, offline, on small stand-ins for data and checkpoints
-	$(BIN)/python tests/rehearsal.py
 
 bench: $(VENV)/ready    ## every benchmark; each prints what it compares
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

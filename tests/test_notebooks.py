@@ -4,7 +4,6 @@ import ast
 import itertools
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from written_runs import SUITE, write_run
 
-from workbench import sweeps
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
-from workbench.execution import execute, notebook_of
-from workbench.methods import METHODS
+from workbench.execution import execute
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -29,8 +26,6 @@ HEADINGS = [
     *("Parameters", "Setting", "The idea by hand", "Data", "Train"),
     *("Evaluate", "Look at rankings", "Deviations and next"),
 ]
-TINY = {"max_steps": 2, "eval_steps": 2, "train_limit": 200, "device": "cpu", "suites": "ladders-all"}
-TINY |= {"base": "world-encoder", "corpus_size": 64}
 
 
 def read(path: Path) -> NotebookNode:
@@ -142,17 +137,6 @@ def output(notebook: NotebookNode, kind: str) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_the_tour_ends_with_rankings_side_by_side(tmp_path: Path):
-    execute(FOLDER / "00_tour.ipynb", tmp_path / "out.ipynb", {})
-    done = read(tmp_path / "out.ipynb")
-    tables = [html for html in output(done, "text/html") if "gold rank" in html]
-    assert len(tables) == 2
-    (asked,) = [html for html in output(done, "text/html") if "Run the cell to ask" in html]
-    assert all("data:image/svg+xml" in html for html in tables)
-    assert "data:image/svg+xml" not in asked  # one encoder has nobody to be compared with
-
-
-@pytest.mark.slow
 def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callable[..., NotebookNode]):
     for seed in (0, 1):
         write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 2.0)
@@ -176,40 +160,32 @@ def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path, executed: Call
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_runs", [False, True], ids=["no runs", "runs"])
-def test_the_papers_stand_beside_finished_runs_and_what_lacks_has_its_command(
-    tmp_path: Path, executed: Callable[..., NotebookNode], with_runs: bool
+def test_tables_of_the_papers_have_finished_runs_and_the_commands_of_missing_ones(
+    tmp_path: Path, executed: Callable[..., NotebookNode]
 ):
-    if with_runs:
-        for config, noise in ((SimCSEConfig, 2.0), (CoSENTConfig, 1.0)):
-            run = write_run(tmp_path / "runs", config.from_parameters("demo", 0, {}), noise)
-            rows = {"step": [0, 5], "loss": [None, 1.5], "dev_spearman": [0.2, 0.3], "alignment": 0.1, "uniformity": -1}
-            pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
+    for config, noise in ((SimCSEConfig, 2.0), (CoSENTConfig, 1.0)):
+        run = write_run(tmp_path / "runs", config.from_parameters("demo", 0, {}), noise)
+        rows = {"step": [0, 5], "loss": [None, 1.5], "dev_spearman": [0.2, 0.3], "alignment": 0.1, "uniformity": -1}
+        pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
     done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
     assert "workbench run rankcse --profile paper --set info_nce=false --set beta=0; " in tables
     assert "80.05" in tables
-    drawn = len(output(done, "application/vnd.plotly.v1+json"))
-    assert drawn > 8 if with_runs else drawn == 4  # bars have the published values without any run
+    assert len(output(done, "application/vnd.plotly.v1+json")) > 8
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_runs", [False, True], ids=["no runs", "runs"])
-def test_rankings_are_shown_with_and_without_runs(
-    tmp_path: Path, executed: Callable[..., NotebookNode], with_runs: bool
-):
+def test_rankings_of_baselines_are_shown_without_runs(tmp_path: Path, executed: Callable[..., NotebookNode]):
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "ask_with": []}
-    if with_runs:
-        write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
     done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters)
     assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 3
     picked, html, every_pair = output(done, "text/html")
-    assert f"{int(with_runs)} of {int(with_runs)} runs" in picked
-    assert f"The first of {210 if with_runs else 1750} pairs of {SUITE}" in every_pair.replace(",", "")
-    shown, html = ["before", "simcse"] if with_runs else ["word overlap", "tf-idf"], re.sub("</?span[^>]*>", "", html)
-    assert re.findall(r"<th[^>]*>([^<]*)</th></tr></thead>", html)[0] == shown[1]
-    assert all(f">{label}</th>" in html for label in shown)
+    assert "0 of 0 runs" in picked
+    assert f"The first of 1750 pairs of {SUITE}" in every_pair.replace(",", "")
+    html = re.sub("</?span[^>]*>", "", html)
+    assert re.findall(r"<th[^>]*>([^<]*)</th></tr></thead>", html)[0] == "tf-idf"
+    assert ">word overlap</th>" in html
     assert len(json.dumps(done)) < 800_000
 
 
@@ -225,19 +201,6 @@ def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
         names |= {name: value for name, value in given.items() if "runs_root =" in cell.source.split("\n")[0]}
     assert "mine.tsv stands in four pairs" in capsys.readouterr().out
     assert names["every_pair"].labels == ["word overlap", "tf-idf"]
-
-
-@pytest.mark.slow
-def test_every_method_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """In a sweep, whose cells share what they load; SimCSE's is run by the tests of the command line."""
-    methods = [name for name in METHODS if name != "simcse" and list(FOLDER.glob(f"*_{name}.ipynb"))]
-    given = {name: {key: value for key, value in TINY.items() if key in CONFIGS[name].model_fields} for name in methods}
-    monkeypatch.setattr(sys, "executable", python())  # of the sweep's own process
-    done = sweeps.sweep(given, runs_root=tmp_path)
-    assert dict.fromkeys(methods, "finished") == {cell.method: done.read(cell)["state"] for cell in done.cells}
-    for cell in done.cells:
-        assert notebook_of(cell.method).stem.endswith(cell.method)
-        assert output(read(done.path(cell) / "notebook.ipynb"), "application/vnd.plotly.v1+json")
 
 
 def test_a_notebook_that_another_names_is_a_link_to_it(notebook: NotebookNode):
