@@ -1,22 +1,16 @@
-"""One query beside gold and models: what stands in the table and the picture, and which tables belong together."""
+"""One query under gold and models: its table, its chart, and refused tables."""
 
 import base64
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from html import unescape
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from written_runs import write_run
 
-from workbench.config import SimCSEConfig
-from workbench.errors import RunError
 from workbench.metrics import kendall
 from workbench.views import RankingExplorer, most_changed, ranking_html
-from workbench.views.queries import SuiteRankings, ranking_tables
 
 GOLD = [5.0, 4.0, 2.0, 2.0, 0.0]
 RIGHT = [0.9, 0.8, 0.4, 0.3, 0.1]
@@ -100,12 +94,6 @@ def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     assert len(said) < 600, "a title of 10,000 characters hides the screen"
 
 
-def test_a_move_is_counted_from_the_nearest_place_that_gold_ties():
-    gold, scores = [5.0, 3.0, 3.0, 3.0, 0.0], [0.1, 0.9, 0.8, 0.7, 0.5]  # gold's places: 1, 2 to 4, 5
-    cells = shown(ranking_html({"m": table(scores).assign(gold=gold)}, "q0").html)[1:6]
-    assert [row[-1].split("|")[:-1] for row in cells] == [["5", " ▼4"], ["1", " ▲1"], ["2"], ["3"], ["4", " ▲1"]]
-
-
 def long_list(count: int) -> dict[str, pd.DataFrame]:
     """A query of `count` targets of falling gold, ranked right by one label and backwards by another."""
     rows = pd.DataFrame(
@@ -141,24 +129,12 @@ def test_most_changed_shows_the_query_of_the_largest_disagreement():
     assert "query 1" in most_changed(tables, ("a", "b"), chart=False).html
     other = {label: pd.concat([found, found.assign(suite="other")]) for label, found in tables.items()}
     assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other").html
-    assert "no sentence has more than three partners" in most_changed({"a": table(RIGHT)[:0]}).html
-    assert "No query in sets" in most_changed(tables, suite="sets").html
-    assert "not of this set" in most_changed(tables, suite="sets").html
+    assert (
+        "no query of sets (few ranked); a query is a sentence in at least 4 pairs"
+        in most_changed(tables, suite="sets").html
+    )
     some = {"a": other["a"], "b": tables["b"], "c": other["c"]}
     assert "(other, q0)" in most_changed(some, suite="other").html, "a label without the suite stands in the way"
-    with pytest.raises(ValueError, match="no rankings"):
-        most_changed({})
-
-
-def test_a_run_that_cannot_be_read_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
-    broken = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 1, {}), 2.0)
-    with (broken.path / "rankings.csv").open("a", encoding="utf-8") as file:
-        file.write("more\n")
-    assert list(ranking_tables({"whole": run, "broken": broken})) == ["whole"]
-    assert str(broken.path) in caplog.text
-    with pytest.raises(RunError, match=r"rankings\.csv"):
-        ranking_tables({"broken": broken})
 
 
 def test_the_picture_joins_golds_rank_of_a_target_to_every_models_rank_1_at_the_top():
@@ -171,40 +147,20 @@ def test_the_picture_joins_golds_rank_of_a_target_to_every_models_rank_1_at_the_
     assert picture.findtext(f".//{SVG}title") == "A: target 0\ngold: rank 1\nbefore: rank 5\nafter: rank 1"
 
 
-@pytest.mark.parametrize(("order", "rows"), [("disagreement", [1, 2, 0]), ("worst", [1, 0, 2]), ("gain", [1, 0, 2])])
-def test_queries_are_ordered_by_what_was_asked(order: str, rows: list[int]):
-    swapped = [0.8, 0.9, 0.4, 0.3, 0.1]
-    tables = {"a": table(swapped, TIED, RIGHT), "b": table(swapped, RIGHT, swapped)}
-    view = RankingExplorer(tables)
-    view.select(order=order)
-    assert view.grid.listed.tolist() == rows
-
-
-def test_the_largest_gain_is_the_difference_of_kcc():
-    rankings = SuiteRankings({"a": table(RIGHT, TIED), "b": table(TIED, RIGHT)}, "few")
-    gain = kendall(GOLD, RIGHT) - kendall(GOLD, TIED)
-    assert rankings.values("gain", "a", "b").tolist() == pytest.approx([-gain, gain], abs=1e-15)
-
-
-MISTAKES: dict[str, Callable[[], object]] = {
-    "no rankings to look at": lambda: ranking_tables({}),
-    "'m' has no column score, rank": lambda: ranking_tables({"m": table(RIGHT).drop(columns=["score", "rank"])}),
-    "'m' ranks nothing: none of its data's sentences is in 4 pairs": lambda: ranking_tables({"m": table(RIGHT)[:0]}),
-    "'m' has target '0.0' of query 'q0' twice": lambda: ranking_tables(
-        {"m": pd.concat([table(RIGHT), table(RIGHT)[:1]])}
-    ),
-    "a label is 'gold'": lambda: ranking_tables({"gold": table(RIGHT)}),
-    "'a' and 'b' do not rank the same targets of 'few' with the same gold: the first of 5 rows in one alone is target "
-    "'1.0' of query 'q1'": lambda: ranking_html({"a": table(RIGHT, RIGHT), "b": table(RIGHT)}, "q0"),
-    "the first of 2 rows in one alone is target '0.4' of query 'q0'": lambda: RankingExplorer(
-        {"a": table(RIGHT), "b": table(RIGHT).assign(gold=[5, 4, 2, 2, 1])}
-    ),
-    "no query 'q9' in few; it has q0": lambda: ranking_html({"m": table(RIGHT)}, "q9"),
-    "no suite 'fwe' in these rankings; they have few": lambda: ranking_html({"m": table(RIGHT)}, "q0", suite="fwe"),
-}
-
-
-@pytest.mark.parametrize(("text", "call"), MISTAKES.items(), ids=MISTAKES.keys())
-def test_a_mistake_is_named_with_its_cure(text: str, call: Callable[[], object]):
-    with pytest.raises((ValueError, TypeError), match=re.escape(text)):
-        call()
+def test_mistakes_are_explained():
+    few = table(RIGHT)
+    other = few.assign(gold=[5, 4, 2, 2, 1])
+    for text, tables, query in (
+        ("rankings of no label; name at least one", {}, "q0"),
+        ("none of them gold", {"gold": few}, "q0"),
+        ("no query of any suite (none ranked); a query is a sentence in at least 4 pairs", {"m": few[:0]}, "q0"),
+        ("first of 5 rows in one alone is target '1.0' of query 'q1'", {"a": table(RIGHT, RIGHT), "b": few}, "q0"),
+        ("first of 2 rows in one alone is target '0.4' of query 'q0'", {"a": few, "b": other}, "q0"),
+        ("no query 'q9' in few; it has q0", {"m": few}, "q9"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(text)):
+            ranking_html(tables, query)
+    with pytest.raises(ValueError, match="no query of fwe"):
+        RankingExplorer({"m": few}, "fwe")
+    with pytest.raises(TypeError, match="'m' is a int; give a table, a Run or a Report"):
+        ranking_html({"m": 3}, "q0")

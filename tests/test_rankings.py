@@ -1,6 +1,5 @@
 """The ranking table by hand, with ties, repeated targets and several suites."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -43,11 +42,6 @@ def test_each_target_has_its_rank_and_ties_share_their_average() -> None:
     assert result.loc[result["query_id"] == "q1", "rank"].tolist() == [5, 4, 3, 2, 1]
 
 
-def test_without_queries_the_table_is_empty_and_everything_reads_it() -> None:
-    empty = table(RIGHT)[:0]
-    assert len(rankings.per_query_metrics(empty)) == len(rankings.disagreements(empty, empty)) == 0
-
-
 def test_per_query_metrics_are_the_metrics_of_each_query() -> None:
     result = rankings.per_query_metrics(pd.concat([table(TIED), table(RIGHT, "other")])).set_index(["suite", "query"])
     assert result.loc[("few", "p"), "kcc"] == metrics.kendall([3, 1, 2, 0], [0.9, 0.5, 0.5, 0.1])
@@ -55,20 +49,6 @@ def test_per_query_metrics_are_the_metrics_of_each_query() -> None:
     assert result["kcc"].iloc[1:].to_numpy() == pytest.approx([-1, 1, 1], abs=1e-15)
     assert result["n"].tolist() == [4, 5, 4, 5]
     assert rankings.per_query_metrics(table([1.0] * 9))["kcc"].isna().all()
-
-
-def test_side_by_side_puts_models_next_to_gold_target_by_target() -> None:
-    before = table(TIED).sample(frac=1, random_state=0)  # rows are matched by target
-    wide = rankings.side_by_side({"before": before, "after": table(RIGHT)}, "q0")
-    assert wide.columns.tolist() == [
-        *("target", "gold", "gold rank"),
-        *("rank: before", "rank: after", "score: before", "score: after"),
-    ]
-    assert wide.index.tolist() == ["pair-0", "pair-2", "pair-1", "pair-3"]
-    assert wide["gold rank"].tolist() == wide["rank: after"].tolist() == [1, 2, 3, 4]
-    assert wide["rank: before"].tolist() == [1, 2.5, 2.5, 4]
-    both = pd.concat([table(RIGHT), table(TIED, "other")])
-    assert rankings.side_by_side({"both": both}, "q1", suite="other")["rank: both"].tolist() == [5, 4, 3, 2, 1]
 
 
 def test_disagreements_put_the_most_different_query_first_and_the_undefined_last() -> None:
@@ -79,6 +59,8 @@ def test_disagreements_put_the_most_different_query_first_and_the_undefined_last
     constant = rankings.disagreements(table(RIGHT), table([1.0] * 4 + RIGHT[4:]))
     assert constant["query"].tolist() == ["q", "p"]
     assert constant["disagreement"].isna().tolist() == [False, True]
+    empty = table(RIGHT)[:0]
+    assert len(rankings.per_query_metrics(empty)) == len(rankings.disagreements(empty, empty)) == 0
 
 
 def test_gold_ranked_by_itself_is_perfect(real_data: Path) -> None:
@@ -89,18 +71,11 @@ def test_gold_ranked_by_itself_is_perfect(real_data: Path) -> None:
         assert result["kcc"].dropna().to_numpy() == pytest.approx(1, abs=1e-12)
 
 
-MISTAKES = {
-    "there must be 9": lambda: table(RIGHT[:3]),
-    "none of them nan": lambda: table([float("nan"), *RIGHT[1:]]),
-    "no column score": lambda: rankings.per_query_metrics(table(RIGHT).drop(columns="score")),
-    "query 'q7' is in the suites": lambda: rankings.side_by_side({"a": table(RIGHT)}, "q7"),
-    "'few', 'other'": lambda: rankings.side_by_side({"a": pd.concat([table(RIGHT), table(RIGHT, "other")])}, "q0"),
-    "b ranks other targets": lambda: rankings.side_by_side({"a": table(RIGHT), "b": table(RIGHT)[1:]}, "q0"),
-    "share 8 of 9 and 8": lambda: rankings.disagreements(table(RIGHT), table(RIGHT)[1:]),
-}
-
-
-@pytest.mark.parametrize(("text", "call"), MISTAKES.items(), ids=MISTAKES.keys())
-def test_a_mistake_is_refused(text: str, call: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match=text):
-        call()
+def test_a_mistake_is_refused() -> None:
+    for text, call in (
+        ("there must be 9", lambda: table(RIGHT[:3])),
+        ("none of them nan", lambda: table([float("nan"), *RIGHT[1:]])),
+        ("share 8 of 9 and 8", lambda: rankings.disagreements(table(RIGHT), table(RIGHT)[1:])),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call()

@@ -4,7 +4,6 @@ A table has one row per target of a query, with the columns of `COLUMNS`. Rank 1
 average rank, so a rank may end in .5.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from workbench.data import Pairs
 from workbench.metrics import average_ranks, kendall, ndcg, ranking_groups
 
 COLUMNS = ("suite", "query_id", "target_id", "query", "target", "gold", "score", "rank")
-_QUERY, _KEY = ["suite", "query_id"], ["suite", "query_id", "target_id"]
+_QUERY = ["suite", "query_id"]
 
 
 def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
@@ -46,19 +45,12 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
     )
 
 
-def require_table(table: pd.DataFrame, name: str) -> None:
-    """Raise ValueError if a column of a ranking table is missing."""
-    if missing := [column for column in COLUMNS if column not in table.columns]:
-        raise ValueError(f"{name} has no column {', '.join(missing)}; give a table of ranking_table or Run.rankings()")
-
-
 def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     """Return suite, query_id, query, kcc, ndcg, n: how well each query's ranking keeps the order of gold.
 
     kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is undefined (all labels
     or all scores equal). n counts the targets.
     """
-    require_table(table, "table")
     queries: Any = table.groupby(_QUERY, sort=False)
     rows = [
         (*key, group["query"].iloc[0], kendall(group["gold"], group["score"]), ndcg(group["gold"], group["score"]))
@@ -68,28 +60,6 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     return metrics.assign(n=queries.size().to_numpy())
 
 
-def side_by_side(tables: Mapping[str, pd.DataFrame], query_id: str, *, suite: str | None = None) -> pd.DataFrame:
-    """Return one query's targets under several models: target | gold | gold rank | rank: L ... | score: L ...
-
-    `tables` are ranking tables of the same data by label L; `suite` is needed if they contain several. There is one row
-    per target, indexed by target_id, best gold first, ties in the order of the pairs.
-    """
-    wide: Any = None
-    ranks, scores = {}, {}
-    for label, table in tables.items():
-        rows: Any = table[(table["query_id"] == query_id) & table["suite"].isin([suite] if suite else table["suite"])]
-        if rows["suite"].nunique() != 1:
-            raise ValueError(f"{label}: query {query_id!r} is in the suites {[*rows['suite'].unique()]}; name one")
-        rows = rows.set_index("target_id")
-        if wide is None:
-            wide = rows.sort_values("gold", ascending=False, kind="stable")[["target", "gold"]]
-            wide["gold rank"] = average_ranks(-wide["gold"].to_numpy())
-        if set(rows.index) != set(wide.index):
-            raise ValueError(f"{label} ranks other targets for {query_id!r} than {next(iter(tables))}; use one dataset")
-        ranks[f"rank: {label}"], scores[f"score: {label}"] = rows["rank"], rows["score"]
-    return wide.assign(**ranks, **scores)
-
-
 def disagreements(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     """Return the queries by how differently two models rank their targets, the most different first.
 
@@ -97,7 +67,8 @@ def disagreements(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
         suite, query_id, query, disagreement = 1 - tau-b of the two models' scores, in [0, 2] (0: the same order; nan,
         at the end: one of them ties all targets), largest_move in ranks, n.
     """
-    both = a.merge(b[[*_KEY, "score", "rank"]], on=_KEY, suffixes=("_a", "_b"), validate="one_to_one")
+    key = [*_QUERY, "target_id"]
+    both = a.merge(b[[*key, "score", "rank"]], on=key, suffixes=("_a", "_b"), validate="one_to_one")
     if not len(both) == len(a) == len(b):
         raise ValueError(f"a and b share {len(both)} of {len(a)} and {len(b)} rows; score both models on one dataset")
     both["move"] = (both["rank_a"] - both["rank_b"]).abs()

@@ -28,51 +28,35 @@ class Vectors:
     @cached_property
     def encode(self) -> Callable[[list[str]], Any]:
         """Return the function from sentences to vectors; EncoderError if the encoder cannot be read."""
-        return encode_of(self.label, self.source)
+        from workbench.encoder import Encoder
 
-    def unknown(self, sentences: Sequence[str]) -> list[str]:
-        """Return the sentences that were never encoded."""
-        return [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]
+        encoder = self.source.path / "encoder" if isinstance(self.source, Run) else self.source
+        encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
+        if isinstance(encoder, str | Path):
+            encoder = Encoder.from_pretrained(encoder)
+        encode = getattr(encoder, "encode", encoder)
+        if not callable(encode):
+            kind = type(self.source).__name__
+            raise EncoderError(f"{self.label!r} is a {kind}; give a name, a folder, a Run or an Encoder")
+        owner = getattr(encode, "__self__", None)
+        if not isinstance(owner, Encoder) or owner.precision == "fp32":
+            return encode
+        exact = copy(owner)  # of the same weights; the given one stays as it is
+        exact.precision = "fp32"
+        return getattr(exact, str(encode.__name__))  # `encode`, or another of its methods that was given
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Return [n, d], float64."""
         from workbench.methods.protocol import unit_rows
 
-        if new := self.unknown(sentences):
+        if new := [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]:
             self._rows.update(zip(new, unit_rows(self.encode, new, [])[0], strict=True))
         return np.stack([self._rows[sentence] for sentence in sentences])
 
 
-def open_encoders(encoders: Mapping[str, Any], known: Mapping[str, Vectors] | None = None) -> dict[str, Vectors]:
-    """Return the vectors of each label; those of `known` with the same label and encoder are used again.
-
-    Raises EncoderError if there is no encoder, or a label is a column of the table of words.
-    """
-    if not encoders:
-        raise EncoderError("no encoder to ask; give at least one, as {label: name, folder, run or encoder}")
-    if taken := {"side", "word"} & set(encoders):
-        raise EncoderError(f"a label is {taken.pop()!r}, which is a column of the table of words; give it another")
-    same = {label: old for label, old in (known or {}).items() if label in encoders and encoders[label] == old.source}
-    return {str(label): same.get(str(label)) or Vectors(str(label), one) for label, one in encoders.items()}
-
-
-def encode_of(label: str, source: Any) -> Callable[[list[str]], Any]:
-    """Return the function from sentences to vectors of a name, folder, run or encoder; in fp32 of an `Encoder`."""
-    from workbench.encoder import Encoder
-
-    encoder = source.path / "encoder" if isinstance(source, Run) else source
-    encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
-    if isinstance(encoder, str | Path):
-        encoder = Encoder.from_pretrained(encoder)
-    encode = getattr(encoder, "encode", encoder)
-    if not callable(encode):
-        raise EncoderError(f"{label!r} is a {type(source).__name__}; give a name, a folder, a Run or an Encoder")
-    owner = getattr(encode, "__self__", None)
-    if not isinstance(owner, Encoder) or owner.precision == "fp32":
-        return encode
-    exact = copy(owner)  # of the same weights; the given one stays as it is
-    exact.precision = "fp32"
-    return getattr(exact, str(encode.__name__))  # `encode`, or another of its methods that was given
+def open_encoders(encoders: Mapping[str, Any]) -> dict[str, Vectors]:
+    """Return the vectors of each label."""
+    return {str(label): Vectors(str(label), source) for label, source in encoders.items()}
 
 
 @dataclass(frozen=True)

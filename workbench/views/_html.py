@@ -1,20 +1,20 @@
 """HTML of all views: tables, headings and notes, with the classes of `STYLES`.
 
-Front ends clean the HTML of untrusted notebooks, each in its own way. Every colour therefore has a sign with the same
+Front ends clean the HTML of untrusted notebooks differently. Each colour therefore comes with a sign of the same
 meaning, and styles are written into the elements (`inlined`). `mathjax_ignore` keeps JupyterLab from reading text
 between two dollars as mathematics.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 import numpy as np
 
 from workbench.views._style import shortened
 
-# At gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it: light to dark, so that the order shows
-# without hue too. The text on them is always dark, whatever the theme around the table.
+# At gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it: light to dark, so that they differ without
+# hue too. The text on them is dark in every theme.
 _SHADES = ["#d9efe2", "#fdf1c7", "#fbd38d", "#f5a86b", "#e57a4d"]
 _LINE = "border:1px solid rgba(128,128,128,0.4);padding:2px 5px;vertical-align:top"
 _CENTRED = f"{_LINE};text-align:center"
@@ -55,7 +55,7 @@ def tag(kind: str, /, *inside: object, **attributes: object) -> str:
 
 
 def framed(*parts: str) -> str:
-    """Return the parts as one view, within which a row and its line are marked together."""
+    """Return the parts as one view; pointing at a row marks its line in the same view."""
     return tag("div", tag("div", *parts, class_="view"), class_="mathjax_ignore")
 
 
@@ -68,7 +68,7 @@ def small_print(html: str) -> str:
 
 
 def table_tag(heads: str, rows: Iterable[str], caption: str = "") -> str:
-    """Return a table of headings and rows, which are HTML."""
+    """Return a table of headings and rows, both HTML, and a caption, which is text."""
     title = tag("caption", escape(caption)) if caption else ""
     return tag("table", title, tag("thead", tag("tr", heads)), tag("tbody", *rows), class_="ranks")
 
@@ -81,26 +81,10 @@ def th(text: str, kind: str = "number", title: str = "") -> str:
     return tag("th", escape(text), class_=f"{kind} heading", scope="col", title=title) if text else td("", kind)
 
 
-def row_head(text: str, title: str = "") -> str:
-    """Return the heading of a row, with the whole text as a tooltip."""
-    return tag("th", escape(truncate(text, _LONG)), class_="word", scope="row", title=title or text)
-
-
-def label_heads(labels: Iterable[str], width: int = 0) -> str:
-    """Return a heading for each label, shortened to `width` or what there is room for, with a tooltip."""
-    known = list(labels)
-    short = shortened(known, width or (48 if len(known) < 4 else 22))
-    return "".join(th(short[name], "name", name) for name in known)
-
-
-def side_by_side_html(html: str, drawn: str, labels: int, *, name: str = "") -> str:
-    """Return HTML with a column for each label, and a drawing next to it or, if there is no room, below.
-
-    name: The accessible name of the HTML if it may scroll; it can then be reached by Tab.
-    """
-    style = f"--labels:{labels};flex:1 1 {20 + 4.3 * labels:g}em;min-width:0;max-width:max-content;overflow:auto"
-    reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": name} if name else {}
-    return tag("div", tag("div", html, style=style, **reached), tag("div", drawn, class_="drawn"), class_="both")
+def label_heads(labels: Sequence[str] | Mapping[str, object]) -> str:
+    """Return a heading for each label, shortened, with the whole label as a tooltip."""
+    short = shortened(labels, 24)
+    return "".join(th(short[label], "name", label) for label in labels)
 
 
 def grid(
@@ -128,22 +112,15 @@ def grid(
         kind = f"number {'pro' if value > 0 else 'con'}{depth}" if depth else "number"
         return td(written(value), kind, title=f"{truncate(row, _LONG)}, {column}: {value:.3f}")
 
-    lines = [
-        tag("tr", row_head(row), *(cell(row, *one) for one in zip(columns, line, strict=True)))
-        for row, line in zip(rows, values.tolist(), strict=True)
-    ]
-    return table_tag(f"<td></td>{label_heads(columns, 24)}", lines, caption)
+    lines = []
+    for row, line in zip(rows, values.tolist(), strict=True):
+        head = tag("th", escape(truncate(row, _LONG)), class_="word", scope="row", title=row)
+        lines.append(tag("tr", head, *(cell(row, *one) for one in zip(columns, line, strict=True))))
+    return table_tag(f"<td></td>{label_heads(columns)}", lines, caption)
 
 
 def truncate(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def mark_words(text: str, words: Sequence[str]) -> str:
-    """Return the text, escaped, with the words of a search marked."""
-    pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    parts = re.split(f"({pattern})", text, flags=re.IGNORECASE) if words else [text]
-    return "".join(tag("mark", escape(part)) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
 def problem_html(problem: object) -> str:

@@ -12,40 +12,20 @@ from typing import Any
 import numpy as np
 from plotly.colors import sample_colorscale
 
-from workbench.files import set_name
+from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
-from workbench.views._html import (
-    framed,
-    inlined,
-    label_heads,
-    mark_words,
-    paragraph,
-    side_by_side_html,
-    small_print,
-    table_tag,
-    tag,
-    td,
-    th,
-    truncate,
-)
+from workbench.views._html import framed, inlined, label_heads, paragraph, small_print, table_tag, tag, td, th, truncate
 from workbench.views._style import GREY, shortened
-from workbench.views.queries import (
-    QueryView,
-    SuiteRankings,
-    rank_displacement,
-    ranking_table_of,
-    ranking_tables,
-    suites_of,
-)
+from workbench.views.queries import QueryView, SuiteRankings, rank_displacement, read_rankings
 
 DRAWN = 20  # targets that a slope chart has room for
-_APART = 20  # pixels from place to place in it
-_LONG = 400  # characters of a target that a row has; the rest opens with a click
+_APART = 20  # pixels from rank to rank in it
+_LONG = 400  # characters of a target that a row shows; the rest opens with a click
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
 _LEGEND = (
-    "Rank 1 is nearest. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places nearer/further than {reference} has "
-    "it, which may be anywhere among the places that {reference} ties; the darker the cell, the further. Under the "
-    "rank: the score.{measures}"
+    "Rank 1 is nearest; below a rank is its score. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places "
+    "nearer/further than {reference} has it, which may be anywhere among the places that {reference} ties; the darker "
+    "the cell, the further.{measures}"
 )
 
 
@@ -64,17 +44,14 @@ def ranking_html(
 ) -> RankingHTML:
     """Show the targets of a query with gold and the rank under each label (as RankCSE table 1).
 
-    `tables` has a ranking table, a `Run` or a `Report` of the same data for each label. Of more than `targets` those
-    nearest under gold or a label are shown, with their ranks among all. `chart` adds the slope chart.
+    `tables` has a ranking table, a `Run` or a `Report` of the same data for each label; `suite` is by default the
+    first. Of more than `targets` those nearest under gold or a label are shown, with their ranks among all. `chart`
+    adds the slope chart.
 
     Raises:
-        ValueError: No tables, tables of different data, no such query or suite, or several suites with such a query.
+        ValueError: No tables, tables of different data, no such query or suite.
     """
-    read = ranking_tables(tables)
-    suites = [suite] if suite else [name for name in suites_of(read) if query_id in SuiteRankings(read, name).rows]
-    if len(suites) > 1:
-        raise ValueError(f"query {query_id!r} is in {', '.join(suites)}; say which suite")
-    view = SuiteRankings(read, suites[0] if suites else suites_of(read)[0]).view(query_id)
+    view = SuiteRankings(read_rankings(tables), suite).view(query_id)
     return RankingHTML(inlined(view_html(view, chart=slope_image if chart else None, targets=targets)))
 
 
@@ -89,75 +66,63 @@ def most_changed(
         ValueError: No tables, or tables of different data.
         KeyError: No such label.
     """
-    found = {label: ranking_table_of(label, given) for label, given in tables.items()}
-    chosen = set_name(suite or "") or next((name for table in found.values() for name in table["suite"]), "")
-    of_one = {label: table for label, table in found.items() if chosen in table["suite"].unique()}
-    if found and not of_one:  # a set without queries has no row, like one that was never ranked
-        return RankingHTML(
-            f"<p>No query in {escape(chosen) or 'the data'}: no sentence has more than three partners, or these "
-            "rankings are not of this set.</p>"
-        )
-    rankings = SuiteRankings(ranking_tables(of_one), chosen)
-    values = rankings.values("disagreement", *(between or (rankings.labels[0], rankings.labels[-1])))
-    first = list(rankings.rows)[np.argsort(-values, kind="stable")[0]]
-    return ranking_html(of_one, first, suite=chosen, chart=chart)
+    try:
+        rankings = SuiteRankings(read_rankings(tables), suite)
+    except DataError as problem:
+        return RankingHTML(f"<p>{escape(str(problem))}.</p>")
+    distances = rankings.distances(*(between or (rankings.labels[0], rankings.labels[-1])))
+    first = list(rankings.rows)[np.argsort(-distances, kind="stable")[0]]
+    return RankingHTML(inlined(view_html(rankings.view(first), chart=slope_image if chart else None)))
 
 
-def view_html(view: QueryView, **options: Any) -> str:
-    """Return `view_parts` as one view."""
-    return framed(view_parts(view, **options))
-
-
-def view_parts(
+def view_html(
     view: QueryView,
     *,
     chart: Callable[[QueryView], str] | None = None,
     targets: int = 100,
-    words: Sequence[str] = (),
     explains: bool = False,
 ) -> str:
     """Return the query, its table and, with `chart`, its chart, such as `slope_svg`, with classes of `STYLES`.
 
-    `words` are marked. explains: Letters are buttons that explain the rank of a target.
+    explains: Letters are buttons that explain the rank of a target.
     """
-    where = f"{view.suite}, {view.query_id}" if view.query_id != "" else ""
-    details = f"{escape(where)}{view.nearest(targets).part}".removeprefix(": ")
-    title = f"<b>{mark_words(view.query, words)}</b>{f' <small>({details})</small>' if details else ''}"
-    table = _target_table(view, targets, words, explains)
-    both = side_by_side_html(table, chart(view) if chart else "", len(view.ranks), name="targets")
-    return f"{paragraph(title)}{both}{small_print(_legend(view))}"
+    by = "a model" if view.gold is None else "gold or a model"
+    part = f"{targets} of {view.total:,} targets, the nearest under {by}" if targets < view.total else ""
+    details = escape(": ".join(filter(None, [view.place, part])))
+    title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({details})</small>' if details else ''}")
+    # Both are in one row if there is room; a table that may scroll is reached by Tab.
+    width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
+    reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": "targets"}
+    table = tag("div", _target_table(view, targets, explains), style=width, **reached)
+    both = tag("div", table, tag("div", chart(view) if chart else "", class_="drawn"), class_="both")
+    return framed(title, both, small_print(_legend(view)))
 
 
-def _target_table(view: QueryView, targets: int, words: Sequence[str], explains: bool) -> str:
+def _target_table(view: QueryView, targets: int, explains: bool) -> str:
     """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and NDCG below."""
-    gold, (first, *_) = view.gold, view.columns
+    gold, (first, *_) = view.gold, view.ranks
     heads = th("") + th("target", "text") + ("" if gold is None else th("gold") + th("gold rank", "narrow"))
-    columns = [_rank_cells(view, label, is_shaded=label != first) for label in view.ranks]
+    columns = [_rank_cells(view, label, is_shaded=label != first) for label in view.scores]
     if gold is not None:
-        columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.columns["gold"])), *columns]
-    texts = [td(_target_text(target, words), "text") for target in view.table["target"]]
-    rows = list(zip(view.letters, texts, *columns, strict=True))
+        columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.ranks["gold"])), *columns]
+    rows = list(zip(view.letters, view.table["target"], *columns, strict=True))
     lines = []
-    for letter, *cells in (rows[place] for place in view.nearest_places(targets)):
-        button = tag("button", letter, name="why", value=letter, title="why this rank?") if explains else letter
-        lines.append(tag("tr", td(button), *cells, data_row=letter))
+    for letter, target, *cells in (rows[place] for place in view.nearest_places(targets)):
+        button = tag("button", letter, value=letter, title="why this rank?") if explains else letter
+        text = escape(target[:_LONG])
+        text = tag("details", tag("summary", text), escape(target[_LONG:])) if len(target) > _LONG else text
+        lines.append(tag("tr", td(button), td(text, "text"), *cells, data_row=letter))
     for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if gold is not None else ():
         values = [measure(view.table["gold"], scores) for scores in view.scores.values()]
         numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
         lines.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
-    return table_tag(heads + label_heads(view.ranks), lines)
-
-
-def _target_text(target: str, words: Sequence[str]) -> str:
-    """Return the target; the rest of a long one opens with a click."""
-    first, rest = (mark_words(part, words) for part in (target[:_LONG], target[_LONG:]))
-    return tag("details", tag("summary", first), rest) if rest else first
+    return table_tag(heads + label_heads(view.scores), lines)
 
 
 def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
     """Return a cell for each target: rank, distance from the reference (shaded), and score."""
     ranks, cells = view.ranks[label], []
-    moves = rank_displacement(ranks, next(iter(view.columns.values())))
+    moves = rank_displacement(ranks, next(iter(view.ranks.values())))
     for rank, move, score in zip(_format_ranks(ranks), moves.tolist(), view.scores[label], strict=True):
         shade = math.ceil(6 * abs(move) / max(len(ranks) - 1, 1) - 1e-6)
         arrow = f" {'▲' if move > 0 else '▼'}{abs(move):g}" if move else ""
@@ -172,8 +137,6 @@ def _format_ranks(ranks: np.ndarray) -> list[str]:
 
 
 def _legend(view: QueryView) -> str:
-    if len(view.columns) == 1:
-        return "Rank 1 is nearest. <b>=</b> shares its rank. Under the rank: the score."
     if view.gold is None:
         return _LEGEND.format(reference=escape(truncate(next(iter(view.ranks)), 48)), measures="")
     return _LEGEND.format(reference="gold", measures=" KCC and NDCG &times; 100.")
@@ -186,15 +149,13 @@ def slope_svg(view: QueryView) -> str:
     which gives the first ranks the most room. "" if there is nothing to compare.
     """
     shown = view.nearest(DRAWN)
-    columns, short = shown.columns, shortened(shown.columns, 18)
+    columns, short = shown.ranks, shortened(shown.ranks, 18)
     if len(columns) < 2:
         return ""
     deepest = max(float(ranks.max()) for ranks in columns.values())
     step = max(36, min(80, 200 // (len(columns) - 1)))
-    wide = 7.2 * max(map(len, short.values()))
-    slanted = wide > step
-    left, right, top = (24, 0.87 * wide, 14 + 0.5 * wide) if slanted else (40, 40, 28)  # of the names' ends
-    depth = _APART * min(deepest, DRAWN)
+    name_width = 7.2 * max(map(len, short.values()))
+    top, depth = 14 + round(0.5 * name_width), _APART * min(deepest, DRAWN)
 
     def height(rank: float) -> float:
         if deepest <= DRAWN:
@@ -202,7 +163,7 @@ def slope_svg(view: QueryView) -> str:
         return top + _APART / 2 + (depth - _APART / 2) * np.log(rank) / np.log(deepest)
 
     groups = [shown.letters_by_rank(ranks) for ranks in columns.values()]
-    across = [left + step * place for place in range(len(columns))]
+    across = [24 + step * place for place in range(len(columns))]
     every_rank = np.column_stack(list(columns.values())).tolist()
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)) if len(every_rank) > 1 else [0])
     drawn = []
@@ -213,11 +174,11 @@ def slope_svg(view: QueryView) -> str:
         title = tag("title", escape(f"{letter}: {truncate(target, _LONG)}{named}"))
         drawn.append(tag("g", title, line, data_row=letter))
     for name, x, group in zip(columns, across, groups, strict=True):
-        turned = {"text_anchor": "start", "transform": f"rotate(-30 {x} {top - 8})"} if slanted else {}
-        heading = tag("text", escape(short[name]), x=x, y=top - 8, font_weight="bold", **turned)
+        slanted = {"text_anchor": "start", "transform": f"rotate(-30 {x} {top - 8})", "font_weight": "bold"}
+        heading = tag("text", escape(short[name]), x=x, y=top - 8, **slanted)
         letters = (tag("text", " ".join(tied), x=x, y=f"{height(rank) + 4:g}") for rank, tied in group.items())
         drawn += [tag("g", tag("title", escape(name)), heading), tag("g", *letters, pointer_events="none")]
-    wide, high = left + step * (len(columns) - 1) + right, top + depth + 8
+    wide, high = across[-1] + 0.87 * name_width + 24, top + depth + 8
     size = {"width": f"{wide:g}", "height": f"{high:g}", "viewBox": f"0 0 {wide:g} {high:g}", "text_anchor": "middle"}
     font = {"font_family": "sans-serif", "font_size": 12, "fill": GREY, "role": "img"}
     named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _describe_orders(shown)}
@@ -242,6 +203,6 @@ def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
 def _describe_orders(view: QueryView) -> str:
     orders = {
         name: ", ".join("=".join(letters) for letters in view.letters_by_rank(ranks).values())
-        for name, ranks in view.columns.items()
+        for name, ranks in view.ranks.items()
     }
     return "From nearest to furthest by " + "; ".join(f"{name}: {order}" for name, order in orders.items())

@@ -10,27 +10,14 @@ import pandas as pd
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks
-from workbench.views.queries import rank_displacement
-
-# How pairs can be ordered: name -> (in a few words, what it orders by). a and b are labels.
-PAIR_ORDERS = {
-    "error": ("a is most wrong", "places between the ranks of gold and a"),
-    "near": ("a has it too near", "places that a has it nearer than gold"),
-    "far": ("a has it too far", "places that a has it further than gold"),
-    "gain": ("b gains over a", "places that b is nearer to gold than a"),
-    "loss": ("b loses against a", "places that b is further from gold than a"),
-    "disagreement": ("a and b disagree", "places between the ranks of a and b"),
-    "overlap": ("words in common", "words that both sentences have, of all their words"),
-    "gold": ("gold", "gold"),
-    "data": ("as in the data", "none, as the data has them"),
-}
+from workbench.views.queries import rank_displacement, table_of
 
 
-def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> pd.DataFrame:
+def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> pd.DataFrame:
     """Return every pair of a suite with its rank among all pairs under each label.
 
     Args:
-        found: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger is closer.
+        scores: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger is closer.
         pairs: The scored pairs, or the name of a set.
         suite: The name of the set in runs and reports, if it has another there.
 
@@ -45,43 +32,41 @@ def pair_table(found: Mapping[str, Any], pairs: Pairs | str, *, suite: str | Non
         DataError: No such set.
         ValueError: Scores of other pairs, of another gold, or not one number each.
     """
+    if not scores:
+        raise ValueError("no scores; pass at least one, as {label: run, report or scores}")
     data = load_pairs(pairs) if isinstance(pairs, str) else pairs
-    if not found:
-        raise ValueError("no scores to look at; give at least one, as {label: run, report or scores}")
-    words = [[text.casefold().split() for text in side] for side in (data.sentence1, data.sentence2)]
-    table = pd.DataFrame(
-        {
-            "pair_id": data.pair_id,
-            "subset": data.subset or "",
-            "sentence1": data.sentence1,
-            "sentence2": data.sentence2,
-            "gold": data.gold,
-            "overlap": [len({*one} & {*two}) / max(len({*one, *two}), 1) for one, two in zip(*words, strict=True)],
-            "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
-        }
-    )
     suite = set_name(suite or data.name)
-    scores = {str(label): _aligned_scores(str(label), given, data, suite) for label, given in found.items()}
-    is_scored = ~np.isnan(list(scores.values())).any(axis=0)
+    aligned = {str(label): _scores_in_order(str(label), source, data, suite) for label, source in scores.items()}
+    is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
-        raise ValueError(f"no pair of {data.name} was scored by all of {', '.join(scores)}; score them on one set")
-    table, gold_ranks, columns = table[is_scored].reset_index(drop=True), average_ranks(-data.gold[is_scored]), {}
-    for label, values in scores.items():
+        raise ValueError(f"no pair of {data.name} was scored by all of {', '.join(aligned)}; score them on one set")
+    words = [[text.casefold().split() for text in side] for side in (data.sentence1, data.sentence2)]
+    columns: dict[str, Any] = {
+        "pair_id": data.pair_id,
+        "subset": data.subset or "",
+        "sentence1": data.sentence1,
+        "sentence2": data.sentence2,
+        "gold": data.gold,
+        "overlap": [len({*one} & {*two}) / max(len({*one, *two}), 1) for one, two in zip(*words, strict=True)],
+        "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
+    }
+    table = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
+    gold_ranks, columns = average_ranks(-data.gold[is_scored]), {}
+    for label, values in aligned.items():
         ranks = average_ranks(-values[is_scored])
         errors = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
         columns |= {f"score: {label}": values[is_scored], f"rank: {label}": ranks, f"error: {label}": errors}
-    return pd.concat([table, pd.DataFrame(columns)], axis=1)
+    return table.assign(**columns)
 
 
-def _aligned_scores(label: str, given: Any, pairs: Pairs, suite: str) -> np.ndarray:
+def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
     """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
-    table = getattr(given, "scores", given)  # a run has a method of this name, a report a table
-    table = table() if callable(table) else table
-    if not isinstance(table, pd.DataFrame):
-        values = np.asarray(table, dtype=np.float64)
+    if isinstance(source, list | tuple | np.ndarray | pd.Series):
+        values = np.asarray(source, dtype=np.float64)
         if values.shape != (len(pairs),) or not np.isfinite(values).all():
-            raise ValueError(f"{label!r} has scores of shape {values.shape} for {len(pairs)} pairs; give a number each")
+            raise ValueError(f"{label!r} has scores of shape {values.shape}; there must be {len(pairs)} finite numbers")
         return values
+    table = table_of(label, source, "scores")
     rows = table.loc[table["suite"] == suite]
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
     is_scored = rows["predicted"].notna().to_numpy()
@@ -91,35 +76,6 @@ def _aligned_scores(label: str, given: Any, pairs: Pairs, suite: str) -> np.ndar
     if not np.allclose(rows["gold"][is_scored], pairs.gold[is_scored], rtol=0, atol=1e-9):
         raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
     return rows["predicted"].to_numpy(dtype=np.float64)
-
-
-def order_values(table: pd.DataFrame, order: str, a: str, b: str) -> np.ndarray:
-    """Return the values by which an order of `PAIR_ORDERS` sorts a `pair_table`, largest first."""
-    first, second = table[f"error: {a}"], table[f"error: {b}"]
-    values = {
-        "error": first.abs(),
-        "near": first,
-        "far": -first,
-        "gain": first.abs() - second.abs(),
-        "loss": second.abs() - first.abs(),
-        "disagreement": (table[f"rank: {a}"] - table[f"rank: {b}"]).abs(),
-        "data": pd.Series(np.zeros(len(table))),
-    }
-    return (values[order] if order in values else table[order]).to_numpy()
-
-
-def best_threshold(same: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
-    """Return the threshold that classifies most pairs correctly, and the share of these pairs.
-
-    same [n] bool, scores [n]. The threshold is half-way between two scores, the largest of several equally good ones,
-    and -inf or inf if one class for all pairs is best.
-    """
-    order = np.argsort(-scores, kind="stable")
-    right = np.concatenate([[0], np.cumsum(np.where(same[order], 1, -1))]) + (~same).sum()
-    ends = np.concatenate([[np.inf], scores[order], [-np.inf]])
-    right[ends[:-1] == ends[1:]] = -1  # equal scores are decided alike
-    best = int(right.argmax())
-    return float((ends[best] + ends[best + 1]) / 2), float(right[best] / len(same))
 
 
 def gold_bands(gold: np.ndarray, every: np.ndarray, bands: int = 5) -> tuple[list[str], np.ndarray]:

@@ -1,6 +1,6 @@
 """The picker of runs: which of them, with the encoder before training or without, their seeds averaged or not."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -31,6 +31,7 @@ class RunPicker(View):
     and `encoders` are what explorers take. The explorers that `feeds` names show what is ticked at once.
     """
 
+    settable = ("labels", "seeds", "before")
     before, seeds = value_of("before"), value_of("seeds")
 
     def __init__(
@@ -41,31 +42,28 @@ class RunPicker(View):
         Without labels the runs scored on the same version of the suite as the newest are ticked. `before` (whether the
         encoder before training is shown too) and `seeds` are those of `rankings_of_runs`.
         """
-        paths_of_runs(runs, labels, seeds)
         self._all, self.suite = runs.reset_index(drop=True), suite
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
-        ended = [str(each.get("ended", "")) for each in facts]
         shared, own = split_common_settings(self._all["settings"].tolist())
-        self._shared = f", all with {shared}" if shared else ""
         table = self._all[["label"]].assign(
             settings=own,
             seed=self._all["seed"],
             score=100 * self._all["spearman"].fillna(self._all["accuracy"]),
-            finished=[time[:16].replace("T", " ") for time in ended],
+            finished=[str(each.get("ended", ""))[:16].replace("T", " ") for each in facts],
         )
         self._facts = table.loc[:, (table.astype(str) != "").any()]  # no column that no run has
         names = [f"{label}, seed {seed}" for label, seed in zip(self._all["label"], self._all["seed"], strict=True)]
         columns = [{"name": name, **({"digits": 2} if name == "score" else {})} for name in self._facts]
         self.grid = Table(label="runs", ticks=True, height=260, row_height=28)
         self.grid.set_rows(self._facts.assign(name=names), columns)
-        versions = [suite_version(each, suite) for each in facts]
-        newest = versions[ended.index(max(ended))] if ended else None
-        ticked = self._rows_of(labels) or {row for row, version in enumerate(versions) if version == newest}
-        self.grid.ticked = sorted(ticked)
-        older = [] if labels else [name for row, name in enumerate(names) if row not in ticked]
-        self._older = f"; scored on another version of {suite}, so not ticked at first: " if older else ""
-        self._older += ", ".join(older)
+        newest = max(facts, key=lambda each: str(each.get("ended", "")), default={})
+        is_newest = [suite_version(each, suite) == suite_version(newest, suite) for each in facts]
+        self._note = f", all with {shared}" if shared else ""
+        self._note += (
+            "; those scored on another version of the suite are not ticked at first" if not all(is_newest) else ""
+        )
+        self.grid.ticked = [row for row, same in enumerate(is_newest) if same]
         self.problem, self.means = Panel(), Panel()
         self.controls = {
             "seeds": dropdown("seeds", SEEDS, self._update),
@@ -79,10 +77,21 @@ class RunPicker(View):
         )
         every.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed.tolist()}))
         none.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed.tolist()}))
+        if labels:
+            self.labels = labels
         self.grid.observe(self._update, "ticked")
-        choices = ipywidgets.HBox([*self.controls.values(), every, none])
-        super().__init__([choices, self.grid, self.problem, self.means])
+        super().__init__([ipywidgets.HBox([*self.controls.values(), every, none]), self.grid, self.problem, self.means])
         self._update()
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the labels of the ticked runs; set to tick all runs of some labels, ValueError for an unknown one."""
+        return list(dict.fromkeys(self.runs["label"]))
+
+    @labels.setter
+    def labels(self, labels: Sequence[str]) -> None:
+        paths_of_runs(self._all, labels, "first")
+        self._tick(self._all.index[self._all["label"].isin(list(labels))])
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -117,30 +126,12 @@ class RunPicker(View):
         """
         self._explorers |= {explorer.kind: explorer for explorer in explorers}
 
-    def selectable(self) -> list[str]:
-        return ["labels", *super().selectable()]
-
-    def set_value(self, name: str, value: Any) -> None:
-        """Set one control; `labels` ticks all runs of these labels. ValueError for a label that no run has."""
-        if name == "labels":
-            paths_of_runs(self._all, value, "first")
-            self._tick(self._rows_of(value))
-        else:
-            super().set_value(name, value)
-
-    def _rows_of(self, labels: Iterable[str]) -> set[int]:
-        wanted = set(labels)
-        return {row for row, label in enumerate(self._all["label"]) if label in wanted}
-
-    def _tick(self, rows: Collection[int]) -> None:
-        is_same = sorted(rows) == self.grid.ticked
-        self.grid.ticked = sorted(rows)
-        if is_same:  # explorers that came later follow now
-            self._update()
+    def _tick(self, rows: Iterable[int]) -> None:
+        self.grid.ticked = sorted(map(int, rows))
 
     def _update(self, _: Any = None) -> None:
         """Show what is ticked, here and in the explorers that follow."""
-        self.grid.note = f"; {len(self.grid.ticked)} ticked{self._shared}{self._older}"
+        self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
         problems = {}
         for explorer in self._explorers.values():
@@ -157,6 +148,6 @@ class RunPicker(View):
         return framed(table_html(seed_table(self.runs).drop(columns="settings", errors="ignore")))
 
     def static(self) -> str:
-        text = f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._older)}"
+        text = f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._note)}"
         ticked = table_html(self._facts.loc[sorted(self.grid.ticked)].round(2))
         return f"<p>{text}. Run the cell to choose.</p>{framed(ticked)}{self._means()}"

@@ -7,7 +7,6 @@ const make = (tag, attributes = {}, ...children) => {
   element.append(...children);
   return element;
 };
-const numbers = (view, Type) => new Type(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 const shade = (share) => Math.min(4, Math.ceil(6 * Math.abs(share) - 1e-6));
 const moved = (error) => {
   const percent = Math.abs(error) < 0.095 ? Math.round(1000 * error) / 10 : Math.round(100 * error);
@@ -27,20 +26,10 @@ function render({ model, el }) {
 
   const read = () => {
     const every = Object.entries({ ...get("data"), ...get("extra") });
-    const column = (one) => (Array.isArray(one) ? one : numbers(one, Float32Array));
-    data = Object.fromEntries(every.map(([name, one]) => [name, column(one)]));
+    const numbers = (view) => new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+    data = Object.fromEntries(every.map(([name, one]) => [name, Array.isArray(one) ? one : numbers(one)]));
     count = every.length ? data[every[0][0]].length : 0;
     texts = null;
-  };
-  const search = () => {
-    if (get("asks_kernel")) {
-      const found = new Set(numbers(get("found").rows, Int32Array));
-      return (row) => found.has(row);
-    }
-    const searched = Object.keys(data).filter(isText);
-    const joined = (_, row) => searched.map((name) => data[name][row]).join("\n").toLowerCase();
-    texts ??= Array.from({ length: count }, joined);
-    return (row) => words.every((word) => texts[row].includes(word));
   };
   const list = () => {
     words = get("search").toLowerCase().split(/\s+/).filter(Boolean);
@@ -50,7 +39,12 @@ function render({ model, el }) {
       const values = low === null && high === null ? undefined : data[name];
       if (values) rows = rows.filter((row) => values[row] >= least && values[row] <= most);
     }
-    if (words.length) rows = rows.filter(search());
+    if (words.length) {
+      const searched = Object.keys(data).filter(isText);
+      const joined = (_, row) => searched.map((name) => data[name][row]).join("\n").toLowerCase();
+      texts ??= Array.from({ length: count }, joined);
+      rows = rows.filter((row) => words.every((word) => texts[row].includes(word)));
+    }
     const [name, descending] = get("sort");
     if (data[name]) {
       const size = get("columns").find((column) => column.name === name)?.error;
@@ -144,8 +138,7 @@ function render({ model, el }) {
     const changed = (...some) => some.some((name) => names.includes(name));
     if (changed("data", "extra")) read();
     if (changed("data", "columns")) drawHead();
-    const waits = get("asks_kernel") && get("search").trim() && get("found").search !== get("search");
-    if (changed("data", "extra", "search", "found", "sort", "limits") && !waits) list();
+    if (changed("data", "extra", "search", "sort", "limits")) list();
     at = rows.indexOf(get("chosen"));
     if (changed("data", "chosen")) reveal();
     drawChoices();
@@ -200,7 +193,7 @@ function render({ model, el }) {
   });
 
   let due = []; // the traits that changed, together in one message or not, are drawn once
-  const traits = ["data", "extra", "columns", "search", "found", "sort", "limits", "chosen", "ticked", "note"];
+  const traits = ["data", "extra", "columns", "search", "sort", "limits", "chosen", "ticked", "note"];
   const listeners = traits.map((name) => [`change:${name}`, () => {
     if (due.push(name) === 1) queueMicrotask(() => update(...due.splice(0)));
   }]);
