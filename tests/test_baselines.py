@@ -165,14 +165,11 @@ def test_a_checkpoint_is_read_by_its_published_name(
     plain = Encoder(base.checkpoint, Reading("mask", base.template), device="cpu")
     assert_close(base.encode(["the cat sees"]), plain.encode(["the cat sees."]))
     assert base_of(folder, pooling="mean").pooling == "mean"  # type: ignore[attr-defined]
+    template = 'the dog : "{sentence}" likes [MASK].'  # of any encoder
+    expected = Encoder.from_pretrained(tiny_encoder, pooling="mask", template=template, device="cpu")
+    ended = base_of(tiny_encoder, pooling="mask", template=template).encode(["the cat sees", "why?"])
+    assert_close(ended, expected.encode(["the cat sees.", "why?"]))
     (tmp_path / "sup-simcse-bert").symlink_to(tiny_encoder, target_is_directory=True)
     with caplog.at_level(logging.WARNING, "workbench"):
         base_of(tmp_path / "sup-simcse-bert")
     assert "keeps its tanh layer" in caplog.text
-
-
-def test_any_encoder_can_be_read_at_the_mask_of_a_template(tiny_encoder: Path):
-    template = 'the dog : "{sentence}" likes [MASK].'
-    base = base_of(tiny_encoder, pooling="mask", template=template)
-    expected = Encoder.from_pretrained(tiny_encoder, pooling="mask", template=template, device="cpu")
-    assert_close(base.encode(["the cat sees", "why?"]), expected.encode(["the cat sees.", "why?"]))

@@ -3,21 +3,18 @@
 import json
 import logging
 import shutil
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import platformdirs
 import pytest
 import torch
-from forking import python
 
 from workbench import teachers
 from workbench.encoder import Encoder
 from workbench.errors import RunError
-from workbench.teachers import Teacher, cache_folder, cached_embeddings, fingerprint
+from workbench.teachers import Teacher, cached_embeddings, fingerprint
 
 HALF = {"rtol": 2**-11, "atol": 2**-24}  # half precision keeps 11 bits of a number
 
@@ -46,25 +43,24 @@ def entry_of(folder: Path) -> Path:
     return entry
 
 
-def test_rows_are_the_encoders_own_to_half_precision(
-    teacher: Teacher, tiny_sentences: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_rows_are_the_encoders_own_to_half_precision_and_computed_once(  # noqa: PLR0917
+    teacher: Teacher,
+    tiny_encoder: Path,
+    tiny_sentences: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    encoded: list[int],
 ):
     monkeypatch.setattr(teachers, "_CHUNK", 7)  # several pieces, the last one smaller
     rows = cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
+    copied = shutil.copytree(tiny_encoder, tmp_path / "elsewhere")
+    again = cached_embeddings(Teacher.from_pretrained(copied, device="cpu"), tuple(tiny_sentences), folder=tmp_path)
+    assert encoded == [7] * 8 + [4]
+    np.testing.assert_array_equal(rows, again)
     assert rows.dtype == np.float16
     np.testing.assert_allclose(rows.astype(np.float32), teacher.encode(tiny_sentences).numpy(), **HALF)
     with pytest.raises(ValueError, match="read-only"):
         rows[0, 0] = 1.0
-
-
-def test_the_same_content_is_computed_once(
-    teacher: Teacher, tiny_encoder: Path, tiny_sentences: list[str], tmp_path: Path, encoded: list[int]
-):
-    first = np.array(cached_embeddings(teacher, tiny_sentences, folder=tmp_path))
-    copied = shutil.copytree(tiny_encoder, tmp_path / "elsewhere")
-    again = cached_embeddings(Teacher.from_pretrained(copied, device="cpu"), tuple(tiny_sentences), folder=tmp_path)
-    assert encoded == [len(tiny_sentences)]
-    np.testing.assert_array_equal(first, again)
 
 
 def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Teacher, tiny_encoder: Path):
@@ -123,16 +119,10 @@ def test_content_that_does_not_match_is_computed_again_with_a_warning(
     assert len(encoded) == 2
 
 
-def test_what_a_killed_process_left_is_removed(teacher: Teacher, tiny_sentences: list[str], tmp_path: Path):
-    script = f"""
-import os
-from workbench.teachers import Teacher, cached_embeddings
-teacher = Teacher.from_pretrained({str(teacher.checkpoint.folder)!r}, device="cpu", precision={teacher.precision!r})
-Teacher.encode = lambda *_, **__: os.kill(os.getpid(), 9)
-cached_embeddings(teacher, {tiny_sentences!r}, folder={str(tmp_path)!r})
-"""
-    assert subprocess.run([python(), "-c", script]).returncode == -9
-    assert len(list((tmp_path / "embeddings").iterdir())) == 2  # the lock and an unfinished entry
+def test_the_files_of_a_killed_process_are_removed(teacher: Teacher, tiny_sentences: list[str], tmp_path: Path):
+    cached_embeddings(teacher, tiny_sentences, folder=tmp_path)
+    entry = entry_of(tmp_path)
+    entry.rename(entry.with_name(f".{entry.name}.new"))
     assert len(cached_embeddings(teacher, tiny_sentences, folder=tmp_path)) == len(tiny_sentences)
     assert sorted(path.suffix for path in (tmp_path / "embeddings").iterdir()) == ["", ".lock"]
 
@@ -156,11 +146,14 @@ def test_several_that_want_the_same_compute_it_once(
 def test_the_folder_is_the_argument_else_the_environment_else_the_users_cache(
     teacher: Teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    monkeypatch.delenv("WORKBENCH_CACHE", raising=False)
+    cached_embeddings(teacher, ["a cat"])
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "named"))
-    assert cache_folder(tmp_path / "given") == tmp_path / "given"
-    assert cache_folder() == tmp_path / "named"
-    monkeypatch.delenv("WORKBENCH_CACHE")
-    assert cache_folder() == platformdirs.user_cache_path("ranking-workbench", appauthor=False, opinion=False)
+    cached_embeddings(teacher, ["a cat"])
+    cached_embeddings(teacher, ["a cat"], folder=tmp_path / "given")
+    for name in ("user/ranking-workbench", "named", "given"):
+        assert (tmp_path / name / "embeddings").is_dir()
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="WORKBENCH_CACHE"):
         cached_embeddings(teacher, ["a cat"], folder=tmp_path / "file")

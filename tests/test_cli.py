@@ -1,5 +1,6 @@
-"""The command line: refusals are one clear text, exit codes can be relied on."""
+"""The command line: refusals, exit codes, and the commands about runs."""
 
+import io
 import re
 import signal
 import subprocess
@@ -8,63 +9,90 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
-from forking import python
 
 from workbench.cli import compare_stages, main
-from workbench.config import SEVEN_STS
+from workbench.cli_runs import with_folders
+from workbench.config import SEVEN_STS, BaseConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
+from workbench.errors import RunError, SettingError
+from workbench.runs import Run, choose_runs, find_run, list_runs, lock_run, remove_runs, split_common_settings
+
+Call = Callable[..., int]
 
 
-def call(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["workbench", *arguments])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return int(end.value.code or 0)
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Call:
+    """(words) -> the exit code of the command."""
+
+    def command(*words: object, answer: str = "") -> int:
+        monkeypatch.setattr(sys, "argv", ["workbench", *map(str, words)])
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        with pytest.raises(SystemExit) as end:
+            main()
+        return int(end.value.code or 0)
+
+    return command
+
+
+def write_run(
+    root: Path, config: SimCSEConfig | RankCSEConfig | RankEncoderConfig | BaseConfig, score: float | None, suite="s"
+) -> Run:
+    """Write a run, which is finished if it has a score."""
+    run = Run.create(config, root)
+    if score is not None:
+        table = pd.DataFrame({"suite": [suite], "subset": [""], "pair_id": ["0"]})
+        run.write_evaluation({suite: {"spearman": score, "n": 2}}, table, table)
+    run.release()
+    return run
+
+
+def simcse(seed: int = 0, **overrides: object) -> SimCSEConfig:
+    return SimCSEConfig.from_parameters("demo", seed, overrides)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Runs of SimCSE: seeds 0 and 1 finished, 2 unfinished, 7 failed, and seed 0 finished at another temperature."""
+    folder = tmp_path / "runs"
+    for seed, score in enumerate((0.45, 0.42, None)):
+        write_run(folder, simcse(seed), score)
+    write_run(folder, simcse(0, temperature=0.2), 0.5).record(seconds=61.5)
+    write_run(folder, simcse(7), None).record(failure="RuntimeError: no luck")
+    return folder
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["run", "simsce"], 2, "did you mean 'simcse'"),
-        (["run", "simcse", "temprature=1"], 2, "did you mean 'temperature'"),
-        (["run", "simcse", "--set", "temperature"], 2, "give KEY=VALUE"),
         (["run", "simcse", "mlp=true", "--set", "mlp =false"], 2, "given twice"),
-        (["run", "simcse", "--profile", "papr"], 2, "did you mean 'paper'"),
         (["run", "simcse", "lr=1e-4", "learning_rate=1e-5"], 2, "learning_rate is given twice"),
         (["run", "simcse", "per-device-train-batch-size=many"], 2, "batch_size: "),
         (["run", "simcse", "--set", f"train={'x' * 300}.txt"], 2, "File name too long"),
-        (["runs", "x" * 300], 2, "File name too long"),
         (["runs", __file__], 1, "is a file; name the folder"),
+        (["data", "list", "--kind", "pair"], 2, "did you mean 'pairs'"),
     ],
 )
 def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
-    arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path
+    arguments: list[str], code: int, words: str, call: Call, capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert call(*arguments, monkeypatch=monkeypatch) == code
+    assert call(*arguments) == code
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert words in error
-    assert "Traceback" not in error
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["first imports", "before the kernel", "in the kernel"])
-def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path, moment: str):
+def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
     command = [sys.executable, "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set", "max_steps=5000"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as run:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
-        assert run.stderr is not None
-        if moment == "first imports":
-            wait_until(lambda: "pandas" in Path(f"/proc/{run.pid}/maps").read_text())
-        elif moment == "before the kernel":
-            run.stderr.readline()
-        else:
-            while not run.stdout.readline().startswith("step"):
-                assert run.poll() is None
+        while not run.stdout.readline().startswith("step"):
+            assert run.poll() is None
         for _ in range(3):
             run.send_signal(signal.SIGINT)
             time.sleep(0.1)
@@ -74,72 +102,179 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path, moment: str):
     assert lines == ["interrupted; the same command goes on from the last saved state, if there is one"]
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.01)
-
-
-def test_settings_fit_a_page_and_no_value_is_cut(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
-    assert call("settings", "rankcse", "--profile", "paper", monkeypatch=monkeypatch) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 100
-    start = next(number for number, line in enumerate(lines) if line.startswith("suites"))
-    column = lines[0].index("value"), lines[0].index("meaning")
-    value = "".join(line[slice(*column)].strip() for line in lines[start : start + 20])
-    assert all(suite in value for suite in SEVEN_STS)
-
-
-def test_the_version_says_what_runs_and_where_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
-    assert call("--version", monkeypatch=monkeypatch) == 0
+def test_settings_fit_a_page_and_no_value_is_cut_and_the_version_is_printed(call: Call, capsys):
+    assert call("settings", "rankcse", "--profile", "paper") == 0
+    shown = capsys.readouterr().out
+    assert all(suite in shown for suite in SEVEN_STS)
+    assert max(len(line) for line in shown.splitlines() if line.startswith("    ")) <= 100
+    assert call("--version") == 0
     assert capsys.readouterr().out.startswith(f"ranking-workbench {metadata.version('ranking-workbench')}, Python 3.")
 
 
-def test_a_listing_whose_reader_goes_ends_quietly():
-    command = [python("looks"), "-m", "workbench", "data", "list"]
-    listing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert listing.stdout is not None
-    listing.stdout.close()
-    assert listing.stderr is not None
-    assert listing.stderr.read() == b""
-    assert listing.wait() == 1
-
-
 def test_the_demo_compares_before_and_after_over_seeds():
-    class Finished:
-        def __init__(self, before: float, after: float) -> None:
-            self.scores = {"before": before, "": after}
+    def finished(before: float, after: float) -> SimpleNamespace:
+        def metrics(stage: str) -> dict:
+            spearman = before if stage else after
+            return {"s": {"spearman": spearman, "kcc": 0.5, "ndcg": 0.5, "n": 9}, "mean": {"spearman": spearman}}
 
-        def metrics(self, stage: str = "") -> dict:
-            score = {"spearman": self.scores[stage], "kcc": 0.5, "ndcg": 0.5, "n": 9}
-            return {"s": score, "sts-average": {"spearman": self.scores[stage]}}
+        return SimpleNamespace(metrics=metrics)
 
-    table = compare_stages([Finished(0.4, 0.5), Finished(0.4, 0.7)])  # type: ignore[list-item]
-    first, *_, last = table.to_dict("records")
-    assert first == {
-        "suite": "s",
-        "metric": "Spearman",
-        "before": "40.00 ± 0.00",
-        "after": "60.00 ± 14.14",
-        "gain": "20.00 ± 14.14",
-    }
-    assert (last["suite"], last["metric"], len(table)) == ("sts-average", "Spearman", 4)
+    table = compare_stages([finished(0.4, 0.5), finished(0.4, 0.7)])  # type: ignore[list-item]
+    assert table.loc[("s", "Spearman")].tolist() == ["40.00 ± 0.00", "60.00 ± 14.14", "20.00 ± 14.14"]
+    assert sorted(table.index) == [("mean", "Spearman"), ("s", "KCC"), ("s", "NDCG"), ("s", "Spearman")]
 
 
-@pytest.mark.slow
-def test_a_run_prints_its_progress_and_once_what_it_gained(tmp_path: Path):
-    root = tmp_path / "my runs"
-    small = ["max_steps=2", "eval_steps=2", "train_limit=200", "device=cpu"]
-    command = [python("looks"), "-m", "workbench", "run", "simcse", *small, "--runs", str(root), "--html"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^step +0/2 +dev Spearman [\d.]+ \(step 0\)  [\d:]+$", done.stdout, re.MULTILINE)
-    assert re.search(r"^step +2/2  loss [\d.]+  dev Spearman [\d.]+ \(step 2\)  [\d:]+$", done.stdout, re.MULTILINE)
-    gains = r"^\w.* its start on world-test: [+-][\d.]+ spearman x 100, 95% inter"
-    assert len(re.findall(gains, done.stdout, re.MULTILINE)) == 1
-    assert "2 steps with 1 evaluation(s) on dev are too few" in done.stderr
-    (path,) = (root / "simcse").iterdir()
-    names = {file.name for file in path.iterdir() if not file.name.startswith(".")}
-    files = {"config.json", "history.csv", "scores.csv", "rankings.csv", "metrics.json", "notebook.ipynb"}
-    assert names >= files | {"notebook.html", "encoder", "before"}
-    again = subprocess.run([*command, "--no-notebook"], capture_output=True, text=True, check=False)
-    assert len(re.findall(gains, again.stdout, re.MULTILINE)) == 1
+def test_a_run_prints_its_progress_and_its_gain(tiny_encoder: Path, call: Call, capsys, caplog, tmp_path: Path):
+    small = ["max_steps=2", "eval_steps=2", "train_limit=20", "device=cpu", f"encoder={tiny_encoder}"]
+    assert call("run", "simcse", *small, "--no-notebook", "--runs", tmp_path / "my runs") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^step +2/2  loss [\d.]+  dev Spearman [-\d.]+ \(step 2\)  [\d:]+$", shown, re.MULTILINE)
+    assert re.search(r"^\w.* its start on world-test: [+-][\d.]+ spearman x 100, 95% inter", shown, re.MULTILINE)
+    assert "2 steps with 1 evaluation(s) on dev are too few" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("where", "seeds"),
+    [
+        (["seed<2", "temperature!=0.2"], [0, 1]),
+        (["temperature = 2e-1"], [0]),
+        (["s>=45"], [0, 0]),
+        (["method=SimCSE", "s<45"], [1]),
+        (["suites=world-test", "status=unfinished"], [2]),
+        (["train_limit=none", "seed>=7"], [7]),
+        (["started>2020-01-01", "seed=1", "mlp=true", "profile=demo"], [1]),
+    ],
+)
+def test_filters_take_columns_suites_and_any_setting(root: Path, where: list[str], seeds: list[int]):
+    assert sorted(list_runs(root, where)["seed"].tolist()) == seeds
+
+
+def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Path):
+    write_run(root, BaseConfig.from_parameters("demo", overrides={"encoder": "world-encoder"}), 0.3)
+    (root / "simcse" / "00000000-s9").mkdir()  # unreadable: nothing is known of it
+    assert set(list_runs(root, ["temperature!=0.2"])["method"]) == {"simcse"}
+    assert list_runs(root, ["status=unreadable"])["path"].str.endswith("-s9").tolist() == [True]
+    for word, reason in (("seed>", "has no value"), ("seed>zero", "expected a number"), ("seed", "is not a filter")):
+        with pytest.raises(SettingError, match=reason):
+            list_runs(root, [word])
+
+
+def test_order_and_columns(root: Path):
+    table = list_runs(root, sort="-s", columns=["seed", "temperature", "s"])
+    assert table.columns.tolist() == ["seed", "temperature", "s"]
+    assert table["s"].dropna().tolist() == [50, 45, 42]
+    assert list(list_runs(root, ["seed=7"], columns=["s"])) == ["s"], "known, though no run is left that has it"
+
+
+@pytest.mark.parametrize("suite", ["status", "temperature"])
+def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(root: Path, suite: str, call: Call):
+    write_run(root, simcse(9, temperature=0.3), 0.61, suite)
+    assert list_runs(root, [f"spearman {suite}>60"])["seed"].tolist() == [9]
+    assert list_runs(root, ["temperature=0.3", "status=finished", "method=simcse"])["seed"].tolist() == [9]
+    assert list_runs(root).columns.is_unique
+    assert call("runs", root) == 0
+
+
+def test_no_escape_sequence_of_a_terminal_is_printed_from_a_name(root: Path, call: Call, capsys):
+    suite = "\x1b[31mred\x9b\x7f"
+    run = write_run(root, simcse(9), 0.61, suite)
+    run.record(failure="\x1b[31mno luck")
+    run.path.rename(root / "simcse" / f"{suite}-s9")
+    for words in (["runs"], ["runs", "--csv"], ["runs", "--json"], ["runs", "x=1"], ["show", suite], ["rm", suite]):
+        call(*words, "--runs", root, answer="n\n")
+        captured = capsys.readouterr()
+        assert r"\u001b[31m" in captured.out + captured.err
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", captured.out + captured.err)
+
+
+def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    name, path = simcse(1).digest(), next(root.glob("*/*-s2"))
+    assert find_run(f"{name}-s1", root).config.seed == 1
+    assert find_run(f"simcse/{simcse(0, temperature=0.2).digest()[:4]}", root).config.temperature == 0.2
+    for word, reason in ((name, "4 runs begin with"), ("zz", "no run 'zz'"), ("", "no run ''")):
+        with pytest.raises(RunError, match=reason):
+            find_run(word, root)
+    monkeypatch.chdir(root)
+    others = ["max_steps=10000000,20000000", f"base=./simcse/{path.name}", "encoder=owner/model-s0"]
+    others += ["corpus=12345678.txt", 'revisions={"owner/model": "86b5e093"}', f"encoder=simcse/{path.name}"]
+    assert with_folders(others, str(root)) == others, "existing paths, numbers and revisions"
+    named = [f"teachers={path.name},world-encoder", f'teachers=["{path.name}"]', path.name]
+    expected = [f"teachers={path},world-encoder", f'teachers=["{path}"]', str(path)]
+    assert with_folders(named, str(root)) == expected
+
+
+def test_a_folder_with_an_equals_sign_in_its_path_is_no_filter(tmp_path: Path):
+    runs = [write_run(tmp_path / "rate=0.1", simcse(seed), 0.5) for seed in (0, 1)]
+    chosen = choose_runs([str(runs[0].path), runs[1].path.name], tmp_path / "rate=0.1")
+    assert [each.path for each in chosen] == [run.path for run in runs]
+
+
+def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path):
+    base = write_run(tmp_path, simcse(0), 0.4)
+    by_method = write_run(tmp_path, RankEncoderConfig.from_parameters("demo", 0), 0.5)
+    (base.path / "encoder").mkdir()
+    (base.path / "encoder" / "config.json").write_text("{}")
+    by_folder = write_run(tmp_path, simcse(3, encoder=str(base.path)), 0.5)
+    evaluated = write_run(tmp_path, BaseConfig.from_parameters("demo", overrides={"encoder": str(base.path)}), 0.4)
+    every = {by_method: "learned from it", by_folder: "learned from it", evaluated: "evaluated it"}
+    for run, reason in every.items():
+        others = [each for each in (base, *every) if each is not run]
+        with pytest.raises(RunError, match=f"is needed: .*{run.path.name} {reason}"):
+            remove_runs(others, tmp_path)
+    assert len(list_runs(tmp_path)) == 4
+    lock = lock_run(evaluated.path)
+    with pytest.raises(RunError, match=r"a process is working on .*end it first"):
+        remove_runs([evaluated], tmp_path)
+    lock.release()
+    remove_runs([base, *every], tmp_path)
+    assert list_runs(tmp_path).empty
+
+
+def test_common_settings_are_split_from_others_also_for_lists(tmp_path: Path):
+    for teachers in (["world-encoder"], ["world-teacher", "world-encoder"]):
+        write_run(tmp_path, RankCSEConfig.from_parameters("demo", 0, {"teachers": teachers, "max_steps": 7}), 0.5)
+    common, own = split_common_settings(list_runs(tmp_path)["changed"].tolist())
+    assert common == "max_steps=7"
+    assert sorted(own) == ["teachers=[world-teacher, world-encoder]", "teachers=world-encoder"]
+    assert split_common_settings([]) == ("", [])
+    assert split_common_settings(["demo, n=1, a=2", "demo, n=1"], ["a"]) == ("demo, n=1", ["", ""])
+
+
+def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.CaptureFixture):
+    assert call("runs", "--runs", root, "--csv", "--columns", "seed,status") == 0
+    assert capsys.readouterr().out.splitlines()[0] == "seed,status"
+    next(root.glob("*/*-s1")).joinpath("config.json").write_text("{")
+    assert call("runs", root) == 0
+    shared, _, *rows = capsys.readouterr().out.splitlines()
+    assert shared == "all: demo"
+    assert [str(path) in row for row, path in zip(rows, sorted(root.glob("*/*-s*")), strict=True)] == [True] * 5
+    assert sum("unreadable" in row for row in rows) == 1
+    assert call("runs", root, "method=simces", "seed=8") == 0
+    assert "with method=simces seed=8" in capsys.readouterr().out
+    name = simcse(7).digest() + "-s7"
+    assert call("show", name, "--runs", root) == 0
+    assert re.search(r"(?s)failure +RuntimeError: no luck.*version +\d", capsys.readouterr().out)
+    assert call("push", name, "me/mine", "--runs", root) == 1
+    assert str(root / "simcse" / name) in capsys.readouterr().err
+    for command in (["evaluate"], ["run", "rankcse"], ["sweep", "rankcse"]):
+        word = f"{'' if command == ['evaluate'] else 'teachers='}{name[:8]}-s6"
+        assert call(*command, word, "--runs", root) == 1
+        assert f"no run '{name[:8]}-s6'" in capsys.readouterr().err
+
+
+def test_runs_are_removed_after_a_question_by_name_or_by_filters(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    assert call("rm", "temperature=0.2", "seed<9", "--runs", root, answer="n\n") == 1
+    assert re.fullmatch(r"\S+-s0\nremove 1 run\(s\)\? .*", capsys.readouterr().out.strip())
+    assert len(list_runs(root)) == 5
+    assert call("rm", simcse(7).digest() + "-s7", "--runs", root, "--yes") == 0
+    assert call("rm", "status=finished", "--runs", root, "--yes") == 0
+    (left,) = list_runs(root)["path"]
+    monkeypatch.setattr("typer.confirm", lambda _, **__: Run(left).record(failure="while it was asked"))
+    assert call("rm", "status!=failed", "--runs", root) == 1
+    for words, code in ((["seed=1"], 1), (["seed=2", "abcd"], 2)):
+        assert call("rm", *words, "--runs", root, "--yes") == code
+    assert len(list_runs(root)) == 1

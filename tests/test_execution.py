@@ -1,17 +1,13 @@
 """Runs of notebooks refuse early, finish with metrics.json, and are reused."""
 
 import gzip
-import json
 import os
-import re
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import nbformat
 import pytest
-from forking import python
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from workbench import Run
@@ -31,13 +27,13 @@ def notebook(folder: Path, *cells: str, parameters: str = PARAMETERS) -> Path:
     return folder / "small.ipynb"
 
 
-@pytest.mark.parametrize("method", CONFIGS)
-def test_every_method_has_a_notebook_with_the_same_parameters(method: str):
+def test_every_method_has_a_notebook_with_the_same_parameters():
     import papermill
 
-    inspected = papermill.inspect_notebook(str(notebook_of(method)))
     defaults = {"profile": '"demo"', "seed": "0", "overrides": "{}", "runs_root": '"../runs"'}
-    assert {name: item["default"] for name, item in inspected.items()} == defaults
+    for method in CONFIGS:
+        inspected = papermill.inspect_notebook(str(notebook_of(method)))
+        assert {name: item["default"] for name, item in inspected.items()} == defaults
 
 
 @pytest.mark.parametrize(
@@ -50,6 +46,11 @@ def test_every_method_has_a_notebook_with_the_same_parameters(method: str):
         ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder needs sentences"),
         ("simcse", {"train": "cut.txt.gz"}, "cut.txt.gz"),
         ("simcse", {"encoder": "english-encoder"}, "was saved with 'mean'.* set pooling=mean .* or pooling=cls"),
+        (
+            "cosent",
+            {"train": "nli.tsv", "objective": "triplet", "encoder": "no/such/folder"},
+            "encoder: 'no/such/folder' is neither",
+        ),
         ("simcse", {"revisions": {"someone/something": "main"}}, "someone/something"),
     ],
 )
@@ -64,26 +65,18 @@ def test_what_a_method_cannot_use_is_refused_before_anything_is_made(
     assert not (tmp_path / "runs").exists()
 
 
-def test_triples_are_for_the_triplet_loss(tmp_path: Path):
-    file = tmp_path / "nli.tsv"
-    file.write_text("sent0\tsent1\thard_neg\na\tb\tc\n")
-    settings = {"train": str(file), "objective": "triplet", "encoder": str(tmp_path / "none" / "such")}
-    with pytest.raises(SettingError, match=r"there is no folder .*none/such"):
-        run_method("cosent", overrides=settings, runs_root=tmp_path / "runs")
-
-
-@pytest.mark.parametrize("given", [{"teachers": ["world-teacher", "no-such-encoder"]}, {"base": "no-such-encoder"}])
-def test_an_encoder_that_is_nowhere_is_refused_without_a_kernel_and_without_torch(tmp_path: Path, given: dict):
-    method = "rankcse" if "teachers" in given else "rankencoder"
-    code = (
-        "import sys\nfrom workbench.errors import SettingError\nfrom workbench.execution import run_method\n"
-        f"try:\n    run_method({method!r}, overrides={given!r}, runs_root={str(tmp_path / 'runs')!r})\n"
-        "except SettingError as refusal:\n    print(refusal, 'torch' in sys.modules, sep='\\n')"
-    )
-    done = subprocess.run([python("looks"), "-c", code], capture_output=True, text=True, check=False)
-    refusal, torch_loaded = done.stdout.splitlines()
-    assert refusal.startswith(f"{next(iter(given))}: 'no-such-encoder' is no local folder")
-    assert (torch_loaded, done.stderr) == ("False", "")
+def test_a_missing_encoder_is_refused_without_a_kernel_and_without_torch(tmp_path: Path):
+    code = "import sys\nfrom workbench.errors import SettingError\nfrom workbench.execution import run_method\n"
+    missing = {
+        "rankcse": {"teachers": ["world-teacher", "no-such-encoder"]},
+        "rankencoder": {"base": "no-such-encoder"},
+    }
+    for method, overrides in missing.items():
+        code += f"try:\n    run_method({method!r}, overrides={overrides!r}, runs_root={str(tmp_path / 'runs')!r})\n"
+        code += "except SettingError as refusal:\n    print(refusal)\nassert 'torch' not in sys.modules\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    starts = [f"{name}: 'no-such-encoder' is no local folder" for name in ("teachers", "base")]
+    assert [line.startswith(start) for line, start in zip(done.stdout.splitlines(), starts, strict=True)] == [True] * 2
     assert not (tmp_path / "runs").exists()
 
 
@@ -142,7 +135,7 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(tmp_path: P
     others = []
 
     def kernel(notebook: Path, output: Path, parameters: dict) -> None:
-        command = [python("looks"), "-c", hold, str(output.parent)]
+        command = [sys.executable, "-c", hold, str(output.parent)]
         others.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         assert others[0].stdout.readline() == "held\n"
         Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
@@ -159,43 +152,24 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(tmp_path: P
 
 
 @pytest.mark.slow
-def test_figures_are_small_in_the_notebook_and_whole_in_the_page(tmp_path: Path):
+def test_figures_are_small_in_the_notebook_and_whole_in_the_page_and_unknown_parameters_are_refused(tmp_path: Path):
     figure = "import plotly.graph_objects as go\ngo.Figure(go.Scatter(y=[1, 3, x]))"
-    waiting = "import os, workbench\nassert os.environ['TQDM_DISABLE'] == '1'"
-    execute(notebook(tmp_path, figure, figure, waiting), tmp_path / "out.ipynb", {"x": 7})
+    checks = "import os\nfrom workbench import check_parameters\nassert os.environ['TQDM_DISABLE'] == '1'"
+    file = notebook(tmp_path, f"{checks}\ncheck_parameters(globals())", figure, figure)
+    execute(file, tmp_path / "out.ipynb", {"x": 7})
     assert "TQDM_DISABLE" not in os.environ
     assert (tmp_path / "out.ipynb").stat().st_size < 100_000
     page = export_html(tmp_path / "out.ipynb").read_text(encoding="utf-8")
     assert page.count("Plotly.newPlot(") >= 2
     assert len([line for line in page.splitlines() if "plotly.js v" in line]) == 1, "the drawing script is there once"
-    assert json.loads((tmp_path / "out.ipynb").read_text())["cells"]
+    with pytest.raises(RunError, match=r"no parameter 'xx' in this notebook; did you mean 'x'\?"):
+        execute(file, tmp_path / "out.ipynb", {"xx": 7})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["x", "xx"])
-def test_papermill_called_directly_stops_at_a_name_that_is_not_declared(tmp_path: Path, name: str):
-    from papermill import PapermillExecutionError, execute_notebook
-
-    file = notebook(tmp_path, "from workbench import check_parameters\n\ncheck_parameters(globals())")
-    words = "no parameter 'xx' in this notebook; did you mean 'x'?"
-    with pytest.raises(PapermillExecutionError, match=re.escape(words)) if name == "xx" else nullcontext():
-        execute_notebook(file, tmp_path / "out.ipynb", parameters={name: 2}, kernel_name="python3", progress_bar=False)
-
-
-@pytest.mark.parametrize(
-    ("code", "own", "expected"),
-    [
-        ("import workbench", {}, "5000"),
-        ("import torch, workbench", {}, "None"),
-        ("import workbench", {"GOMP_SPINCOUNT": "7"}, "7"),
-        ("import workbench", {"OMP_WAIT_POLICY": "ACTIVE"}, "None"),
-    ],
-)
-def test_threads_wait_a_moment_then_sleep_unless_torch_or_a_choice_was_there_first(
-    code: str, own: dict[str, str], expected: str
-):
-    waiting = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-    environment = {name: value for name, value in os.environ.items() if name not in waiting} | own
-    code += "\nimport os\nprint(os.environ.get('GOMP_SPINCOUNT'))"
+def test_waiting_threads_of_openmp_sleep_after_a_moment():
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
+    code = "import workbench, os\nprint(os.environ['GOMP_SPINCOUNT'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.strip() == expected
+    assert done.stdout == "5000\n"

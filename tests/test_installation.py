@@ -1,29 +1,22 @@
-"""The wheel works outside a checkout; what is missing, or in the way, is one line."""
+"""The wheel works outside a checkout; a missing extra is one line."""
 
 import os
-import re
 import shlex
 import subprocess
 import sys
 import tomllib
-import venv
-from contextlib import nullcontext
-from importlib import metadata
+import zipfile
 from itertools import chain
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
-from hub_stand_in import hub
-from huggingface_hub import ModelCard
 from jupyterlab_server import settings_utils
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from workbench.cli import lab
-from workbench.files import PACKAGE
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -71,29 +64,21 @@ def test_the_conda_file_asks_for_what_the_project_needs():
     assert not unpinned
 
 
-@pytest.mark.parametrize("platform", ["linux", "win32"])
-def test_lab_opens_jupyterlab_at_the_tour_of_a_copy_of_the_notebooks(
-    platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_lab_opens_jupyterlab_at_the_tour_of_a_copy_of_the_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     started: list[list[str]] = []
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "")
-    monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
-    monkeypatch.setattr(subprocess, "call", lambda command: started.append(command) or 0)
-    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr("jupyterlab.labapp.LabApp.launch_instance", started.append)
     mine = tmp_path / "deep" / "mine" / "20_compare.ipynb"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(typer.Exit) if platform == "win32" else nullcontext():
-        lab(mine.parent, ["--no-browser"])
+    lab(mine.parent, ["--no-browser"])
     assert mine.read_text() == "mine"
     copied = sorted(path.name for path in mine.parent.iterdir())
     assert copied == sorted(path.name for path in PROJECT.glob("notebooks/*.ipynb"))
-    ((*_, root, opened, option),) = started
-    assert root == f"--ServerApp.root_dir={tmp_path / 'deep'}"
-    assert opened.endswith("/lab/tree/mine/00_tour.ipynb")
-    assert option == "--no-browser"
-    asked = settings_utils._get_overrides(str(tmp_path))[0]["@jupyterlab/apputils-extension:notification"]
-    assert asked == {"fetchNews": "false", "checkForUpdates": False}, "JupyterLab would ask to go online"
+    root, page = f"--ServerApp.root_dir={tmp_path / 'deep'}", "--LabApp.default_url=/lab/tree/mine/00_tour.ipynb"
+    assert started == [[root, page, "--no-browser"]]
+    settings = settings_utils._get_overrides(str(tmp_path))[0]["@jupyterlab/apputils-extension:notification"]
+    assert settings == {"fetchNews": "false", "checkForUpdates": False}, "JupyterLab would ask to go online"
 
 
 def documented(page: str) -> list[list[str]]:
@@ -106,83 +91,37 @@ TICKETS = "\ufeffid;question;answer;grade\r\n" + "".join(
     f'{row};"My {thing}; it fails";The {"sea" if row % 4 else thing} fails.;{4 if row % 4 == 0 else 1 + row % 3}\r\n'
     for row, thing in enumerate(["printer"] * 4 + ["laptop"] * 4 + ["door"] * 4 + ["lamp"] * 4)
 )
-PULL = """
-import sys
-from pathlib import Path
-import torch
-from workbench import Encoder, RunError
-mine = Encoder.from_pretrained(sys.argv[1], device="cpu", precision="fp32")
-mine.push_to_hub("me/other", card={"license": "mit"})
-try:
-    mine.push_to_hub("me/third", card={"license": "mitt"})
-except RunError as refusal:
-    print(refusal)
-sentences = ["my printer is on fire", "smoke comes out of the printer"]
-for name in ("OWNER/NAME", "me/other"):
-    theirs = Encoder.from_pretrained(name, device="cpu", precision="fp32")
-    assert theirs.source.startswith("hub:" + name), theirs.source
-    assert torch.equal(theirs.encode(sentences), mine.encode(sentences))
-"""
 
 
 @pytest.mark.slow
-def test_the_wheel_in_a_fresh_environment_takes_a_csv_to_a_published_encoder(tmp_path: Path):
-    """By the documented commands alone, outside the checkout.
-
-    The dependencies are those of this environment, on the path behind the wheel; all else is the wheel's own.
-    """
-
-    def call(*command: str | Path) -> str:
-        done = subprocess.run([*command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    # nbconvert's page templates are data of its own installation, which is not the fresh one.
-    environment = {**os.environ, "PYTHONPATH": "", "JUPYTER_PATH": str(Path(sys.prefix, "share", "jupyter"))}
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, PROJECT]
-    call(*map(str, build))
-    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
-    python = tmp_path / "env" / "bin" / "python"
-    (wheel,) = tmp_path.glob("*.whl")
-    call(sys.executable, "-m", "pip", "-q", "--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
-    (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
-    libraries = Path(str(metadata.distribution("numpy").locate_file("")))
-    (site / "libraries.pth").write_text(f"{libraries}\n")  # its .pth files, and so an editable checkout, do not count
-    command = tmp_path / "env" / "bin" / "workbench"
-    assert (site / "workbench" / "py.typed").is_file()
-    assert str(site / "workbench") in call(command, "--version")
-    notebooks = len([*PROJECT.glob("notebooks/*.ipynb")])
-    assert f"{notebooks} notebooks copied" in call(command, "notebooks", "mine")
+def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path: Path):
+    """The wheel is unpacked in front of this environment's libraries, and used outside the checkout."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    site = tmp_path / "site" / "workbench"
+    assert (site / "py.typed").is_file()
+    assert {*site.parent.iterdir()} == {site, *site.parent.glob("ranking_workbench-*.dist-info")}
+    bundled = {path.name for path in (site / "_bundled" / "notebooks").glob("*.ipynb")}
+    assert bundled == {path.name for path in PROJECT.glob("notebooks/*.ipynb")}
     (tmp_path / "tickets.csv").write_bytes(TICKETS.encode())
-    shown = []
-    for _, *words in documented("own-data.md"):
-        small = ["max_steps=2", "eval_steps=2", "device=cpu", "--html"] if words[0] == "run" else []
-        shown.append(call(command, *words, *small))
-    checked, split, ran, listed = shown
-    assert "sentence1 = question, sentence2 = answer, score = grade, scale 1 to 4" in checked
-    assert "parts/tickets-train.tsv.gz" in split
-    before, _, after = ran.partition("before training:")[2].partition("after:")
+    small = ["max_steps=2", "eval_steps=2", "device=cpu", "--no-notebook"]
+    commands = [words[1:] + (small if words[1] == "run" else []) for words in documented("own-data.md")]
+    script = "import sys\nfrom typer.testing import CliRunner\nfrom workbench import cli\n"
+    script += f"assert cli.__file__.startswith({str(site)!r}), cli.__file__\n"
+    script += f"for words in {commands!r}:\n    done = CliRunner().invoke(cli.app, words, catch_exceptions=False)\n"
+    script += "    print(done.output)\n    assert done.exit_code == 0\n"
+    environment = {**os.environ, "PYTHONPATH": str(site.parent)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sentence1 = question, sentence2 = answer, score = grade, scale 1 to 4" in done.stdout
+    assert "parts/tickets-train.tsv.gz" in done.stdout
+    before, _, after = done.stdout.partition("before training:")[2].partition("after:")
     assert "tickets-test" in before
     assert "tickets-test" in after
-    assert "finished" in listed
-    (page,) = (tmp_path / "runs").glob("cosent/*/notebook.html")
-    assert page.stat().st_size > 100_000
-    assert str(PACKAGE) not in (page.parent / "config.json").read_text()
-    with hub() as (address, repositories):
-        login = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0", "HF_TOKEN": "hf_of_nobody"}
-        environment |= login | {"HF_HUB_DISABLE_XET": "1"}
-        for _, *words in documented("publishing.md"):
-            told = call(command, *(re.sub(r"runs/\w+/DIGEST-s0", str(page.parent), word) for word in words))
-            assert "model.safetensors" in told
-            assert bool(repositories) == ("--dry-run" not in words)
-        refused = call(python, "-c", PULL, str(page.parent))
-    assert set(repositories) == {"OWNER/NAME", "me/other"}
-    assert "me/third was not pushed" in refused
-    assert "must be one of [mit" in refused
-    card = ModelCard(repositories["OWNER/NAME"]["README.md"].decode())
-    results = [(one.dataset_name, one.metric_type) for one in card.data.eval_results or []]
-    assert ("tickets-test", "spearman_cosine") in results
-    assert (card.data.license, card.data.base_model, card.data.datasets) == ("mit", None, None)
-    assert 'SentenceTransformer("OWNER/NAME")' in card.text
-    again = [command.with_name("ranking-workbench"), "--version"]
-    assert subprocess.run(again, env=environment, capture_output=True, text=True, check=False).returncode == 0
+    assert "finished" in after
+    (config,) = (tmp_path / "runs").glob("cosent/*/config.json")
+    assert str(PROJECT) not in config.read_text()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 from hub_stand_in import hub, problems_of
 from huggingface_hub import ModelCard
 from written_runs import write_run
@@ -48,14 +49,31 @@ def test_the_card_has_the_scores_as_the_hub_reads_them_and_no_path(saved: Path):
     assert "| a&#124;b | spearman | 1.0000 |" in with_results(str(card), "x", {"a|b": {"spearman": 1.0}})
 
 
-def test_a_dry_run_lists_the_files_and_sends_nothing(saved: Path):
-    with hub() as (_, repositories):
+def test_a_dry_run_sends_nothing_and_a_pushed_encoder_is_loaded_again(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    encoder = Encoder.from_pretrained(saved, device="cpu")
+    with hub() as (address, repositories):
+        for name, value in {"ENDPOINT": address, "HF_HUB_OFFLINE": False, "HF_HUB_DISABLE_XET": True}.items():
+            monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+        monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", address)
+        monkeypatch.setenv("HF_TOKEN", "hf_of_nobody")
         card = with_results((saved / "README.md").read_text(), "simcse-s0", METRICS)
         files = push_folder(saved, "me/mine", card=card, dry_run=True)
-    assert not repositories
-    assert {"model.safetensors", "README.md", "config.json"} <= set(files)
-    assert not any(file.startswith(".") for file in files)
-    assert "0.45" not in (saved / "README.md").read_text()
+        assert not repositories
+        assert {"model.safetensors", "README.md", "config.json"} <= set(files)
+        assert not any(file.startswith(".") for file in files)
+        push_folder(saved, "me/mine", card=card)
+        encoder.push_to_hub("me/other", card={"license": "mit"})
+        with pytest.raises(RunError, match=r"(?s)me/third was not pushed.*must be one of \[mit"):
+            encoder.push_to_hub("me/third", card={"license": "mitt"})
+    assert set(repositories) == {"me/mine", "me/other"}
+    assert 'SentenceTransformer("me/mine")' in repositories["me/mine"]["README.md"].decode()
+    for name, content in repositories["me/other"].items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    again = Encoder.from_pretrained(tmp_path, device="cpu")
+    assert torch.equal(again.encode(["the cat sees"]), encoder.encode(["the cat sees"]))
 
 
 def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Path):

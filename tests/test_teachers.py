@@ -36,22 +36,6 @@ def assert_rows_of(teacher_rows: np.ndarray, encoder: Encoder, sentences: list[s
     np.testing.assert_allclose(teacher_rows.astype(np.float32), expected, rtol=2**-11, atol=2**-24)
 
 
-@pytest.mark.parametrize(
-    ("name", "pooling"),
-    [
-        ("unsup-simcse-bert-base-uncased", "cls"),
-        ("diffcse-bert-base-uncased-sts", "cls"),
-        ("rankcse-listmle-bert-base-uncased", "cls"),
-        ("unsup-PromptBERT-bert-base-uncased", "mask"),
-        ("sncse-bert-base", "mask"),
-    ],
-)
-def test_published_names_are_read_as_they_were_trained(checkpoints, name: str, pooling: str):
-    teacher = load_teacher(str(checkpoints(name)), device="cpu")
-    assert teacher.pooling == pooling
-    assert not any(parameter.requires_grad for parameter in teacher.parameters())
-
-
 def test_the_user_goes_before_the_files_and_these_before_the_name(tiny_encoder: Path, tmp_path: Path):
     folder = tmp_path / "my-simcse"
     Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mean").save(folder)
@@ -81,20 +65,10 @@ def test_a_run_teaches_with_its_encoder_once_it_is_finished(tiny_encoder: Path, 
     assert_rows_of(cached_embeddings(teacher, sentences, folder=tmp_path / "cache"), encoder, sentences)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("nobody/no-such-simcse", "is no local folder and cannot be fetched"),
-        ("no such teacher", "neither a folder nor a hub id"),
-        (".", "no config.json"),
-    ],
-)
-def test_a_missing_teacher_is_refused_by_its_name(
-    name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_missing_teacher_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(EncoderError, match=f"teacher {name!r}.*{words}"):
-        load_teacher(name, device="cpu")
+    with pytest.raises(EncoderError, match=r"teacher '\.'.*no config.json"):
+        load_teacher(".", device="cpu")
 
 
 def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_converted_them(

@@ -4,10 +4,7 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
 from typing import NoReturn
-
-_GRACE = 15.0  # seconds to end in order after an interruption
 
 
 def main() -> None:
@@ -20,15 +17,11 @@ def main() -> None:
     command()
 
 
-def _interrupt(_: int, __: FrameType | None) -> NoReturn:
+def _interrupt(*_: object) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    print(
-        "\ninterrupted; the same command goes on from the last saved state, if there is one",
-        file=sys.stderr,
-        flush=True,
-    )
+    print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
-    end = threading.Timer(_GRACE, os._exit, [130])  # some libraries drop an exception that is raised while they load
+    end = threading.Timer(15, os._exit, [130])  # some libraries drop an exception that is raised while they load
     end.daemon = True
     end.start()
     raise SystemExit(130)

@@ -1,7 +1,4 @@
-"""Baselines of the papers, which train nothing. Each has an `encode` for `evaluate`.
-
-BERT-flow, another post-processing that papers quote, is not implemented: data/published has its published numbers.
-"""
+"""Untrained baselines of the papers; BERT-flow is not implemented, data/published has its numbers."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -22,7 +19,7 @@ _NO_VARIANCE = 1e-10
 
 
 class Base(Protocol):
-    """Anything that embeds sentences."""
+    """An object that embeds sentences."""
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
         """Return unit rows, float32, on the CPU; a row of zeros if no word of a sentence is known."""
@@ -36,9 +33,8 @@ def load_base(config: BaseConfig, sentences: Sequence[str] | None = None) -> Bas
     if config.kind == "tfidf":
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
-    reading = (
-        Reading.from_template(config.template) if config.template else checkpoint.read(config.pooling) or Reading("cls")
-    )
+    template = config.template
+    reading = Reading.from_template(template) if template else checkpoint.read(config.pooling) or Reading("cls")
     # Whitening divides by small standard deviations, which would enlarge the rounding of bf16.
     precision = "fp32" if config.kind == "whitening" and config.precision == "auto" else config.precision
     encoder = Encoder(checkpoint, reading, precision=precision, device=config.device)
@@ -48,9 +44,9 @@ def load_base(config: BaseConfig, sentences: Sequence[str] | None = None) -> Bas
 
 
 class Whitened:
-    """Pooled vectors of an encoder, whitened by PCA (BERT-whitening sec. 3) fitted on those of some sentences.
+    """Pooled vectors of an encoder, whitened in float64 by PCA (BERT-whitening sec. 3) fitted on some sentences.
 
-    width: directions kept, by falling variance; None: every direction in which the vectors vary. float64 throughout.
+    width: directions kept, by falling variance; None: every direction in which the vectors vary.
     """
 
     def __init__(self, encoder: Encoder, sentences: Sequence[str], *, width: int | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Find a checkpoint by name and its reading, without torch; only safetensors, no code from a checkpoint.
+"""Find a checkpoint by name, without torch; only safetensors are read, and no code of a checkpoint is executed.
 
-Weights on the hub carry no pooling, and a wrong one costs twenty points without an error: READINGS knows names.
+Weights on the hub carry no pooling, and a wrong one costs twenty points without an error: READINGS has it by name.
 """
 
 import json
@@ -18,7 +18,6 @@ _LOG = logging.getLogger("workbench")
 
 POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
 SETTINGS_FILE = "encoder.json"
-WEIGHTS, WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
@@ -79,7 +78,7 @@ READINGS: tuple[tuple[str, Reading], ...] = (
 )
 
 
-def published_reading(name: str | Path) -> Reading | None:
+def published_reading(name: str) -> Reading | None:
     """Return the reading of a published checkpoint by its hub id or folder, None for an unknown name.
 
     Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
@@ -115,16 +114,16 @@ class Checkpoint:
         pooling = current_value(pooling)
         if pooling not in (None, *POOLINGS):
             raise EncoderError(f"pooling is {pooling!r}; choose one of {', '.join(POOLINGS)}")
+        saved = [*([self.stored.pooling] if self.stored else []), *self.foreign]
         if self.foreign and pooling is None:
             raise EncoderError(
                 f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; set pooling "
                 f"to one of {', '.join(POOLINGS)} to use its backbone without that"
             )
-        readings = [self.stored, published_reading(self.name), Reading(pooling) if pooling else None]  # type: ignore[arg-type]
-        reading = next((one for one in readings if one and pooling in (None, one.pooling)), None)
-        saved = [*([self.stored.pooling] if self.stored else []), *self.foreign]
         if pooling is not None and saved not in ([], [pooling]):
             _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, ", ".join(saved), pooling)
+        readings = [self.stored, published_reading(self.name), Reading(pooling) if pooling else None]  # type: ignore[arg-type]
+        reading = next((one for one in readings if one and pooling in (None, one.pooling)), None)
         if template is not None:
             if reading is None or reading.pooling != "mask":
                 raise EncoderError(f"{self.name}: a template needs pooling='mask'; set it, or leave the template out")
@@ -175,7 +174,7 @@ def encoder_folder(folder: Path) -> Path:
 
 
 def _download(name: str, revision: str | None) -> Path:
-    """Return the snapshot of a hub repository in the local cache; fetch what is not there yet."""
+    """Return the snapshot of a hub repository in the local cache; fetch its missing files."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -195,9 +194,9 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     folder = path_within(root, modules[0]["path"]) if modules else root
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder} has no config.json, so it is no checkpoint; give the folder that save() wrote")
-    if not (folder / WEIGHTS).is_file() and not (folder / WEIGHTS_INDEX).is_file():
+    if not any((folder / weights).is_file() for weights in ("model.safetensors", "model.safetensors.index.json")):
         raise EncoderError(
-            f"{folder} has no {WEIGHTS}; pickled weights can execute code and are not read. Convert them by "
+            f"{folder} has no model.safetensors; pickled weights can execute code and are not read. Convert them by "
             "AutoModel.from_pretrained(folder).save_pretrained(folder), or name the pull request of a conversion on "
             f'the hub: revisions={{"{name}": "refs/pr/<number>"}}'
         )
@@ -221,9 +220,8 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     foreign += _foreign_usage(_read_json(root / "config_sentence_transformers.json"), is_unit="Normalize" in kinds)
     usage = _read_json(next(folder.glob("sentence_*_config.json"), root / "none")) if modules else {}
     limit, lower_case = usage.get("max_seq_length") or limit, bool(usage.get("do_lower_case"))
-    return Checkpoint(
-        name, source, root, folder, Reading(pooling) if pooling else None, tuple(foreign), limit, lower_case
-    )
+    stored = Reading(pooling) if pooling else None
+    return Checkpoint(name, source, root, folder, stored, tuple(foreign), limit, lower_case)
 
 
 def _stored_pooling(config: dict[str, Any]) -> Any:
@@ -251,7 +249,7 @@ def path_within(folder: Path, name: str) -> Path:
 
 
 def _read_json(path: Path, kind: type = dict) -> Any:
-    """Return the content of a JSON file of a checkpoint, of the type `kind`; empty if there is no such file."""
+    """Return the content of a JSON file of a checkpoint; empty if there is no such file."""
     try:
         content = json.loads(path.read_bytes()) if path.is_file() else kind()
     except (OSError, ValueError, RecursionError) as error:

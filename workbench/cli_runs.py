@@ -20,11 +20,24 @@ if TYPE_CHECKING:
     from workbench.runs import Run
 
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 # The name of a run as a whole item of a setting: 8 digits, or its method and at least 2 of them.
 _RUN = re.compile(rf"(?:{'|'.join(CONFIGS)}|base)/[0-9a-f]{{2,8}}(?:-s\d+)?|[0-9a-f]{{8}}(?:-s\d+)?")
 _ITEM = re.compile(r"[^\s,=\[\]'\"]+")
 
 runs_app = typer.Typer()
+
+
+def overrides_of(settings: Sequence[str]) -> dict[str, str]:
+    """Return texts KEY=VALUE as a dictionary of texts. Raises SettingError."""
+    overrides: dict[str, str] = {}
+    for text in settings:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name or name in overrides:
+            problem = "is given twice" if name in overrides else "is not KEY=VALUE, such as temperature=0.07"
+            raise SettingError(f"--set {text!r} {problem}")
+        overrides[name] = value
+    return overrides
 
 
 def with_folders(words: Sequence[str], root: str) -> list[str]:
@@ -62,12 +75,11 @@ def metrics_text(run: "Run", stage: str = "") -> str:
 @runs_app.command("runs")
 def print_runs(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
     words: Annotated[
-        list[str] | None,
-        typer.Argument(help="Filters that must all hold, such as method=rankcse 'seed<3' status=failed; or a folder."),
+        list[str] | None, typer.Argument(help="Filters, such as method=rankcse 'seed<3'; or a folder.")
     ] = None,
     folder: Annotated[str | None, typer.Option("--runs", help="The folder of runs.")] = None,
     sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front: descending.")] = "",
-    columns: Annotated[str, typer.Option(help="Columns, suites or settings to show, separated by commas.")] = "",
+    columns: Annotated[str, typer.Option(help="Columns, suites or settings, separated by commas.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per run.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
@@ -93,7 +105,7 @@ def print_runs(  # noqa: PLR0917 - typer reads the parameters of a command from 
 
 
 def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Print the settings that all runs share once; name each run as the other commands accept it."""
+    """Print the settings that all runs share once, and return the other columns."""
     from workbench.runs import split_common_settings
 
     texts = [", ".join(filter(None, both)) for both in table[["profile", "changed"]].fillna("").to_numpy()]
@@ -102,9 +114,8 @@ def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
         echo(f"all: {common}")
     each = iter(own)
     table = table.assign(changed=[next(each) if text else "" for text in texts])
-    table["started"] = table["started"].astype("string").str.slice(0, 16).str.replace("T", " ")
-    table.insert(1, "run", [Path(path).name for path in table["path"]])
-    return table.drop(columns=["profile", "seed", "digest", *([] if any(own) else ["changed"])])
+    table["started"] = table["started"].astype("string").str.slice(0, 16)
+    return table.drop(columns=["profile", "seed", "digest"])
 
 
 @runs_app.command()
@@ -116,42 +127,21 @@ def show(
 
     run = find_run(name, runs)
     facts, config, row = run.facts(), run.config, read_row(run.path)
-    echo(f"{run.path}: {row['status']}")
-    rows = {
-        "method": f"{config.method}, profile {config.profile}, seed {config.seed}",
-        "changed": ", ".join(f"{name}={value}" for name, value in config.changed().items()),
-        "failed": row.get("failure"),
-        **{name: facts.get(name) for name in ("started", "ended", "seconds", "host", "device", "threads")},
-        "kept": _kept_step(run),
-        "starts": len(facts.get("earlier_starts", [])) + 1,
-        "version": facts.get("versions", {}).get("ranking-workbench"),
-        "code": facts.get("git_commit"),
-        "read": ", ".join(f"{role} {inputs['source']}" for role, inputs in facts.get("inputs", {}).items()),
-        "notebook": run.path / "notebook.ipynb" if (run.path / "notebook.ipynb").exists() else None,
-    }
-    for label, value in rows.items():
-        if value not in (None, ""):
-            echo(f"  {label:<10} {value}")
+    echo(f"{run.path}: {row['status']}\n  {config.method}, profile {config.profile}, seed {config.seed}")
+    lines = {"changed": ", ".join(f"{name}={value}" for name, value in config.changed().items())}
+    lines |= {name: facts.get(name) for name in ("failure", "started", "ended", "seconds", "host", "device")}
+    lines |= {"version": facts.get("versions", {}).get("ranking-workbench"), "code": facts.get("git_commit")}
+    lines |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
+    echo("\n".join(f"  {label:<13} {value}" for label, value in lines.items() if value not in (None, "")))
     if run.finished:
         print(metrics_text(run))
     for other, what in needed_by(runs).get(run.path.resolve(), {}).items():
         echo(f"  {what}: {other}")
 
 
-def _kept_step(run: "Run") -> str:
-    """Return the step that dev chose and its score, or "" if nothing was chosen by dev."""
-    history = run.history() if (run.path / "history.csv").exists() else None
-    if history is None or "dev_spearman" not in history or history["dev_spearman"].iloc[1:].isna().all():
-        return ""
-    best, start = history.loc[history["dev_spearman"].iloc[1:].idxmax()], history["dev_spearman"].iloc[0]
-    return f"step {best['step']:.0f}, dev {100 * best['dev_spearman']:.2f} (before training {100 * start:.2f})"
-
-
 @runs_app.command("rm")
 def remove(
-    names: Annotated[
-        list[str], typer.Argument(help="Runs: folders, beginnings of names, or filters as of `workbench runs`.")
-    ],
+    names: Annotated[list[str], typer.Argument(help="Runs: folders, beginnings of names, or filters as of `runs`.")],
     runs: Runs = "runs",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
@@ -161,8 +151,7 @@ def remove(
     chosen = choose_runs(names, runs)
     echo("\n".join(str(run.path) for run in chosen))
     if not yes:
-        if not typer.confirm(f"remove {len(chosen)} run(s)?"):
-            raise typer.Exit(1)
+        typer.confirm(f"remove {len(chosen)} run(s)?", abort=True)
         if [run.path for run in choose_runs(names, runs)] != [run.path for run in chosen]:
             raise RunError("the list of runs has changed since the question; nothing was removed, ask again")
     remove_runs(chosen, runs)
@@ -173,60 +162,48 @@ class _StartByDefault(TyperGroup):
     """Read `workbench sweep WORDS` as `workbench sweep start WORDS`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, "--help"):
-            args = ["start", *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, args if not args or args[0] in (*self.commands, "--help") else ["start", *args])
 
 
 _HELP = """Run the missing cells of methods x settings x seeds. Started again it goes on, also after Ctrl-C or a kill.
 
 workbench sweep simcse cosent --seeds 0-4 learning_rate=3e-4,1e-3 simcse.temperature=0.05,0.07
 
-workbench sweep grid.toml --jobs 2
-
 workbench sweep grid.toml --slurm --partition gpu --gpus 1 --minutes 240
 """
 sweep_app = typer.Typer(cls=_StartByDefault, no_args_is_help=True, help=_HELP)
+SweepName = Annotated[str, typer.Argument(help="A sweep, or the beginning of its name.")]
 
 
 @sweep_app.command()
 def start(  # noqa: PLR0917
-    what: Annotated[
-        list[str], typer.Argument(help="Methods and KEY=V1,V2 or METHOD.KEY=V1,V2; or one .toml or .yaml file.")
-    ],
+    what: Annotated[list[str], typer.Argument(help="Methods and [METHOD.]KEY=V1,V2; or a .toml or .yaml file.")],
     seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2.")] = "",
     profile: Annotated[str, typer.Option(help="Of every method.")] = "",
-    jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; 0: one per GPU, or one; on Slurm all.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; by default one per GPU, on Slurm all.")] = 0,
     runs: Runs = "runs",
     name: Annotated[str, typer.Option(help="Of the sweep; by default made from its contents.")] = "",
     plan: Annotated[bool, typer.Option("--plan", help="Only list the cells.")] = False,
-    notebook: Annotated[
-        bool, typer.Option("--notebook/--no-notebook", help="Execute each cell's notebook, or only train and evaluate.")
-    ] = True,
+    notebook: Annotated[bool, typer.Option("--notebook/--no-notebook", help="Execute each cell's notebook.")] = True,
     slurm: Annotated[bool, typer.Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
     partition: Annotated[str, typer.Option(help="Slurm, per cell.")] = "",
     gpus: Annotated[int, typer.Option(min=0, help="Slurm, per cell.")] = 0,
     cpus: Annotated[int, typer.Option(min=0, help="Slurm, per cell.")] = 0,
     memory: Annotated[float, typer.Option(min=0, help="Slurm, per cell, in GB.")] = 0,
     minutes: Annotated[int, typer.Option(min=0, help="Slurm: limit of one start of a cell; default 60.")] = 0,
-    sbatch: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any other long option of sbatch.")
-    ] = None,
+    sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any option of sbatch.")] = None,
 ) -> None:
     """Run what is missing (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     from workbench import sweeps
 
-    given = {"seeds": seeds, "profile": profile}
-    spec = sweeps.read_spec(**_read_words(with_folders(what, runs)) | {k: v for k, v in given.items() if v})
-    asked = {"partition": partition, "gpus": gpus, "cpus": cpus, "memory": memory, "minutes": minutes}
-    asked["options"] = {key: value for key, _, value in (word.partition("=") for word in sbatch or [])}
-    asked = {key: value for key, value in asked.items() if value}
-    if asked and not slurm:
-        raise SettingError(f"{', '.join(asked)}: needs --slurm")
-    resources = sweeps.Slurm(**asked) if slurm else None
-    made = sweeps.sweep(
-        **dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=resources, notebook=notebook
-    )
+    options = {key: value for key, value in {"seeds": seeds, "profile": profile}.items() if value}
+    spec = sweeps.read_spec(**_read_words(with_folders(what, runs)) | options)
+    resources = {"partition": partition, "gpus": gpus, "cpus": cpus, "memory": memory, "minutes": minutes}
+    resources = {key: value for key, value in (resources | {"options": overrides_of(sbatch or [])}).items() if value}
+    if resources and not slurm:
+        raise SettingError(f"{', '.join(resources)}: needs --slurm")
+    cluster = sweeps.Slurm(**resources) if slurm else None
+    made = sweeps.sweep(**dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=cluster, notebook=notebook)
     if plan:
         _print_cells(made)
     elif slurm:
@@ -236,11 +213,8 @@ def start(  # noqa: PLR0917
 
 
 @sweep_app.command()
-def status(
-    name: Annotated[str, typer.Argument(help="A sweep, or the beginning of its name; without it all.")] = "",
-    runs: Runs = "runs",
-) -> None:
-    """Show which cells are finished, running, failed (and why) or waiting."""
+def status(name: SweepName = "", runs: Runs = "runs") -> None:
+    """List all sweeps, or the cells of one: finished, running, failed (and why) or waiting."""
     from workbench import sweeps
 
     chosen = [sweeps.find_sweep(name, runs)] if name else sweeps.list_sweeps(runs)
@@ -256,9 +230,7 @@ def status(
 
 
 @sweep_app.command()
-def cancel(
-    name: Annotated[str, typer.Argument(help="A sweep, or the beginning of its name.")], runs: Runs = "runs"
-) -> None:
+def cancel(name: SweepName, runs: Runs = "runs") -> None:
     """Remove a sweep's jobs from Slurm; started again it goes on. (A local sweep ends with Ctrl-C.)"""
     from workbench import sweeps
 
@@ -278,18 +250,14 @@ def _read_words(words: list[str]) -> dict[str, Any]:
         return read_spec_file(Path(words[0]))
     methods: dict[str, dict[str, Any]] = {word: {} for word in words if "=" not in word}
     shared: dict[str, Any] = {}
-    for word in (word for word in words if "=" in word):
-        name, _, values = (part.strip() for part in word.partition("="))
+    for name, values in overrides_of([word for word in words if "=" in word]).items():
         method, dot, key = name.rpartition(".")
         if dot and method not in methods:
-            raise SettingError(f"{word!r}: {method} is not among the methods; name it too")
-        grid = methods[method] if dot else shared
-        if not key or key in grid:
-            raise SettingError(f"{word!r}: {f'{name} is repeated' if key else 'expected KEY=V1,V2'}")
+            raise SettingError(f"{name}: {method} is not among the methods; name it too")
         try:
-            grid[key] = yaml.safe_load(f"[{values}]")
+            (methods[method] if dot else shared)[key] = yaml.safe_load(f"[{values}]")
         except yaml.YAMLError:
-            raise SettingError(f"{word!r}: the values cannot be read; put a text with commas in quotes") from None
+            raise SettingError(f"{name}: cannot read {values!r}; put a text with commas in quotes") from None
     return {"methods": methods, "grid": shared}
 
 

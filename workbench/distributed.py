@@ -1,4 +1,4 @@
-"""Training in several processes: rank, count, and rows of all processes gathered with their gradient."""
+"""Training in several processes: rank, count, and gathering rows with their gradient."""
 
 from typing import Any
 
@@ -30,10 +30,9 @@ def broadcast_from_rank0(flag: bool, device: torch.device) -> bool:
 def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
     """Return the rows of all processes, in the order of their ranks, on every process, with gradient.
 
-    Every process then computes the same loss of the whole batch. The backward pass sums the gradients of all
-    processes' losses and DistributedDataParallel averages the parameters' gradients, so that the two factors cancel
-    and each parameter gets the gradient that one process would have computed on the whole batch.
-    Every process must pass the same number of rows.
+    Every process passes the same number of rows and computes the same loss of the whole batch. The backward pass sums
+    the gradients of all processes' losses and DistributedDataParallel averages those of the parameters, so the factors
+    cancel and each parameter gets the gradient of one process with the whole batch.
     """
     return rows if process_count() == 1 else _GatherRows.apply(rows)
 

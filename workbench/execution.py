@@ -33,14 +33,8 @@ _KERNEL = {
 def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool = False) -> Run:
     """Train and evaluate the run of `config` in this process and return it; a finished run is returned as it is.
 
-    Args:
-        config: All settings, e.g. `SimCSEConfig.from_profile("demo", seed=3)`.
-        runs_root: Folder of runs; an interrupted run there goes on from its last state.
-        quiet: Print no progress.
-
-    Raises:
-        SettingError, DataError, EncoderError: Before training, for settings or files that cannot be used.
-        RunError: Another process is working on this run, or training failed.
+    An interrupted run under `runs_root` goes on from its last state. Raises SettingError, DataError or EncoderError
+    before training, and RunError if another process is working on this run, or if training failed.
     """
     from workbench.data import load_dev, load_suites, load_training
     from workbench.evaluation import evaluate
@@ -50,7 +44,7 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
     if is_finished(run_path(config, runs_root)):
         return Run(run_path(config, runs_root))
     check_settings(config)
-    if hasattr(config, "base_root"):  # where a run that this one learns from is looked for
+    if hasattr(config, "base_root"):  # of the run that this one learns from
         config = config.model_copy(update={"base_root": str(runs_root)})
     for method, profile in config.runs_needed:
         run(CONFIGS[method].from_parameters(profile, config.seed), runs_root, quiet=quiet)
@@ -63,9 +57,9 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
         fit(method, load_training(config), load_dev(config), run=current, quiet=quiet)
         evaluate(method, suites, run=current)
         current.record(seconds=round(time.monotonic() - started, 1))
-    except Exception as problem:
+    except Exception as error:
         with suppress(RunError):  # the disk is full
-            current.record(failure=f"{type(problem).__name__}: {problem}")
+            current.record(failure=f"{type(error).__name__}: {error}")
         raise
     finally:
         current.release()
@@ -80,28 +74,28 @@ def run_method(
     overrides: dict[str, Any] | None = None,
     runs_root: str | Path = "runs",
 ) -> Run:
-    """Execute a method's notebook by papermill and return its finished run; the executed notebook is the record.
+    """Execute a method's notebook by papermill and return its run, which contains the executed notebook.
 
-    A run that is finished and has its notebook is returned as it is. Settings and data are checked before a kernel
-    starts. The notebook is kept in the run's folder, also after a failure. Raises SettingError, DataError, RunError.
+    A run that is finished and has its notebook is returned as it is. Raises SettingError or DataError before a kernel
+    starts, and RunError if the notebook fails; it is kept then, too.
     """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     require_modules("torch", "transformers", "papermill", "ipykernel")
-    root = Path(runs_root).expanduser().resolve()
+    root, notebook = Path(runs_root).expanduser().resolve(), notebook_of(config.method)
     path = run_path(config, root)
-    if is_executed(path):
+    if is_finished(path) and (path / "notebook.ipynb").is_file() and not Run(path).facts().get("failure"):
         _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
         return Run(path)
     check_settings(config)
-    # As the settings read them: a relative path given here must also be found from the kernel's own folder.
+    # As the settings read them: a relative path must also be valid in the kernel's own folder.
     names = {config.setting_name(name) for name in overrides or {}}
-    read = {name: value for name, value in config.model_dump(mode="json").items() if name in names}
+    changed = {name: value for name, value in config.model_dump(mode="json").items() if name in names}
+    parameters = {"profile": profile, "seed": config.seed, "overrides": changed, "runs_root": str(root)}
     current = Run.create(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
-    started, was_finished, notebook = time.monotonic(), current.finished, notebook_of(config.method)
+    started, was_finished = time.monotonic(), current.finished
     _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, path)
     try:
-        parameters = {"profile": profile, "seed": config.seed, "overrides": read, "runs_root": str(root)}
         execute(notebook, path / "notebook.ipynb", parameters)
         if not current.finished:
             raise RunError(f"{notebook.name} ended without writing {path / 'metrics.json'}")  # noqa: TRY301
@@ -115,11 +109,6 @@ def run_method(
     return current
 
 
-def is_executed(path: Path) -> bool:
-    """Return whether the run in `path` is finished and its notebook was executed to the end."""
-    return is_finished(path) and (path / "notebook.ipynb").is_file() and not Run(path).facts().get("failure")
-
-
 def notebook_of(method: str) -> Path:
     """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`."""
     (path,) = project_path("notebooks").glob(f"[0-9][0-9]_{method}.ipynb")
@@ -127,13 +116,10 @@ def notebook_of(method: str) -> Path:
 
 
 def check_settings(config: TrainingConfig) -> None:
-    """Check the data sets and encoders of `config` before anything is computed. Raises SettingError, DataError."""
-    _check_data(config)
-    _check_encoders(config)
+    """Raise DataError or SettingError for data sets and encoders that training could not use.
 
-
-def _check_data(config: TrainingConfig) -> None:
-    """Raise DataError for a set that is missing, broken or of the wrong kind; sets on the hub are not fetched."""
+    Encoders are fetched from the hub, data sets are not.
+    """
     data_revisions(config)
     problems = [
         f"{setting}: {name} holds {held[0]}; {config.method} needs {' or '.join(kinds)} there"
@@ -147,47 +133,35 @@ def _check_data(config: TrainingConfig) -> None:
         raise DataError("\n".join(problems))
     if shared := {config.train} & {config.dev, *config.suites} | {config.dev} & {*config.suites}:
         _LOG.warning("%s is used twice among train, dev and suites: its scores are no test", ", ".join(shared))
-
-
-def _check_encoders(config: TrainingConfig) -> None:
-    """Raise SettingError for an encoder that is missing or was saved with another pooling; fetch those on the hub."""
     for name in config.checkpoints:
         try:
             checkpoint = find_checkpoint(name, config.revisions.get(name))
-        except EncoderError as problem:
+        except EncoderError as error:
             named = (key for key, value in config if name in (value if isinstance(value, list) else [value]))
-            raise SettingError(f"{next(named)}: {problem}") from None
+            raise SettingError(f"{next(named)}: {error}") from None
         if name == config.encoder:
             config.require_pooling(checkpoint.stored and checkpoint.stored.pooling)
 
 
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
-    """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError with its words."""
+    """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
     import papermill
-    from papermill.exceptions import PapermillException
+    from papermill.exceptions import PapermillExecutionError
 
     environment = {**_KERNEL, **os.environ}
     environment.pop("JPY_SESSION_NAME", None)  # of a notebook from which this is called
+    streams: dict[str, Any] = {"log_output": True, "stdout_file": sys.stdout}  # warnings and progress of the kernel
+    quiet = ["--IPKernelApp.log_level=50"]  # no warning that loopback is not encrypted
+    options = {"kernel_name": "python3", "progress_bar": False, "start_timeout": 120, "extra_arguments": quiet}
     with tempfile.TemporaryDirectory() as folder:
         running = Path(folder) / notebook.name
         try:
             with mock.patch.dict(os.environ, environment, clear=True):
-                papermill.execute_notebook(
-                    str(notebook),
-                    str(running),
-                    parameters=parameters,
-                    kernel_name="python3",
-                    progress_bar=False,
-                    log_output=True,  # warnings of the kernel
-                    stdout_file=sys.stdout,  # progress of training
-                    start_timeout=120,
-                    extra_arguments=["--IPKernelApp.log_level=50"],  # no warning that loopback is not encrypted
-                )
-        except PapermillException as problem:
-            name, value = getattr(problem, "ename", type(problem).__name__), getattr(problem, "evalue", str(problem))
-            raise RunError(f"{notebook.name} failed with {name}: {value}\nthe executed notebook: {output}") from None
-        except Exception as problem:  # a kernel that died or never started, a full disk
-            raise RunError(f"{notebook.name}: the kernel ended: {problem}\nthe executed notebook: {output}") from None
+                papermill.execute_notebook(str(notebook), str(running), parameters, **options, **streams)
+        except Exception as error:  # a cell that failed, a kernel that died or never started, a full disk
+            failed = isinstance(error, PapermillExecutionError)
+            reason = f"failed with {error.ename}: {error.evalue}" if failed else f"ended: {error}"
+            raise RunError(f"{notebook.name} {reason}\nthe executed notebook: {output}") from None
         finally:
             if running.is_file():
                 with atomic_path(output) as new:
@@ -201,16 +175,12 @@ def check_parameters(namespace: dict[str, Any]) -> None:
     otherwise only warn and train seed 0. Without papermill nothing is checked.
     """
     cells = list(namespace.get("In", []))
-    injected = [place for place, source in enumerate(cells) if source.startswith("# Parameters\n")]
-    if injected:
-        declared = {name for source in cells[: injected[-1]] for name in _assigned_names(source)}
-        for name in _assigned_names(cells[injected[-1]]):
-            if declared and name not in declared:
-                raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
-
-
-def _assigned_names(source: str) -> list[str]:
-    return re.findall(r"^(\w+) = ", source, re.MULTILINE)
+    names = [re.findall(r"^(\w+) = ", source, re.MULTILINE) for source in cells]
+    injected = max((number for number, cell in enumerate(cells) if cell.startswith("# Parameters\n")), default=0)
+    declared = {name for assigned in names[:injected] for name in assigned}
+    for name in names[injected] if declared else ():
+        if name not in declared:
+            raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
 
 
 def runs_folder(runs_root: str | Path = "../runs") -> str:

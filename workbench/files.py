@@ -1,4 +1,4 @@
-"""Atomic writes, checksums, and the places of bundled files."""
+"""Atomic writes, checksums, and the paths of bundled files."""
 
 import datetime
 import hashlib
@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
 OWN_FILES = tuple(f"{kind}{packed}" for kind in (".txt", ".tsv", ".csv", ".jsonl") for packed in ("", ".gz"))
 OWN_FILES += (".parquet",)
-# The files of an encoder's folder, or of a folder in it, that are read, besides its weights.
+# The files of an encoder's folder, or of a folder in it, that are read in addition to its weights.
 _CHECKPOINT_FILES = {
     *("config.json", "encoder.json", "modules.json", "model.safetensors.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
@@ -33,9 +33,9 @@ def set_name(name: str | Path) -> str:
 
 @contextmanager
 def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
-    """Yield an empty file or folder next to `target` to write to; rename it to `target` if the block succeeds.
+    """Yield an empty file or folder next to `target`; rename it to `target` if the block succeeds.
 
-    Content and name are on the disk afterwards: a power loss leaves the old content or the new one.
+    Its content is synced to the disk first: a power loss leaves the old content or the new one.
     """
     undo_write(target)
     new, old = _neighbours(target)
@@ -62,7 +62,7 @@ def atomic_write(target: Path) -> Iterator[TextIO]:
 
 
 def undo_write(target: Path) -> None:
-    """Remove what an interrupted `atomic_path` left next to `target`, after restoring a folder that it had moved."""
+    """Remove the files of an interrupted `atomic_path`, after restoring a folder that it had moved."""
     new, old = _neighbours(target)
     if old.exists() and not target.exists():
         old.rename(target)
@@ -78,16 +78,13 @@ def _neighbours(target: Path) -> tuple[Path, Path]:
 
 
 def _sync(path: Path) -> None:
-    """Wait until the content of a file, or the names in a folder, are on the disk."""
-    try:
-        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    is_folder = path.is_dir()
+    with suppress(*([OSError] if is_folder else [])):  # some file systems cannot sync a folder
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-    except OSError:
-        if not path.is_dir():  # not every file system can do it for folders
-            raise
 
 
 def timestamp() -> str:
@@ -96,35 +93,25 @@ def timestamp() -> str:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write JSON atomically; nan, which JSON lacks, becomes null."""
+    """Write JSON atomically; NumPy's numbers become plain ones, and nan and infinity null."""
+    text = json.dumps(content, default=lambda value: value.item())
     with atomic_write(path) as file:
-        json.dump(_plain(content), file, indent=2, ensure_ascii=False, allow_nan=False)
+        json.dump(json.loads(text, parse_constant=lambda _: None), file, indent=2, ensure_ascii=False)
         file.write("\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and value != value else value  # noqa: PLR0124 - nan is not itself
 
 
 @contextmanager
 def reraise_os_error(path: Path, other: str = "a runs folder that can be written (--runs FOLDER)") -> Iterator[None]:
-    """Raise the system's refusal to write as a RunError that names `path` and an alternative."""
+    """Raise an OSError of the block as a RunError that names `path` and an alternative."""
     try:
         yield
     except OSError as error:
-        raise RunError(
-            f"cannot write under {path}: {error.strerror or error}; free some space, or give {other}"
-        ) from error
+        reason = error.strerror or error
+        raise RunError(f"cannot write under {path}: {reason}; free some space, or give {other}") from error
 
 
 def text_checksum(*texts: str | bytes) -> str:
-    """Return the sha256 of texts one after the other, in hexadecimal digits."""
+    """Return the sha256 of the concatenated texts, in hexadecimal digits."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
@@ -144,10 +131,7 @@ def _read_checksum(path: str, *_facts: int) -> str:
 
 
 def checkpoint_checksum(folder: Path) -> str:
-    """Return the sha256 of the names and contents of the files that an encoder reads; `folder` may be a run's.
-
-    Model cards and files of other libraries do not count.
-    """
+    """Return the sha256 of the names and contents of the files that an encoder reads; `folder` may be a run's."""
     root = folder / "encoder" if (folder / "encoder").is_dir() else folder
     # In an encoder of this project sentence_bert_config.json only repeats its other files.
     names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else {"sentence_bert_config.json"})
@@ -159,8 +143,5 @@ def checkpoint_checksum(folder: Path) -> str:
 
 def project_path(name: str) -> Path:
     """Return the bundled folder `name` ("data" or "notebooks"), of the checkout or the installed wheel."""
-    candidates = [PACKAGE.parent / name, PACKAGE / "_bundled" / name]
-    for candidate in candidates:
-        if candidate.is_dir():
-            return candidate
-    raise FileNotFoundError(f"{candidates[0]} is missing; install the project from its checkout or its wheel")
+    checkout = PACKAGE.parent / name
+    return checkout if checkout.is_dir() else PACKAGE / "_bundled" / name

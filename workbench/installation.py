@@ -9,26 +9,20 @@ from pathlib import Path
 from workbench.files import project_path
 
 DISTRIBUTION = "ranking-workbench"
-_EXTRA = re.compile(r"^(?P<name>[\w.-]+).*;\s*extra\s*==\s*['\"](?P<extra>\w+)['\"]")
 
 
 def missing_extra(module: str | None) -> str | None:
     """Return how to install a missing module; None for one that no extra contains."""
     name = (module or "").partition(".")[0]
-    for match in filter(None, map(_EXTRA.match, metadata.requires(DISTRIBUTION) or [])):
-        if match["name"].replace("-", "_").lower() == name.lower():
-            return f"this needs {name}, which is not installed: pip install '{DISTRIBUTION}[{match['extra']}]'"
+    for requirement in metadata.requires(DISTRIBUTION) or []:
+        match = re.match(r"([\w.-]+).*;\s*extra\s*==\s*['\"](\w+)['\"]", requirement)
+        if match and match[1].replace("-", "_").lower() == name.lower():
+            return f"this needs {name}, which is not installed: pip install '{DISTRIBUTION}[{match[2]}]'"
     return None
 
 
-def naming_its_extra(missing: ModuleNotFoundError) -> ModuleNotFoundError:
-    """Return the error with a text that says what to install, if an extra contains the module."""
-    remedy = missing_extra(missing.name)
-    return ModuleNotFoundError(remedy, name=missing.name) if remedy else missing
-
-
 def require_modules(*names: str) -> None:
-    """Raise ModuleNotFoundError for the first module that is not installed, before hours are spent."""
+    """Raise ModuleNotFoundError for the first module that is not installed."""
     for name in names:
         if find_spec(name) is None:
             raise ModuleNotFoundError(missing_extra(name) or f"{name} is not installed", name=name)

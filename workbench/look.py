@@ -2,6 +2,6 @@
 
 import sys
 
-import workbench.views
+from workbench import views
 
-sys.modules[__name__] = workbench.views
+sys.modules[__name__] = views

@@ -7,7 +7,7 @@ from pathlib import Path
 from workbench.files import atomic_write, reraise_os_error
 from workbench.installation import require_modules
 
-_MATHS = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
+_EQUATION = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
 # nbconvert's page loads require.js and MathJax from a network; nothing in our notebooks uses them.
 _FROM_NETWORK = re.compile(r'<script src="https://[^"]*">\s*</script>')
 _FIGURE = "application/vnd.plotly.v1+json"
@@ -16,10 +16,9 @@ _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plai
 
 
 def export_html(notebook: Path) -> Path:
-    """Write `notebook` as one HTML file next to it, with figures, and return its path.
+    """Write `notebook` as one HTML file in its folder, with figures, and return its path.
 
-    The notebook has plotly's figures as data only; the script that draws them goes into the page once. Equations
-    become MathML, which browsers draw themselves.
+    The script that draws plotly's figures goes into the page once; equations become MathML.
     """
     require_modules("nbformat", "nbconvert", "latex2mathml")
     import nbformat
@@ -31,7 +30,7 @@ def export_html(notebook: Path) -> Path:
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
     for cell in content.cells:
         if cell.cell_type == "markdown":
-            cell.source = _MATHS.sub(_as_mathml, cell.source)
+            cell.source = _EQUATION.sub(_as_mathml, cell.source)
     outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
     for number, data in enumerate(data for data in outputs if _FIGURE in data):
         figure = plotly.io.from_json(json.dumps({key: data[_FIGURE][key] for key in ("data", "layout")}))

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.errors import RunError
 
-_SENT = (".json", ".safetensors", ".txt", ".model", ".md")
+_SUFFIXES = (".json", ".safetensors", ".txt", ".model", ".md")
 
 
 def push_folder(
@@ -17,19 +17,18 @@ def push_folder(
     """Upload a saved model to `repo_id` with `card` as its README.md, and return the names of its files."""
     from huggingface_hub import HfApi, ModelCard
 
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("[!.]*") if path.suffix in _SENT)
-    readme = card or (folder / "README.md").read_text(encoding="utf-8")
-    model_card = ModelCard(readme.replace("Transformer(folder)", f'Transformer("{repo_id}")'))
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("[!.]*") if path.suffix in _SUFFIXES)
+    text = card or (folder / "README.md").read_text(encoding="utf-8")
+    readme = ModelCard(text.replace("Transformer(folder)", f'Transformer("{repo_id}")'))
+    if dry_run:
+        return files
     try:
-        if not dry_run:
-            model_card.validate()  # before a repository is made
-            HfApi().create_repo(repo_id, private=private, exist_ok=True)
-            HfApi().upload_folder(folder_path=folder, repo_id=repo_id, allow_patterns=files)
-            model_card.push_to_hub(repo_id)
-    except Exception as problem:  # the hub's client raises a dozen unrelated types
-        raise RunError(
-            f"{repo_id} was not pushed: {problem}; log in with `hf auth login` and name OWNER/NAME"
-        ) from None
+        readme.validate()  # before a repository is made
+        HfApi().create_repo(repo_id, private=private, exist_ok=True)
+        HfApi().upload_folder(folder_path=folder, repo_id=repo_id, allow_patterns=files)
+        readme.push_to_hub(repo_id)
+    except Exception as error:  # the hub's client raises a dozen unrelated types
+        raise RunError(f"{repo_id} was not pushed: {error}; log in with `hf auth login` and name OWNER/NAME") from None
     return files
 
 

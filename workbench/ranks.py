@@ -1,4 +1,4 @@
-"""Rank vectors: a sentence as the ranks of a corpus in its eyes, exact and in closed form.
+"""Rank vectors: a sentence as the ranks of a corpus by similarity to it, exact and in closed form.
 
 Ranks ascend with the score and are averaged over ties. Their direction and start change no product of two rank vectors.
 """
@@ -7,75 +7,42 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from workbench.losses import full_precision
 
-SIMILARITIES = ("exact", "gaussian")
 _BLOCK = 2**25  # entries of one [sentences, corpus] block: 128 MiB in float32, 256 MiB for its int64 order
-
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
 
 
 def _require_corpus(size: int) -> None:
     if size < 2:
-        raise ValueError(f"the corpus holds {size} sentence(s); ranks need at least 2, the paper took 100,000")
-
-
-def _require_width(rows: Tensor, corpus: Tensor) -> None:
-    if rows.ndim != 2 or corpus.ndim != 2 or rows.shape[1] != corpus.shape[1]:
-        raise ValueError(
-            f"sentences {tuple(rows.shape)} and corpus {tuple(corpus.shape)} differ in width; "
-            "embed the corpus with the encoder that embeds the sentences"
-        )
+        raise ValueError(f"the corpus has {size} sentence(s); ranks need at least 2, the paper took 100,000")
 
 
 def _widest(tensor: Tensor) -> torch.dtype:
-    """What sums are kept in: float64, but for Apple's GPUs, which have none."""
-    return torch.float32 if tensor.device.type == "mps" else torch.float64
-
-
-_SPARE = 28  # bits of a float64's mantissa below half a unit of the last place of any float32
-
-
-def _ascending(scores: Float[Tensor, "n c"]) -> tuple[Int[Tensor, "n c"], Float[Tensor, "n c"]]:
-    """Columns of each row by ascending score, and the scores in that order."""
-    if scores.device.type != "cpu":
-        order = scores.argsort(dim=1)
-    elif scores.dtype == torch.float32 and scores.shape[1] <= 2**_SPARE and np.isfinite(scores.numpy()).all():
-        # A sort of values is over twice as fast as an argsort: each value carries its column in bits that a float32
-        # leaves free in a float64, too low to reorder unequal values, and rounded away again by the way back.
-        keys = scores.numpy().astype(np.float64)
-        columns = keys.view(np.int64)
-        columns |= np.arange(scores.shape[1])
-        keys.sort(axis=1)
-        ordered = torch.from_numpy(keys.astype(np.float32))
-        columns &= 2**_SPARE - 1
-        return torch.from_numpy(columns), ordered
-    else:
-        order = torch.from_numpy(np.argsort(scores.numpy(), axis=1))  # vectorised: several times faster than torch's
-    return order, scores.gather(1, order)
+    return torch.float32 if tensor.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
 
 
 def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     rows, corpus = scores.shape
-    order, ordered = _ascending(scores)
-    if bool(ordered[:, -1].isnan().any()):  # nan sorts last: no pass over all scores is needed to find it
+    # numpy's argsort is vectorised: several times faster than torch's on a CPU.
+    on_cpu = scores.device.type == "cpu"
+    order = torch.from_numpy(np.argsort(scores.numpy(), axis=1)) if on_cpu else scores.argsort(dim=1)
+    ordered = scores.gather(1, order)
+    if bool(ordered[:, -1].isnan().any()):  # nan sorts last
         missing = int(scores.isnan().any(dim=1).sum())
-        raise ValueError(
-            f"scores hold nan in {missing} of {rows} rows; nan has no rank: look for the vector that became nan"
-        )
+        raise ValueError(f"scores contain nan in {missing} of {rows} rows: look for the vector that became nan")
     middle = (corpus - 1) / 2
     places = torch.arange(corpus, device=scores.device, dtype=scores.dtype) - middle
     ranks = torch.empty_like(scores).scatter_(1, order, places.expand(rows, corpus))
     squares = torch.full((rows,), corpus * (corpus**2 - 1) / 12, dtype=_widest(scores), device=scores.device)
     # Ties are few (two float32 cosines now and then, duplicates): only their runs are visited. Place p of the flattened
     # order is listed when it ties with p + 1; a run of such places is a tie of one item more.
-    if ordered.device.type == "cpu":  # numpy finds them in an eighth of torch's time
-        tied = torch.from_numpy(np.flatnonzero(ordered.numpy()[:, 1:] == ordered.numpy()[:, :-1]))
-    else:
-        tied = (ordered[:, 1:] == ordered[:, :-1]).view(-1).nonzero().squeeze(1)
+    equal = ordered[:, 1:] == ordered[:, :-1]
+    # numpy needs an eighth of torch's time on a CPU
+    tied = torch.from_numpy(np.flatnonzero(equal.numpy())) if on_cpu else equal.view(-1).nonzero().squeeze(1)
     tied += tied // (corpus - 1)  # from a row's corpus - 1 neighbours to its corpus places
     if len(tied):
         begins = torch.cat([tied.new_ones(1, dtype=torch.bool), tied[1:] != tied[:-1] + 1])
@@ -92,22 +59,20 @@ def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
 
 @full_precision
 def rank_vectors(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
-    """g(r) = (r - mean r) / (sqrt(c) * std r) of each row's ranks: RankEncoder eqs. 2 and 3.
+    """Return g(r) = (r - mean r) / (sqrt(c) * std r) of each row's ranks: RankEncoder eqs. 2 and 3.
 
     Ranks are exact and averaged over ties (the paper's code ranks ties arbitrarily), so u_i . u_j is Spearman's
-    correlation of rows i and j. A row that is the same throughout has no order: its vector and its products are 0.
+    correlation of rows i and j. A constant row has no order: its vector and its products are 0.
 
     Args:
-        scores: [n, c], similarity of each of n sentences to each of c corpus sentences.
+        scores: Similarity of each of n sentences to each of c corpus sentences.
 
     Returns:
-        [n, c], rows of length 1 (or 0, above) that sum to 0; without gradient.
+        Rows of length 1 (or 0, above) that sum to 0; without gradient.
 
     Raises:
         ValueError: Fewer than two corpus sentences, or nan among the scores.
     """
-    if scores.ndim != 2:
-        raise ValueError(f"scores have shape {tuple(scores.shape)}; give a matrix [sentences, corpus]")
     _require_corpus(scores.shape[1])
     with torch.no_grad():
         blocks = scores.detach().contiguous().split(max(1, _BLOCK // scores.shape[1]))
@@ -115,16 +80,10 @@ def rank_vectors(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
 
 
 class Corpus:
-    """The corpus as one encoder sees it: unit rows, of which copies tie.
+    """The unit rows of a corpus under one encoder; copies of a sentence tie.
 
     A matrix product may sum equal columns in different orders, and rounding would then rank copies of one sentence:
-    all of them take the column of the first.
-
-    Args:
-        rows: [c, d], c >= 2, without gradient from here on. Ranked where they lie.
-
-    Raises:
-        ValueError: Fewer than two sentences.
+    all of them take the column of the first. Raises ValueError for fewer than two sentences.
     """
 
     def __init__(self, rows: Float[Tensor, "c d"]) -> None:
@@ -141,18 +100,13 @@ class Corpus:
 
     @full_precision
     def lists(self, rows: Float[Tensor, "n width"]) -> Float[Tensor, "n c"]:
-        """Cosine of each of the unit `rows` with each corpus sentence, equal bit by bit for copies.
-
-        Raises:
-            ValueError: Another width than the corpus'.
-        """
-        _require_width(rows, self.rows)
+        """Return the cosine of each of the unit `rows` with each corpus sentence, bitwise equal for copies."""
         scores = rows @ self.rows.T
         return scores if self._first is None else scores[:, self._first]
 
 
 def _products(u: Tensor, v: Tensor) -> Tensor:
-    """u @ v.T, summed over the corpus in pieces: float32 throughout is off by 2e-6 at 100,000 sentences, so by 1e-7."""
+    """Return u @ v.T, summed over the corpus in pieces: float32 is off by 2e-6 at 100,000 sentences, so by 1e-7."""
     total = torch.zeros(len(u), len(v), dtype=_widest(u), device=u.device)
     for left, right in zip(u.split(_PIECE, dim=1), v.split(_PIECE, dim=1), strict=True):
         total += left @ right.T
@@ -167,58 +121,41 @@ def rank_similarity(
     *,
     how: str = "exact",
 ) -> Float[Tensor, "n m"]:
-    """u_i . u_j of RankEncoder eq. 4: Spearman's correlation of how two sentences order the corpus.
+    """Return u_i . u_j of RankEncoder eq. 4: Spearman's correlation of how two sentences order the corpus.
 
-    "gaussian" is the closed form of `gaussian_rank_similarity`: no pass over the corpus but for its covariance; near
-    where similarity lists are close to Gaussian (about 0.01 on average on real sentences), and differentiable.
+    "gaussian" is the closed form of `gaussian_rank_similarity`: differentiable, and close if similarity lists are close
+    to Gaussian (about 0.01 on average on real sentences).
 
     Args:
-        a: [n, d], unit rows.
-        b: [m, d], unit rows.
-        corpus: [c, d], unit rows, c >= 2. Copies tie.
+        a, b, corpus: Unit rows; at least 2 in the corpus, of which copies tie.
         how: "exact" or "gaussian".
 
     Returns:
-        [n, m] in [-1, 1]; larger is closer; 0 where a sentence sees all of the corpus as equally far.
-        "exact" has no gradient. Memory stays near one gibibyte beside the result, whatever n, m and c up to 2^25.
+        [n, m] in [-1, 1]; larger is closer; 0 for a sentence to which all of the corpus is equally similar.
+        "exact" has no gradient, and needs about one gibibyte in addition to the result for any n, m and c up to 2^25.
 
     Raises:
-        ValueError: Widths differ, fewer than two corpus sentences, an unknown `how`, or nan among the vectors.
+        ValueError: Fewer than two corpus sentences, an unknown `how`, or nan among the vectors.
     """
-    if how not in SIMILARITIES:
-        raise ValueError(f"how is {how!r}; choose one of {', '.join(SIMILARITIES)}")
-    _require_width(a, corpus)
-    _require_width(b, corpus)
     if how == "gaussian":
         return gaussian_rank_similarity(a, b, corpus_covariance(corpus))
-    seen = Corpus(corpus)
+    if how != "exact":
+        raise ValueError(f"how is {how!r}; choose 'exact' or 'gaussian'")
+    rows = Corpus(corpus)
     with torch.no_grad():
-        size = max(1, _BLOCK // len(seen))
-        kept = rank_vectors(seen.lists(b)) if len(b) <= size else None
-        own = kept if a is b else None
+        size = max(1, _BLOCK // len(rows))
+        whole = rank_vectors(rows.lists(b)) if len(b) <= size else None
         similarities = []
         for block in a.split(size):
-            u = rank_vectors(seen.lists(block)) if own is None else own
-            others = [kept] if kept is not None else (rank_vectors(seen.lists(v)) for v in b.split(size))
+            u = whole if whole is not None and a is b else rank_vectors(rows.lists(block))
+            others = [whole] if whole is not None else (rank_vectors(rows.lists(v)) for v in b.split(size))
             similarities.append(torch.cat([_products(u, other) for other in others], dim=1))
         return torch.cat(similarities).clamp(-1, 1)
 
 
 @full_precision
 def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
-    """Covariance of the corpus' vectors, divided by c: all that the closed form needs to know of it.
-
-    Exactly 0 for a corpus of copies of one sentence.
-
-    Args:
-        corpus: [c, d], c >= 2.
-
-    Returns:
-        [d, d], symmetric.
-
-    Raises:
-        ValueError: Fewer than two corpus sentences.
-    """
+    """Return the covariance of the corpus' vectors, divided by c; exactly 0 for copies of one sentence."""
     _require_corpus(len(corpus))
     origin = corpus[:1]  # covariance does not move with the origin; from one of them, copies are exactly 0
     total = torch.zeros(corpus.shape[1], dtype=_widest(corpus), device=corpus.device)
@@ -236,18 +173,12 @@ def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
 def gaussian_rank_similarity(
     a: Float[Tensor, "n d"], b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
 ) -> Float[Tensor, "n m"]:
-    """(6 / pi) asin(r_ij / 2), r_ij = a_i' C b_j / sqrt(a_i' C a_i * b_j' C b_j): rank similarity in closed form.
+    """Return (6 / pi) asin(r_ij / 2), r_ij = a_i' C b_j / sqrt(a_i' C a_i * b_j' C b_j): the closed form.
 
-    r_ij is the Pearson correlation of the lists a_i . x and b_j . x over the corpus' x. Where the two lists are jointly
+    r_ij is the Pearson correlation of the lists a_i . x and b_j . x over the corpus' x. If the two lists are jointly
     Gaussian, their Spearman correlation is (6 / pi) asin(r_ij / 2) in the limit of a large corpus.
-
-    Args:
-        a: [n, d]; lengths do not matter.
-        b: [m, d].
-        covariance: C of `corpus_covariance`.
-
-    Returns:
-        [n, m] in [-1, 1], differentiable; 0 where a sentence sees no spread in the corpus.
+    The lengths of `a` and `b` do not matter; C is that of `corpus_covariance`. The result is in [-1, 1],
+    differentiable, and 0 for a sentence to which all of the corpus is equally similar.
     """
 
     def deviation(rows: Tensor) -> Tensor:

@@ -17,11 +17,10 @@ import platformdirs
 
 from workbench.checkpoints import POOLINGS, Checkpoint, Reading, find_checkpoint
 from workbench.encoder import Encoder, weights_checksum
-from workbench.errors import EncoderError, RunError
-from workbench.files import atomic_path, file_checksum, text_checksum
+from workbench.errors import EncoderError
+from workbench.files import atomic_path, file_checksum, reraise_os_error, text_checksum
 
 _LOG = logging.getLogger("workbench")
-_VERSION = 1  # of the files of an entry; another one leaves older entries unused
 _CHUNK = 50_000  # sentences embedded at a time: bounds the memory of their float32 rows
 _EMBEDDINGS, _FACTS = "embeddings.npy", "facts.json"
 
@@ -60,8 +59,7 @@ def load_teacher(
     template: str | None = None,
     max_tokens: int | None = None,
     revision: str | None = None,
-    precision: str = "auto",
-    device: str = "auto",
+    **options: Any,
 ) -> Teacher:
     """Load a frozen encoder, with any vocabulary and any width.
 
@@ -71,25 +69,20 @@ def load_teacher(
             RankCSE, the [MASK] of a template for PromptBERT and SNCSE.
         template: For pooling "mask"; None takes the checkpoint's, else the published one.
         max_tokens: Length at which sentences are cut, special tokens included, a template's not; None: at its limit.
-        revision, precision, device: As for Encoder.from_pretrained.
+        revision: Of a hub id.
+        options: precision and device, as for Encoder.from_pretrained.
 
     Raises:
         EncoderError: It is missing, broken, an unfinished run, or its pooling is unknown.
     """
     checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
     try:
-        teacher = Teacher(checkpoint, reading, precision=precision, device=device)
+        teacher = Teacher(checkpoint, reading, **options)
     except EncoderError as error:
         raise EncoderError(f"teacher {name!r}: {error}") from error
     if max_tokens is not None:
         teacher.limit = min(teacher.limit, max_tokens + teacher.template_tokens)
     return teacher.requires_grad_(False)
-
-
-def cache_folder(folder: str | Path | None = None) -> Path:
-    """Return the cache: `folder`, else WORKBENCH_CACHE, else the user's cache directory of this platform."""
-    chosen = folder or os.environ.get("WORKBENCH_CACHE")
-    return Path(chosen or platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)).expanduser()
 
 
 def cached_embeddings(
@@ -103,7 +96,7 @@ def cached_embeddings(
     Args:
         teacher: Weights, configuration, tokenizer, reading, limit and precision are hashed.
         sentences: Hashed in their order.
-        folder: None takes that of `cache_folder`. It may be deleted at any time.
+        folder: Of the cache, which may be deleted at any time; None: WORKBENCH_CACHE, or the user's cache folder.
         batch_size: Sentences per batch if they must be computed.
 
     Returns:
@@ -112,29 +105,24 @@ def cached_embeddings(
     Raises:
         RunError: The folder cannot be written.
     """
-    facts = {"version": _VERSION, "encoder": fingerprint(teacher), "sentences": _hash_sentences(sentences)}
-    root = cache_folder(folder)
+    facts = {"version": 1, "encoder": fingerprint(teacher), "sentences": _hash_sentences(sentences)}
+    default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
+    root = Path(folder or os.environ.get("WORKBENCH_CACHE") or default).expanduser()
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]
-    try:
+    with reraise_os_error(root, "a folder that can be written as WORKBENCH_CACHE or as the setting cache"):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        # One process computes; others that want the same, such as the other processes of one training, wait for it.
+        # One process computes; others that need the same, such as those of one training, wait for it.
         with filelock.FileLock(entry.with_suffix(".lock")):
             if not _is_intact(entry, facts):
                 _compute_entry(entry, facts, teacher, sentences, batch_size)
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise RunError(
-            f"embeddings cannot be cached under {root}: {error.strerror or error}; free some space, or set "
-            "WORKBENCH_CACHE or the setting cache to a folder that can be written"
-        ) from error
 
 
 def fingerprint(teacher: Teacher) -> str:
     """Return the sha256 of everything that decides an embedding."""
-    configuration = teacher.backbone.config.to_dict()
-    # Where it came from and which library saved it decide nothing.
-    for name in ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures"):
-        configuration.pop(name, None)
+    # Origin and the library that saved it decide nothing.
+    origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
+    configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
     reading = [*astuple(replace(teacher.reading, caution="")), teacher.limit, teacher.precision]
     decisive = [teacher.checksum, configuration, _describe_tokenizer(teacher.tokenizer), reading]
     return text_checksum(json.dumps(decisive, sort_keys=True, default=str))
@@ -158,15 +146,14 @@ def _hash_sentences(sentences: Sequence[str]) -> str:
 
 
 def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
-    """Return whether the embeddings of an entry are those that were written for these facts; log it if they are not."""
+    """Return whether an entry has the content that was written for these facts; log it if it was changed."""
     if not entry.exists():
         return False
     try:
         stored = json.loads((entry / _FACTS).read_text(encoding="utf-8"))
-        wanted = facts | {"sha256": file_checksum(entry / _EMBEDDINGS)}
-        if {name: stored[name] for name in wanted} == wanted:
+        if stored.items() >= (facts | {"sha256": file_checksum(entry / _EMBEDDINGS)}).items():
             return True
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError):
         pass
     _LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
     return False
@@ -175,17 +162,15 @@ def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
 def _compute_entry(
     entry: Path, facts: dict[str, Any], teacher: Teacher, sentences: Sequence[str], batch_size: int
 ) -> None:
-    """Embed the sentences into a folder next to the entry and rename it, so that a kill leaves no half entry."""
     started, shape = time.perf_counter(), (len(sentences), teacher.width)
     _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), teacher.source, entry)
-    # The lock is held: what a killed process left there, maybe gigabytes, can be removed.
     with atomic_path(entry, folder=True) as fresh:
         rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)
         for start in range(0, len(sentences), _CHUNK):
             chunk = list(sentences[start : start + _CHUNK])
             rows[start : start + len(chunk)] = teacher.encode(chunk, batch_size).half().numpy()
         rows.flush()
-        del rows
+        del rows  # Windows renames no open file
         facts = facts | {"sha256": file_checksum(fresh / _EMBEDDINGS), "source": teacher.source}
         facts |= {"pooling": teacher.pooling, "seconds": round(time.perf_counter() - started, 1)}
         (fresh / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
