@@ -10,8 +10,9 @@ import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from workbench.baselines import Base, load_base
+from workbench.baselines import load_base
 from workbench.config import SEVEN_STS, BaseConfig
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.evaluation import evaluate
@@ -48,10 +49,10 @@ def rows(
         yield target_row(encoder, width, suites)
 
 
-def bases(encoder: str, sentences: list[str], widths: list[int]) -> Iterator[tuple[str, Base]]:
+def bases(encoder: str, sentences: list[str], widths: list[int]) -> Iterator[tuple[str, Any]]:
     """Every base by its label, fitted on `sentences`."""
 
-    def base(**settings: object) -> Base:
+    def base(**settings: object) -> Any:
         return load_base(
             BaseConfig.from_parameters("cls", 0, {"encoder": encoder, "pooling": None} | settings), sentences
         )
@@ -65,7 +66,7 @@ def bases(encoder: str, sentences: list[str], widths: list[int]) -> Iterator[tup
             yield f"whitening {pooling}, k={width}", base(kind="whitening", pooling=pooling, width=width)
 
 
-def row(label: str, base: Base, suites: dict[str, Pairs]) -> dict[str, object]:
+def row(label: str, base: Any, suites: dict[str, Pairs]) -> dict[str, object]:
     """One line of the table."""
     found: dict[str, object] = {"base": label}
     for name, values in evaluate(base, suites).metrics.items():

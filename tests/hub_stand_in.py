@@ -1,7 +1,6 @@
-"""What publishing and loading ask of the Hugging Face hub, on loopback; commits are kept in memory."""
+"""The requests of publishing to the Hugging Face hub, answered on loopback; commits are kept in memory."""
 
 import base64
-import hashlib
 import json
 import re
 import threading
@@ -12,10 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import yaml
 
 Files = dict[str, bytes]
-
-
-def file_entry(path: str, content: bytes) -> dict:
-    return {"type": "file", "path": path, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
 
 
 def problems_of(card: str) -> list[str]:
@@ -66,37 +61,6 @@ def hub() -> Iterator[tuple[str, dict[str, Files]]]:
                 if line["key"] == "file":
                     repositories[f"{owner}/{name}"][line["value"]["path"]] = base64.b64decode(line["value"]["content"])
             self.answer({"commitUrl": f"{address}/{owner}/{name}/commit/{SHA}", "commitOid": SHA})
-
-        def do_HEAD(self) -> None:
-            if self.path == "/":  # whether anybody answers
-                self.answer({})
-            else:
-                self.file(send=False)
-
-        def do_GET(self) -> None:
-            if self.path.startswith("/api/"):
-                name = "/".join(self.path.split("/")[3:5])
-                if name not in repositories:
-                    self.answer({"error": "Repository not found"}, 404)
-                    return
-                if "/tree/" in self.path:
-                    self.answer([file_entry(*item) for item in repositories[name].items()])
-                    return
-                siblings = [{"rfilename": file} for file in repositories[name]]
-                self.answer({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
-            else:
-                self.file(send=True)
-
-        def file(self, *, send: bool) -> None:
-            owner, name, _, _, *path = self.path.strip("/").split("/")
-            content = repositories[f"{owner}/{name}"]["/".join(path)]
-            self.send_response(200)
-            self.send_header("X-Repo-Commit", SHA)
-            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if send:
-                self.wfile.write(content)
 
         def answer(self, content: dict | list, status: int = 200) -> None:
             body = json.dumps(content).encode()

@@ -1,21 +1,20 @@
 """Cheap dropout is dropout: its rate, expectation, independence and gradient; and in eval the backbone is untouched."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from tiny_checkpoints import KINDS, tiny_checkpoint, tiny_model
+from tiny_checkpoints import KINDS, tiny_model
 from torch.testing import assert_close
 
-from workbench.encoder import Encoder, fast_dropout
+from workbench.encoder import fast_dropout
 from workbench.encoder._dropout import ATTENTION, CheapDropout, cheap_dropout
 
 N = 1 << 20
 SIGMAS = 5.0  # one in two million draws lies outside
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_the_rate_and_the_expectation_hold_in_each_quarter_of_the_words(rate: float) -> None:
     torch.manual_seed(0)
     dropped = cheap_dropout(torch.ones(N), rate)
@@ -49,12 +48,8 @@ def test_a_seed_gives_one_mask_and_the_gradient_has_the_mask_of_the_output() -> 
         assert_close(y.detach(), x.detach() * x.grad)
     assert torch.equal(masks[0], masks[1])
     assert not torch.equal(masks[0], masks[2])
-
-
-@pytest.mark.parametrize(("rate", "factor"), [(0.0, 1.0), (1.0, 0.0), (1e-7, 1.0)])
-def test_rates_at_the_ends(rate: float, factor: float) -> None:
-    x = torch.randn(11)
-    assert torch.equal(cheap_dropout(x, rate), x * factor)
+    for rate, factor in ((0.0, 1.0), (1.0, 0.0), (1e-7, 1.0)):
+        assert torch.equal(cheap_dropout(masks[0], rate), masks[0] * factor)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,15 +94,3 @@ def test_training_drops_hidden_states_and_attention_with_the_mean_and_spread_of_
     assert spread.min() > 0.01
     assert ((mean - fast_mean).abs() / spread).max() < SIGMAS * math.sqrt(2 / 4000)
     assert (fast_spread / spread - 1).abs().max() < 0.15  # the kurtosis of such sums is that of few terms
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_encoder_in_training_gives_two_views_that_a_seed_repeats(kind: str, tmp_path: Path) -> None:
-    encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path, kind)).train()
-    batch = encoder.tokenize(["a man eats", "the small dog sees a red book near the house"])
-    views = []
-    for seed in (1, 2, 1):
-        torch.manual_seed(seed)
-        views.append(encoder(batch).detach())
-    assert not torch.allclose(views[0], views[1])
-    assert torch.equal(views[0], views[2])

@@ -13,7 +13,6 @@ from torch.testing import assert_close
 from workbench.checkpoints import POOLINGS
 from workbench.encoder import Encoder, _model
 from workbench.encoder._hardware import choose_precision
-from workbench.encoder._tokens import length_sorted_batches
 from workbench.errors import EncoderError
 
 TEMPLATE = 'the book "{sentence}" sees [MASK] .'
@@ -68,26 +67,16 @@ def test_each_pooling_is_what_its_name_says_and_padding_changes_nothing(folder: 
     assert_close(encoder.encode(SENTENCES), functional.normalize(expected, dim=1), **CLOSE)
 
 
-def test_equal_sentences_are_encoded_once_and_have_equal_rows(encoder: Encoder) -> None:
-    seen: list[int] = []
+def test_equal_sentences_are_encoded_once_in_batches_of_the_longest_first(encoder: Encoder) -> None:
+    seen: list[tuple[int, ...]] = []
     hook = encoder.backbone.register_forward_pre_hook(
-        lambda module, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True
+        lambda module, args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
-    rows = encoder.encode([SENTENCES[0], SENTENCES[1], SENTENCES[0], SENTENCES[0]])
+    rows = encoder.encode([*SENTENCES, SENTENCES[0], SENTENCES[0]], batch_size=5)
     hook.remove()
-    assert sum(seen) == 2
-    assert torch.equal(rows[[0, 0]], rows[2:])
-
-
-def test_batches_fall_in_length_and_contain_every_sentence_once() -> None:
-    lengths = torch.randint(1, 50, (301,), generator=torch.Generator().manual_seed(3)).numpy()
-    batches = list(length_sorted_batches(lengths, rows=16, tokens=200))
-    assert sorted(i for batch in batches for i in batch) == list(range(301))
-    ordered = [lengths[i] for batch in batches for i in batch]
-    assert ordered == sorted(ordered, reverse=True)
-    assert all(len(batch) <= 16 and (len(batch) == 1 or len(batch) * lengths[batch[0]] <= 200) for batch in batches)
-    for limits in ({"rows": 1000, "tokens": 1}, {"rows": 0, "tokens": None}):
-        assert [len(batch) for batch in length_sorted_batches(lengths, **limits)] == [1] * 301
+    assert sum(size for size, _ in seen) == len(set(SENTENCES))
+    assert seen == sorted(seen, key=lambda shape: -shape[1])
+    assert torch.equal(rows[[0, 0]], rows[-2:])
 
 
 @pytest.mark.usefixtures("no_type_checks")
@@ -214,10 +203,3 @@ def test_an_encoder_with_broken_weights_is_not_silent(folder: Path) -> None:
         encoder.backbone.embeddings.word_embeddings.weight[encoder.tokenizer.convert_tokens_to_ids("cat")] = torch.nan
     with pytest.raises(EncoderError, match="vector of sentence 1 is not finite"):
         encoder.encode(["a dog", "a cat"])
-
-
-def test_a_bundled_name_means_the_bundled_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_checkpoint(tmp_path / "world-encoder")
-    monkeypatch.chdir(tmp_path)
-    encoder = Encoder.from_pretrained("world-encoder")
-    assert (encoder.source, encoder.width) == ("bundled:world-encoder", 128)

@@ -14,13 +14,11 @@ from tiny_checkpoints import POSITIONS, tiny_checkpoint, tiny_model, tiny_tokeni
 from transformers import (
     AutoModel,
     BertForPreTraining,
-    BertForQuestionAnswering,
     GPT2Config,
     Qwen3Config,
     RobertaForMaskedLM,
 )
 
-from workbench.checkpoints import find_checkpoint
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import EncoderError
 from workbench.files import checkpoint_checksum
@@ -116,14 +114,6 @@ def test_a_damaged_checkpoint_is_refused_with_its_cause(tmp_path: Path, damage: 
         Encoder.from_pretrained(folder)
 
 
-def test_null_in_an_encoders_settings_is_as_if_it_were_not_there(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "checkpoint")
-    for pooling in ("mean", None):
-        write("encoder.json", {"pooling": pooling, "template": None, "caution": 3})(folder)
-        reading = find_checkpoint(str(folder)).read()
-        assert (reading and reading.pooling) == pooling
-
-
 def test_the_checksum_of_a_folder_is_of_what_an_encoder_reads_of_it(tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
     Encoder.from_pretrained(tiny_checkpoint(tmp_path / "checkpoint"), "mean").save(folder)
@@ -161,7 +151,7 @@ def test_code_of_a_checkpoint_is_never_executed(tmp_path: Path) -> None:
     assert not proof.exists()
 
 
-@pytest.mark.parametrize("kind", [BertForPreTraining, BertForQuestionAnswering, RobertaForMaskedLM])
+@pytest.mark.parametrize("kind", [BertForPreTraining, RobertaForMaskedLM])
 def test_heads_and_buffers_are_no_fault_and_half_precision_is_widened(tmp_path: Path, kind: Any) -> None:
     family = kind.base_model_prefix
     torch.manual_seed(0)

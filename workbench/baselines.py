@@ -1,7 +1,7 @@
 """Untrained baselines of the papers; BERT-flow is not implemented, data/published has its numbers."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,16 +18,11 @@ from workbench.encoder import Encoder
 _NO_VARIANCE = 1e-10
 
 
-class Base(Protocol):
-    """An object that embeds sentences."""
+def load_base(config: BaseConfig, sentences: Sequence[str] | None = None) -> Any:
+    """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on `config.fit_on`.
 
-    def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        """Return unit rows, float32, on the CPU; a row of zeros if no word of a sentence is known."""
-        ...
-
-
-def load_base(config: BaseConfig, sentences: Sequence[str] | None = None) -> Base:
-    """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on `config.fit_on`."""
+    Its `encode(sentences)` returns unit rows, float32, on the CPU; zeros for a sentence without a known word.
+    """
     if sentences is None and config.kind in ("whitening", "tfidf"):
         sentences = load_sentences(config.fit_on, limit=config.fit_limit).sentences
     if config.kind == "tfidf":

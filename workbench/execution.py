@@ -77,7 +77,7 @@ def run_method(
     """Execute a method's notebook by papermill and return its run, which contains the executed notebook.
 
     A run that is finished and has its notebook is returned as it is. Raises SettingError or DataError before a kernel
-    starts, and RunError if the notebook fails; it is kept then, too.
+    starts, and RunError if the notebook fails, which then stays in the run's folder.
     """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     require_modules("torch", "transformers", "papermill", "ipykernel")

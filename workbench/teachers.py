@@ -38,11 +38,8 @@ def find_teacher(
     name: str, *, pooling: str | None = None, template: str | None = None, revision: str | None = None
 ) -> tuple[Checkpoint, Reading]:
     """Return the checkpoint called `name` and its reading; arguments and errors as for `load_teacher`."""
-    try:
-        checkpoint = find_checkpoint(name, revision)
-        reading = checkpoint.read(pooling, template)
-    except EncoderError as error:
-        raise EncoderError(f"teacher {name!r}: {error}") from error
+    checkpoint = find_checkpoint(name, revision)
+    reading = checkpoint.read(pooling, template)
     if reading is None:
         raise EncoderError(
             f"the pooling of teacher {name!r} is unknown (no modules.json, no published name); set it: "
@@ -76,10 +73,7 @@ def load_teacher(
         EncoderError: It is missing, broken, an unfinished run, or its pooling is unknown.
     """
     checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    try:
-        teacher = Teacher(checkpoint, reading, **options)
-    except EncoderError as error:
-        raise EncoderError(f"teacher {name!r}: {error}") from error
+    teacher = Teacher(checkpoint, reading, **options)
     if max_tokens is not None:
         teacher.limit = min(teacher.limit, max_tokens + teacher.template_tokens)
     return teacher.requires_grad_(False)

@@ -19,15 +19,14 @@ from workbench.errors import EncoderError
 class CrossEncoder(Encoder):
     """A sequence classifier of transformers with one output, the similarity of a pair.
 
-    backbone: the whole classifier; a head that the checkpoint does not have is drawn from torch's generator. It is
-    saved so that AutoModelForSequenceClassification and the CrossEncoder of sentence-transformers read the same score.
-    max_tokens: length at which training pairs are cut, the longer sentence first. pooling and template are not used.
+    It is saved so that AutoModelForSequenceClassification and the CrossEncoder of sentence-transformers read the same
+    score. A head that the checkpoint lacks is initialised randomly; pooling and template are not used.
     """
 
     _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_classifier)
 
     def tokenize_pairs(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> dict[str, Tensor]:
-        """Return both sentences in one row, padded, cut at `max_tokens`."""
+        """Return both sentences in one row, padded, cut at `max_tokens`, the longer sentence first."""
         rows = self._pair_tokens(list(sentence1), list(sentence2), self.max_tokens)
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
@@ -68,10 +67,8 @@ class CrossEncoder(Encoder):
         kind = (
             f"{config.model_type} cross-encoder, at most {self.limit} tokens in both; only the order of scores counts"
         )
-        code = [
-            "from sentence_transformers import CrossEncoder",
-            "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])",
-        ]
+        use = "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])"
+        code = ["from sentence_transformers import CrossEncoder", use]
         with replace_encoder(folder) as fresh:
             save_checkpoint(fresh, self.backbone, self.tokenizer, self.limit, dtype)
             write_card(fresh, {"title": "Cross-encoder"} | (card or {}), kind, code, task="text-ranking")

@@ -1,5 +1,7 @@
 """Fast training on a CPU: dropout from 16 random bits per element, and padding that only attention computes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +23,8 @@ _LEVELS = 1 << 16
 class Packing:
     """Places of t tokens in a padded grid of n sentences and l columns.
 
-    kept: place in the flat grid of each token. source: token at each place; at padding token 0, unread.
-    position: column of each token. bias: added to attention scores, very negative at padding.
+    kept: place of each token in the flat grid. source: token at each place; 0 at padding, unread. position: column of
+    each token. bias: added to attention scores, very negative at padding.
     """
 
     rows: int
@@ -96,9 +98,8 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     """Compute softmax(q k^T s + bias) v with cheap dropout of the weights.
 
     query, key, value: [n, heads, l, head width], or [1, heads, t, head width] with a `packing`.
-    Unpacked in eval, on other devices, and for what BERT does not do, this is transformers' sdpa itself. In training on
-    a CPU it is not, at dropout 0 neither: the way back of torch's fused attention takes as long there as all else of a
-    small BERT's step together.
+    Without packing in eval, on other devices and for other attention than BERT's, this is transformers' sdpa itself. In
+    training on a CPU the backward pass of torch's fused attention would take half of a small BERT's step.
     """
     if packing is not None:
         query, key, value = map(packing.unpack_heads, (query, key, value))
@@ -141,3 +142,15 @@ def fast_dropout(module: nn.Module) -> nn.Module:
         if getattr(config, "_attn_implementation", None) == "sdpa" and hasattr(parent, "set_attn_implementation"):
             parent.set_attn_implementation(ATTENTION)
     return module
+
+
+@contextmanager
+def eval_mode(module: nn.Module) -> Iterator[None]:
+    """Switch to eval mode; afterwards each submodule has its own flag back, also one frozen in eval on purpose."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

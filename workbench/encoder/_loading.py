@@ -46,7 +46,6 @@ _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
     """Load the AutoModel of a checkpoint in float32, without its pretrained pooler (SimCSE never loads it either).
 
-    dropout: rate for hidden states and attention; None keeps that of the checkpoint.
     Raises EncoderError for an unknown architecture, and for weights that do not fit it exactly.
     """
     config = _load_config(checkpoint.folder, dropout)
@@ -72,8 +71,8 @@ def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> 
 def load_word_head(checkpoint: Checkpoint) -> nn.Module:
     """Load the head of a masked language model: states of the last layer -> a score per word.
 
-    A head that the checkpoint lacks is initialised randomly, which is logged. Its word vectors are a copy of the
-    embeddings. Raises EncoderError for other kinds of models, and for a head of several parts.
+    A head that the checkpoint lacks is initialised randomly, which is logged. Raises EncoderError for other kinds of
+    models, and for a head of several parts.
     """
     config = _load_config(checkpoint.folder, None)
     heads: list[nn.Module] = []
@@ -250,9 +249,9 @@ def _load_config(folder: Path, dropout: float | None) -> Any:
             "configuration that was saved with them"
         )
     rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
-    if dropout is not None and not rates:
-        raise EncoderError(f"a {name!r} backbone has no dropout setting that is known here; leave dropout=None")
     if dropout is not None:
+        if not rates:
+            raise EncoderError(f"a {name!r} backbone has no dropout setting that is known here; leave dropout=None")
         config.update(dict.fromkeys(rates, dropout))
     return config
 
@@ -260,12 +259,12 @@ def _load_config(folder: Path, dropout: float | None) -> Any:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence progress bars and load reports of transformers: faults are raised."""
-    level, bars = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
+    level, has_bars = library_logging.get_verbosity(), library_logging.is_progress_bar_enabled()
     library_logging.set_verbosity_error()
     library_logging.disable_progress_bar()
     try:
         yield
     finally:
         library_logging.set_verbosity(level)
-        if bars:
+        if has_bars:
             library_logging.enable_progress_bar()

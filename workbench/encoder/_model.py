@@ -3,7 +3,7 @@
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import Pooling
-from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, fast_dropout
+from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, eval_mode, fast_dropout
 from workbench.encoder._hardware import HALF, choose_device, choose_precision
 from workbench.encoder._loading import load_backbone, load_tokenizer, load_weights, load_word_head, position_range
 from workbench.encoder._pooling import FIRST_LAYER, MEANS, Template, average_layers, pool
@@ -35,7 +35,6 @@ _MULTIPLES = {"cuda": 8}  # tensor cores work on multiples of 8; elsewhere the e
 class Encoder(nn.Module):
     """A transformer backbone with its tokenizer and its reading of sentences: full stop, template, pooling.
 
-    backbone: any bidirectional AutoModel (BERT and RoBERTa kinds are tested). width: dimension of a vector.
     max_tokens: length at which training batches are cut. limit: length at which `encode` cuts, that of the backbone or
     of its SentenceTransformer files if lower. source: origin of the checkpoint, with the commit if it is on the hub.
     """
@@ -85,25 +84,23 @@ class Encoder(nn.Module):
         """Load the encoder of a checkpoint, in eval mode.
 
         Args:
-            path_or_hub_id: "english-encoder", "world-encoder" or "world-teacher" (bundled), a folder, the folder of a
-                finished run, or a hub id, looked up in this order.
-            pooling: One of POOLINGS. None takes that of the checkpoint's files (ours or a SentenceTransformer's), else
-                the published one of this name (PromptBERT's [MASK] in its template, ...), else "cls".
+            path_or_hub_id: A bundled name ("english-encoder", ...), a folder, a finished run's too, or a hub id.
+            pooling: None takes that of the checkpoint's files (ours or a SentenceTransformer's), else the published one
+                of this name (PromptBERT's [MASK] in its template, ...), else "cls".
             max_tokens: Length at which `tokenize` cuts, special tokens included; None is 32. `encode` cuts only at the
                 limit of the backbone, because the field's protocol does not cut at test.
             template: For pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes one as for pooling.
             revision: Branch, tag or commit of a hub id.
-            precision: Of products, "fp32", "bf16" or "fp16"; "auto" is "bf16" if the hardware computes it fast.
+            precision: "fp32", "bf16" or "fp16"; "auto" is "bf16" if the hardware computes it fast.
             device: "auto" takes cuda, then mps, then cpu.
-            dropout: Rate in place of the checkpoint's own; None keeps those.
+            dropout: Rate in place of the checkpoint's own.
 
         Raises:
             EncoderError: The checkpoint is missing, broken or of a kind that no Encoder reads.
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        reading = cls._choose_reading(checkpoint, pooling, template)
         options: dict[str, Any] = {"max_tokens": max_tokens, "precision": precision, "device": device}
-        return cls(checkpoint, reading, dropout=dropout, **options)
+        return cls(checkpoint, cls._choose_reading(checkpoint, pooling, template), dropout=dropout, **options)
 
     @staticmethod
     def _choose_reading(checkpoint: Checkpoint, pooling: str | None, template: str | None) -> Reading:
@@ -111,7 +108,6 @@ class Encoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the backbone."""
         return next(self.backbone.parameters()).device
 
     @property
@@ -198,9 +194,9 @@ class Encoder(nn.Module):
     def encode(self, sentences: Iterable[str] | str, batch_size: int = 64) -> Float[Tensor, "*n d"]:
         """Return unit rows (float32, on the CPU, in the order given): a dot product of two rows is their cosine.
 
-        Dropout is off. Equal sentences are encoded once. Sentences longer than `limit` are cut there, and one warning
-        counts them; an empty sentence is read as its special tokens alone. One string gives its vector [d].
-        Raises EncoderError for a sentence that is no string, and for vectors that are not finite.
+        Dropout is off. Equal sentences are encoded once. Longer sentences are cut at `limit`, and one warning counts
+        them. One string gives its vector [d]. Raises EncoderError for a sentence that is no string, and for vectors
+        that are not finite.
         """
         if isinstance(sentences, str):
             return self.encode([sentences], batch_size)[0]
@@ -230,14 +226,11 @@ class Encoder(nn.Module):
         return rows @ columns.T
 
     def token_vectors(self, sentence: str) -> tuple[list[str], Float[Tensor, "l d"]]:
-        """Return the tokens of a sentence, special ones too, and a vector for each; their mean is that of `vectors`.
-
-        Raises EncoderError for a pooling that is no mean over tokens.
-        """
+        """Return the tokens of a sentence, special ones too, and a vector for each; their mean is that of `vectors`."""
         if self.pooling not in MEANS:
             raise EncoderError(f"pooling {self.pooling!r} takes no mean over tokens; only {', '.join(MEANS)} do")
         batch = self.tokenize([sentence], max_tokens=self.limit)
-        with torch.no_grad(), _in_eval(self), self.autocast():
+        with torch.no_grad(), eval_mode(self), self.autocast():
             ids, _, states = self._hidden_states(batch)
         names = [self.tokenizer.decode([number]).strip() for number in ids[0].tolist()]
         return names, average_layers(states, self.pooling)[0].float().cpu()
@@ -247,12 +240,12 @@ class Encoder(nn.Module):
     ) -> None:
         """Fill `result` with `forward` of all rows, without dropout; batch_of: row numbers -> batch."""
         tokens = _CPU_TOKENS if self.device.type == "cpu" else None
-        with torch.no_grad(), _in_eval(self), self.autocast(), self._narrow():
+        with torch.no_grad(), eval_mode(self), self.autocast(), self._narrow():
             for index in length_sorted_batches(lengths, rows=batch_size, tokens=tokens):
                 result[torch.from_numpy(index)] = self(batch_of(index)).float().cpu()
 
     def autocast(self) -> AbstractContextManager:
-        """Return the context of bf16 or fp16; within a caller's it caches no weights, which would have no gradient."""
+        """Return the context of `precision`; within a caller's it caches no weights, which would have no gradient."""
         if self.precision == "fp32":
             return nullcontext()
         kind = self.device.type
@@ -273,24 +266,23 @@ class Encoder(nn.Module):
     ) -> None:
         """Write the encoder so that AutoModel, SentenceTransformer and from_pretrained read one embedding from it.
 
-        The first two return it as `forward` does, not normalised. An encoder at `folder` is replaced at the very end;
-        other files there are never replaced.
+        The first two return it as `forward` does, not normalised.
 
         Args:
-            folder: A new or empty folder, or that of a saved encoder.
+            folder: A new or empty folder, or that of a saved encoder, which is replaced at the very end.
             card: language, license, base_model, datasets, metrics, tags, title, description, results (name -> value)
                 of README.md.
             dtype: Of the weights; torch.float16 halves the file.
 
         Raises:
-            EncoderError: The folder cannot be written.
+            EncoderError: The folder contains other files, or cannot be written.
         """
         with replace_encoder(folder) as fresh:
             options: dict[str, Any] = {"limit": self.limit, "dtype": dtype, "card": card or {}}
             save_encoder(fresh, self.backbone, self.tokenizer, self.reading, **options)
 
     def save_pretrained(self, folder: str | Path, **options: Any) -> None:
-        """Do the same as `save`, which transformers calls so."""
+        """Do the same as `save`, under its name in transformers."""
         self.save(folder, **options)
 
     def push_to_hub(
@@ -304,15 +296,3 @@ class Encoder(nn.Module):
     def restore(self, folder: str | Path) -> None:
         """Load the weights that `save` wrote to `folder`; EncoderError if they are of another model."""
         load_weights(self.backbone, Path(folder))
-
-
-@contextmanager
-def _in_eval(module: nn.Module) -> Iterator[None]:
-    """Switch to eval mode; afterwards each submodule has its own flag back, also one frozen in eval on purpose."""
-    training = [part for part in module.modules() if part.training]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True

@@ -38,7 +38,7 @@ def pool(
 
 
 def average_layers(hidden_states: Sequence[Float[Tensor, "n l d"]], pooling: Pooling) -> Float[Tensor, "n l d"]:
-    """Return the states whose mean over the tokens is the vector of a sentence, for one of MEANS."""
+    """Return the states whose mean over the tokens is the sentence's vector, for one of MEANS."""
     last = _widen(hidden_states[-1])
     return (_widen(hidden_states[FIRST_LAYER[pooling]]) + last) / 2 if pooling in FIRST_LAYER else last
 

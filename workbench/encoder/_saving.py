@@ -33,10 +33,7 @@ _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 
 @contextmanager
 def replace_encoder(folder: str | Path) -> Iterator[Path]:
-    """Yield a fresh folder to write an encoder into, and put it in the place of `folder` at the end.
-
-    Only an empty folder or an encoder is replaced, so that a wrong path costs nobody their files.
-    """
+    """Yield a new folder that becomes `folder` at the end; only an empty folder or an encoder is replaced."""
     target = Path(folder).expanduser().absolute()
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").is_file())):
         raise EncoderError(f"{target} exists and is no saved encoder; it is left as it is: give another folder")
@@ -68,11 +65,8 @@ def save_encoder(
         name = "1_WeightedLayerPooling"
         modules.append((name, f"{_MODULES}WeightedLayerPooling"))
         files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
-        files[f"{name}/config.json"] = {
-            "word_embedding_dimension": width,
-            "layer_start": 0,
-            "num_hidden_layers": layers,
-        }
+        shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
+        files[f"{name}/config.json"] = shape
         weights = torch.zeros(layers + 1)
         weights[[FIRST_LAYER[pooling], layers]] = 1.0
         (folder / name).mkdir()
@@ -125,15 +119,14 @@ def save_checkpoint(folder: Path, backbone: Any, tokenizer: Any, limit: int, dty
 def write_card(
     folder: Path, card: dict[str, Any], kind: str, code: list[str], *, task: str = "sentence-similarity"
 ) -> None:
-    """Write README.md: the facts given, in YAML for the hub, the kind of the model and the code that uses it.
+    """Write README.md: `card` in YAML for the hub, the kind of the model and the code that uses it.
 
-    Names that the hub does not know are left out, and so are the folders of absolute paths. task: as the hub calls it.
+    Names that are not on the hub and the folders of absolute paths are left out. task: as the hub calls it.
     Raises EncoderError for an unknown field of `card`.
     """
-    if unknown := sorted(set(card) - {*_CARD_FIELDS, "title", "description", "results"}):
-        raise EncoderError(
-            f"a model card has no field {unknown[0]!r}; it has {', '.join(_CARD_FIELDS)}, title, description, results"
-        )
+    known = [*_CARD_FIELDS, "title", "description", "results"]
+    if unknown := sorted(set(card) - set(known)):
+        raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})

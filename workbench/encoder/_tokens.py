@@ -1,4 +1,4 @@
-"""Sentences as token ids: made by the tokenizer on all its threads, stored in four bytes each, padded on demand."""
+"""Sentences as token ids, stored in four bytes each and padded on demand."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,6 @@ class TokenRows:
 
     @classmethod
     def gather(cls, chunks: Iterable[list[list[int]]], padding: int) -> "TokenRows":
-        """Store lists of token ids, chunk by chunk."""
         pieces, counts = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
         for rows in chunks:
             counts.append(np.fromiter(map(len, rows), np.int64, len(rows)))
@@ -57,10 +56,7 @@ class TokenRows:
     def batch(
         self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None
     ) -> dict[str, Int[Tensor, "n l"]]:
-        """Return input_ids and attention_mask of these rows, padded on the right.
-
-        multiple: the width of the batch is rounded up to a multiple of it, but never beyond `most` tokens.
-        """
+        """Return input_ids and attention_mask of these rows, padded on the right to a multiple, at most to `most`."""
         index = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[index] + len(self.before) + len(self.after)
         longest = int(lengths.max())
@@ -79,15 +75,11 @@ class TokenRows:
 
 
 def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None) -> Iterator[np.ndarray]:
-    """Yield indices by falling length: rows of a batch are about equally long, and a lack of memory shows at once.
-
-    rows: sentences per batch at most. tokens: padded tokens per batch at most (but at least one sentence), or None.
-    """
+    """Yield indices by falling length, at most `rows` and `tokens` padded tokens (or one sentence) per batch."""
     order = np.argsort(-lengths, kind="stable")
     start = 0
     while start < len(order):
-        fitting = rows if tokens is None else tokens // int(lengths[order[start]])
-        size = max(1, min(rows, fitting))
+        size = max(1, rows if tokens is None else min(rows, tokens // int(lengths[order[start]])))
         yield order[start : start + size]
         start += size
 
@@ -109,11 +101,8 @@ def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
 
 def token_ids(tokenizer: Any, texts: list[str], *, special: bool = True) -> list[list[int]]:
     """Return the ids of each text, whole, as the call of the tokenizer would; special: with special tokens."""
-    kind = type(tokenizer)
-    inherits_call = all(
-        getattr(kind, name, None) is getattr(PreTrainedTokenizerFast, name) for name in ("__call__", "_encode_plus")
-    )
-    if not inherits_call:
+    kind, fast = type(tokenizer), PreTrainedTokenizerFast
+    if any(getattr(kind, name, None) is not getattr(fast, name) for name in ("__call__", "_encode_plus")):
         return tokenizer(texts, add_special_tokens=special, verbose=False)["input_ids"]
     # The same without the offsets, masks and strings that the call makes of every token (benchmarks/encode.py).
     backend = tokenizer.backend_tokenizer
