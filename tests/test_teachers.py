@@ -65,9 +65,9 @@ def test_a_run_teaches_with_its_encoder_once_it_is_finished(tiny_encoder: Path, 
     assert_rows_of(cached_embeddings(teacher, sentences, folder=tmp_path / "cache"), encoder, sentences)
 
 
-def test_a_missing_teacher_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(EncoderError, match="no config.json"):
+    with pytest.raises(EncoderError, match=r"no config\.json"):
         load_teacher(".", device="cpu")
 
 

@@ -117,7 +117,8 @@ def fingerprint(teacher: Teacher) -> str:
     # Origin and the library that saved it decide nothing.
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
     configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
-    reading = [*astuple(replace(teacher.reading, caution="")), teacher.limit, teacher.precision]
+    former: Any = teacher.pooling.removeprefix("avg_")  # the pooling's name in existing caches
+    reading = [*astuple(replace(teacher.reading, pooling=former, caution="")), teacher.limit, teacher.precision]
     decisive = [teacher.checksum, configuration, _describe_tokenizer(teacher.tokenizer), reading]
     return text_checksum(json.dumps(decisive, sort_keys=True, default=str))
 
