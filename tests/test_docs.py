@@ -15,7 +15,7 @@ from workbench.cli import overrides_of
 from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CoSENTConfig, TrainingConfig
 from workbench.data import TRANSFER, dataset_names
 from workbench.files import OWN_FILES
-from workbench.views.papers import read_paper
+from workbench.views.papers import read_papers
 
 PROJECT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*PROJECT.glob("docs/*.md"), PROJECT / "README.md", PROJECT / "data" / "README.md"])
@@ -106,7 +106,7 @@ def test_every_published_value_of_a_method_has_its_command(paper: str, tables: t
     assert not missing
 
 
-TASKS = {suite: task for task, suite in read_paper("cosent")["suites"].items()}
+TASKS = {suite: task for task, suite in read_papers()["cosent"]["suites"].items()}
 BACKBONES = {"bert-base-uncased": "BERT-base", "bert-large-uncased": "BERT-large", "bert-base-chinese": "BERT-base"}
 BACKBONES |= {"roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large"}
 BACKBONES |= {"hfl/chinese-roberta-wwm-ext": "RoBERTa-base"}

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from workbench.views import closed_against_exact
+from workbench.views import response_curves
 from workbench.views._style import FIGURE_RULES
 from workbench.views.tables import _RULES, table_html
 
 pytestmark = pytest.mark.slow
 
 LABEL = "<i>model</i> of $5 or $6"
+TABLE = pd.DataFrame({"label": "m", "value": [0.1], "dev": 0.5, "dev_std": 0.0, "test": 0.5, "test_std": 0.0})
 # What JupyterLab loads: plotly asks it to draw whatever stands between two dollars, and it never answers here.
 MATHJAX = '<script>window.MathJax = {version: "3.2.2", config: {}, startup: {output: "svg"}};</script>'
 OUTPUT = 844  # pixels that a notebook's output has on a screen of 1280
@@ -40,14 +40,14 @@ def show(page: Any, figure: go.Figure, tmp_path: Path) -> None:
 
 
 def test_dollars_and_markup_in_names_are_shown_as_they_are(page: Any, tmp_path: Path):
-    show(page, closed_against_exact({LABEL: (np.array([0.1, 0.2]), np.array([0.1, 0.3]))}), tmp_path)
-    assert page.locator(".annotation-text").all_text_contents() == [LABEL]
+    show(page, response_curves(TABLE, "temperature", LABEL), tmp_path)
+    assert page.locator(".annotation-text").all_text_contents() == ["dev", LABEL]
 
 
 def test_a_figure_has_the_ink_of_the_page_and_a_figure_of_others_keeps_its_own(page: Any, tmp_path: Path):
     others = go.Figure(go.Scatter(x=[1, 2], y=[1, 2]), {"font": {"color": "#770000"}})
     inks = []
-    for figure in (closed_against_exact({"a": (np.zeros(2), np.zeros(2))}), others):
+    for figure in (response_curves(TABLE, "temperature", "a"), others):
         show(page, figure, tmp_path)
         page.add_style_tag(content=f":root {{ --jp-ui-font-color1: #fffffe; }} {FIGURE_RULES}")
         written = page.locator(".xtick text, .annotation-text")

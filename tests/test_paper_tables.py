@@ -20,11 +20,11 @@ from workbench.files import project_path
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views import paper_figure, paper_table, published_scores, runs_by_settings
-from workbench.views.papers import commands, demo_config, parse_command, published_table, read_paper, settings_key
+from workbench.views.papers import commands, demo_config, parse_command, published_table, read_papers, settings_key
 
-PAPERS = ("rankcse", "compcse", "cosent", "rankencoder")
-TABLES = {(paper, table): published_table(paper, table) for paper in PAPERS for table in read_paper(paper)["tables"]}
-FIGURES = [(paper, figure) for paper in PAPERS for figure in read_paper(paper)["figures"]]
+PLACES = [(paper, table) for paper, shape in read_papers().items() for table in shape["tables"]]
+TABLES = {place: published_table(*place) for place in PLACES}
+FIGURES = [(name, figure) for name, paper in read_papers().items() for figure in paper["figures"]]
 
 
 def finished(root: Path, config: Any, metrics: dict, rankings: pd.DataFrame | None = None) -> Run:
@@ -104,25 +104,13 @@ def test_the_history_of_a_run_fills_the_tables_of_training(tmp_path: Path):
         finished(tmp_path, config.from_parameters("paper"), {})
     runs = runs_by_settings(tmp_path)
     assert paper_table("compcse", 6, runs).loc[("BERT-base", "here"), "256"] == "70.00"
-    assert paper_table("rankcse", 11, runs).loc[("minutes an epoch", "here"), "RankCSE base"] == "1.00"
     geometry = paper_table("rankencoder", 2, runs).loc[("BERT-base, SimCSE", "here")]
     assert (geometry["uniformity"], geometry["alignment"]) == ("-2.00", "0.20")
 
 
-def test_a_query_of_table_1_is_found_by_the_gold_of_its_targets(tmp_path: Path):
-    columns = {"suite": "stsb-test", "query_id": "q", "target_id": list("abcde"), "query": "one"}
-    columns |= {"target": list("abcde"), "gold": [4.8, 3.6, 1.6, 1.4, 1.0]}
-    ranked = pd.DataFrame({**columns, "score": [0.9, 0.8, 0.5, 0.6, 0.4], "rank": [1, 2, 4, 3, 5]})
-    finished(tmp_path, RankCSEConfig.from_parameters("paper"), {"stsb-test": {"spearman": 0.5, "n": 5}}, ranked)
-    table = paper_table("rankcse", 1, runs_by_settings(tmp_path)).xs("here", level=1)
-    rows = [list(table.loc[f"query 1, target {place}", ["RankCSE", "RankCSE, rank"]]) for place in (1, 3, 5)]
-    assert rows == [["0.90", "1.00"], ["0.50", "4.00"], ["0.40", "5.00"]]
-    assert table.loc["query 2, target 1", "RankCSE"] == ""
-
-
 @pytest.mark.parametrize(("paper", "figure"), FIGURES)
 def test_a_figure_is_drawn_from_runs_or_lists_their_commands(paper: str, figure: str, tmp_path: Path):
-    shape, empty = read_paper(paper)["figures"][figure], paper_figure(paper, figure, {})
+    shape, empty = read_papers()[paper]["figures"][figure], paper_figure(paper, figure, {})
     if shape["kind"] == "bars":
         assert isinstance(empty, go.Figure)
         assert empty.layout.meta["no run yet"].startswith("workbench run ")

@@ -55,7 +55,7 @@ def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
     from IPython.core.interactiveshell import InteractiveShell
 
     with pd.option_context("display.max_colwidth", 50):
-        show_tables()  # outside a notebook there is nothing to change but the width
+        show_tables()  # outside a notebook there is no formatter to change
         shell = InteractiveShell()
         monkeypatch.setattr("IPython.get_ipython", lambda: shell)
         show_tables()

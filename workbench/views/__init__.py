@@ -6,7 +6,6 @@ from workbench.views.explorer import RankingExplorer as RankingExplorer
 from workbench.views.figures import (
     alignment_uniformity_path as alignment_uniformity_path,
     cosine_by_gold as cosine_by_gold,
-    cosine_maps as cosine_maps,
     part_scores as part_scores,
     score_intervals as score_intervals,
     setting_sweep as setting_sweep,
@@ -20,12 +19,7 @@ from workbench.views.finished import (
 )
 from workbench.views.live_curve import LiveCurve as LiveCurve
 from workbench.views.maps import sentence_map as sentence_map
-from workbench.views.mechanisms import (
-    explore_composition as explore_composition,
-    explore_cosent as explore_cosent,
-    explore_listnet as explore_listnet,
-    explore_rank_plane as explore_rank_plane,
-)
+from workbench.views.mechanisms import Mechanism as Mechanism, explore_rank_plane as explore_rank_plane
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer
 from workbench.views.paired import (
@@ -36,21 +30,11 @@ from workbench.views.paired import (
 )
 from workbench.views.paper_figures import paper_figure as paper_figure
 from workbench.views.paper_tables import paper_table as paper_table
-from workbench.views.papers import (
-    published_scores as published_scores,
-    runs_by_settings as runs_by_settings,
-)
-from workbench.views.rank_figures import (
-    closed_against_exact as closed_against_exact,
-    neighbour_bins as neighbour_bins,
-    neighbours_and_gain as neighbours_and_gain,
-    two_losses as two_losses,
-)
+from workbench.views.papers import published_scores as published_scores, runs_by_settings as runs_by_settings
 from workbench.views.response import (
     chosen_on_dev as chosen_on_dev,
     response as response,
     response_curves as response_curves,
-    response_map as response_map,
 )
 from workbench.views.run_picker import RunPicker as RunPicker
 from workbench.views.tables import dev_table as dev_table, score_table as score_table, show_tables as show_tables

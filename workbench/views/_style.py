@@ -81,23 +81,17 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
     margin = {"l": 60, "r": 60, "t": 80 if panels else 40, "b": 50} | layout.pop("margin", {})
     margin["t"] += further
     size = {"height": height + further, "width": width if width <= WIDEST else None, "autosize": width > WIDEST}
-    figure.layout["template"] = _theme()  # plotly would merge an updated one name by name, 0.4 s for each figure
+    figure.layout["template"] = figure_theme()  # plotly would merge an updated one name by name, 0.4 s for each figure
     return figure.update_layout(title=text, margin=margin, **size, **layout)
 
 
 @cache
-def _theme() -> dict[str, Any]:
+def figure_theme() -> dict[str, Any]:
     """Return plotly's simple_white with our colours, on the paper of the page."""
     white = json.dumps(pio.templates["simple_white"].to_plotly_json())
     theme = json.loads(white.replace('"white"', '"rgba(0,0,0,0)"').replace("rgb(36,36,36)", GREY))
     theme["layout"]["colorway"] = COLOURS
     return theme
-
-
-def log_axis(title: str) -> dict[str, Any]:
-    """Return an axis on a log scale with a whole number at each tick, where plotly would write digits."""
-    ticks = [digit * 10.0**power for power in range(-8, 4) for digit in (1, 2, 5)]
-    return {"type": "log", "title": title, "tickvals": ticks, "tickformat": "~g"}
 
 
 def nothing_yet() -> go.Figure:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,12 +51,6 @@ class Comparison:
             cells.loc[label, suite] += {"better": " ↑", "worse": " ↓", "": ""}[verdict]
         return cells
 
-    def to_csv(self) -> str:
-        """Return a line for each label and suite: value, difference (both x 100), p_value, adjusted, verdict."""
-        long = self.values.reset_index().melt("label", var_name="suite", value_name="value")
-        tests = self.tests.assign(difference=100 * self.tests["difference"])
-        return long.merge(tests, how="left", on=["label", "suite"]).to_csv(index=False, lineterminator="\n")
-
     def to_markdown(self) -> str:
         """Return the table for a README."""
         cells = self.cells().rename_axis("").reset_index().replace(r"\|", r"\\|", regex=True)
@@ -84,7 +79,6 @@ def compare(
     baseline: str = "",
     alpha: float = 0.05,
     samples: int = 1000,
-    tests: bool = True,
     mixed: bool = False,
 ) -> Comparison:
     """Compare every label of finished runs with the baseline on every suite, in one table.
@@ -95,7 +89,6 @@ def compare(
         baseline: A label; "": the first SimCSE, otherwise the first label.
         alpha: Chance of any false mark in the table.
         samples: Of each permutation test. Its result is stored in the folder of the run.
-        tests: Whether to test; without tests the table has no marks.
         mixed: Also average over runs of different data or code.
 
     Raises:
@@ -104,26 +97,24 @@ def compare(
     """
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished"]
     known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
-    wanted = list(map(set_name, suites)) or known
-    if not rows or set(wanted) - set(known):
-        cure = f"suites there are {', '.join(known)}" if known else "start one with: workbench run simcse"
-        raise SettingError(f"no finished run under {runs_root} was scored on {', '.join(wanted) or 'anything'}; {cure}")
-    runs = pd.DataFrame(rows).assign(label=label_runs(rows))
-    runs = runs.sort_values(["label", "seed"], ignore_index=True)
-    labels = list(dict.fromkeys(runs["label"]))
-    base = baseline or default_baseline(labels)
-    if base not in labels:
-        raise SettingError(unknown_name("runs", base, labels, f"under {runs_root}"))
-    groups = list(runs.groupby("label", sort=False))
-    if not mixed:
-        for label, group in groups:
-            _require_alike(str(label), group)
+    columns = list(map(set_name, suites)) or known
+    if unknown := set(columns) - set(known):
+        raise SettingError(unknown_name("suite", min(unknown), known, f"of finished runs under {runs_root}"))
+    if not rows:
+        raise SettingError(f"no finished run under {runs_root}; start one with: workbench run simcse")
+    runs = pd.DataFrame(rows).assign(label=label_runs(rows)).sort_values(["label", "seed"], ignore_index=True)
+    groups = {str(label): group for label, group in runs.groupby("label")}
+    base = baseline or default_baseline([*groups])
+    if base not in groups:
+        raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
+    for label, group in groups.items() if not mixed else ():
+        _require_alike(label, group)
     values = {
-        suite: [format_spread(np.array([s.get(suite, [np.nan])[0] for s in group["scores"]])) for _, group in groups]
-        for suite in wanted
+        label: [format_spread(np.array([s.get(suite, [np.nan])[0] for s in group["scores"]])) for suite in columns]
+        for label, group in groups.items()
     }
-    tested = _test_labels(runs if tests else runs.head(0), base, wanted, samples, alpha)
-    return Comparison(pd.DataFrame(values, pd.Index(labels, name="label"), wanted), tested, base, alpha)
+    table = pd.DataFrame.from_dict(values, orient="index", columns=columns).rename_axis("label")
+    return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
 
 
 def _require_alike(label: str, group: pd.DataFrame) -> None:
@@ -131,9 +122,9 @@ def _require_alike(label: str, group: pd.DataFrame) -> None:
     kinds: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path, facts in zip(group["path"], group["facts"], strict=True):
         kinds["code"][str(facts.get("git_commit"))].append(path)
-        for role, given in facts.get("inputs", {}).items():
+        for role, source in facts.get("inputs", {}).items():
             if role not in ("base", "encoder"):  # a run of the same seed
-                kinds[role][given["sha256"][:12]].append(path)
+                kinds[role][source["sha256"][:12]].append(path)
     for kind, versions in kinds.items():
         if len(versions) > 1:
             listed = "; ".join(f"{version}: {', '.join(paths)}" for version, paths in versions.items())
@@ -142,19 +133,17 @@ def _require_alike(label: str, group: pd.DataFrame) -> None:
 
 def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float) -> pd.DataFrame:
     """Return the tests of a Comparison; an average has no pairs of its own to test."""
-    by_path, results = dict(zip(runs["path"], runs["scores"], strict=True)), defaultdict(list)
+    scores, rows = runs.set_index("path")["scores"], []
     for run, path, _ in with_opponents(runs, base):
-        for suite in (suite for suite in suites if suite in run["scores"].keys() & by_path[path] - AVERAGES.keys()):
-            test = partial(resampled, permutation_test, suite=suite, base=(path, ""))
-            found = read_or_warn(run["path"], partial(test, measure=run["scores"][suite][1], samples=samples))
-            if found is not None and not np.isnan(found).any():
-                results[run["label"], suite].append(found)
-    tests = []
-    for (label, suite), found in results.items():
-        gains, p_values = zip(*found, strict=True)
-        one_way = min(gains) > 0 or max(gains) < 0
-        tests.append((label, suite, float(np.mean(gains)), max(p_values) if one_way else 1.0))
-    table = pd.DataFrame(tests, columns=["label", "suite", "difference", "p_value"])
+        for suite in (suite for suite in suites if suite in run["scores"].keys() & scores[path] - AVERAGES.keys()):
+            options = {"suite": suite, "base": (path, ""), "measure": run["scores"][suite][1], "samples": samples}
+            numbers = read_or_warn(run["path"], partial(resampled, permutation_test, **options))
+            rows += [(run["label"], suite, *numbers)] if numbers else []
+    tests: Any = pd.DataFrame(rows, columns=["label", "suite", "difference", "p_value"]).dropna()
+    tests = tests.groupby(["label", "suite"], sort=False)
+    table = tests.agg({"difference": "mean", "p_value": "max"}).reset_index()
+    one_way = (tests["difference"].min() > 0) | (tests["difference"].max() < 0)
+    table["p_value"] = table["p_value"].where(one_way.to_numpy(), 1.0)
     adjusted = holm(table["p_value"])
     verdict = np.where(adjusted < alpha, np.where(table["difference"] > 0, "better", "worse"), "")
     return table.assign(adjusted=adjusted, verdict=verdict)

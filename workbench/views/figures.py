@@ -1,20 +1,17 @@
 """Figures of tables, by plotly: pure functions without torch or widgets."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
+import plotly.express as px
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from workbench.files import set_name
-from workbench.views._style import GREY, coloured, laid_out, letters, nothing_yet, plain, shortened, tick_names, wrapped
+from workbench.views._style import COLOURS, GREY, coloured, laid_out, nothing_yet, plain, tick_names
 from workbench.views.pairs import gold_bands
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
-_BELOW = {"orientation": "h", "y": -0.25}  # a legend below the axis
 
 
 def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
@@ -44,32 +41,29 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     # Ticks of the right axis are its own: plotly would align them with the left ones, at crooked numbers.
     right = {"title": "training loss", "overlaying": "y", "side": "right", "tickmode": "auto"}
     axes = {"xaxis_title": "training step", "yaxis_title": "Spearman on dev x 100", "yaxis2": right}
-    return laid_out(figure, "Dev Spearman and training loss", legend=_BELOW, **axes)
+    return laid_out(figure, "Dev Spearman and training loss", legend={"orientation": "h", "y": -0.25}, **axes)
 
 
 def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
     """Draw the path of each training in the plane of uniformity and alignment, both better if smaller.
 
-    The steps at the ends are named, a start for all paths once, because as a rule they have it in common.
+    histories: label -> history.csv. The steps at the ends are named.
     """
     figure = go.Figure()
     for colour, (label, history) in coloured(histories.items()):
-        path = history.reindex(columns=["step", "dev_uniformity", "dev_alignment", "dev_spearman"])
-        path = path.dropna(subset=["dev_uniformity", "dev_alignment"])
-        steps = [f"step {step:.0f}" for step in path["step"]]
-        named = {len(steps) - 1} if figure.data else {0, len(steps) - 1}
+        path = history.reindex(columns=["step", "dev_uniformity", "dev_alignment"]).dropna()
+        steps = path["step"].map("step {:.0f}".format)
         figure.add_scatter(
             x=path["dev_uniformity"],
             y=path["dev_alignment"],
-            text=[step if place in named else "" for place, step in enumerate(steps)],
+            text=steps.where(path["step"].isin([path["step"].min(), path["step"].max()]), ""),
             textposition="top center",
             textfont={"color": GREY},
             mode="lines+markers+text",
             cliponaxis=False,
             name=plain(label),
             line={"color": colour},
-            customdata=path[["step", "dev_spearman"]].mul([1, 100]).round(2),
-            hovertemplate="step %{customdata[0]:.0f}<br>dev Spearman %{customdata[1]}<extra></extra>",
+            hovertext=steps,
         )
     figure.update_xaxes(title="uniformity (log of a mean; smaller: more spread out)")
     figure.update_yaxes(title="alignment (mean squared distance)")
@@ -93,42 +87,19 @@ def cosine_by_gold(
     Raises:
         ValueError: A label has no scores of the suite.
     """
-    figure = go.Figure()
-    rows = {label: table[table["suite"] == set_name(suite)] for label, table in scores.items()}
-    for label, part in rows.items():
-        if part.empty:
-            known = ", ".join(scores[label]["suite"].unique())
-            raise ValueError(f"no scores of {suite!r} under {label!r}; there are: {known}")
-    gold = np.asarray(pd.concat(rows.values())["gold"], dtype=float)
-    names, _ = gold_bands(gold, gold, bands)
-    for colour, (label, part) in coloured(rows.items()):
-        _, place = gold_bands(part["gold"].to_numpy(dtype=float), gold, bands)
-        shape = {"line": {"color": colour, "width": 1}, "meanline_visible": True, "points": False, "spanmode": "hard"}
-        at = {"x": [names[i] for i in place], "y": part["predicted"]}
-        figure.add_violin(**at, **shape, name=plain(label), scalegroup=label)
-    figure.update_xaxes(categoryorder="array", categoryarray=names, title="gold score")
-    figure.update_yaxes(title=f"{score} of the pair")
-    return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", violinmode="group")
-
-
-def cosine_maps(maps: Mapping[str, np.ndarray], names: Sequence[str]) -> go.Figure:
-    """Draw the cosines [n, n] of n texts by label, on one scale; lighter is closer (CompCSE figure 4).
-
-    Columns have the letters that precede the `names` of the texts.
-    """
-    columns = letters(len(names))
-    rows = [f"{letter}: {name}" for letter, name in zip(columns, tick_names(names, 30), strict=True)]
-    titles = {"subplot_titles": tick_names(list(maps), 28), "shared_yaxes": True, "horizontal_spacing": 0.03}
-    figure = make_subplots(cols=len(maps), **titles)
-    written = {"texttemplate": "%{z:.2f}"} if len(names) <= 10 else {}  # more have no room in their cells
-    for column, values in enumerate(maps.values(), start=1):
-        cells = {"z": np.asarray(values), "x": columns, "y": rows, "coloraxis": "coloraxis", **written}
-        figure.add_heatmap(**cells, hovertemplate="%{y} - %{x}: %{z:.3f}<extra></extra>", row=1, col=column)
-    figure.update_yaxes(autorange="reversed")
-    lowest = min(0.0, *(float(np.min(values)) for values in maps.values()))
-    scale = {"colorscale": "Viridis", "cmin": lowest, "cmax": 1, "colorbar": {"title": "cosine"}}
-    size = {"width": 330 + 230 * len(maps), "height": max(380, 140 + 24 * len(names))}
-    return laid_out(figure, "Cosine of each text with each other", coloraxis=scale, **size)
+    table = pd.concat({plain(label): rows for label, rows in scores.items()}, names=["label"]).reset_index()
+    rows = table.loc[table["suite"] == set_name(suite)]
+    if missing := [label for label in scores if plain(label) not in set(rows["label"])]:
+        known = ", ".join(table["suite"].unique())
+        raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
+    gold = rows["gold"].to_numpy(dtype=float)
+    names, places = gold_bands(gold, gold, bands)
+    rows = rows.assign(band=[names[place] for place in places])
+    style = {"category_orders": {"band": names}, "color_discrete_sequence": COLOURS, "points": False}
+    figure = px.violin(rows, x="band", y="predicted", color="label", violinmode="group", **style)
+    figure.update_traces(meanline_visible=True, spanmode="hard", line_width=1)
+    axes = {"xaxis_title": "gold score", "yaxis_title": f"{score} of the pair", "legend_title": ""}
+    return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", **axes)
 
 
 def setting_sweep(
@@ -142,39 +113,27 @@ def setting_sweep(
         setting: A column.
         label: Of the axis.
         paper: The paper's value, which is marked if the table has it.
-
-    Raises:
-        ValueError: The table has no such column.
     """
-    if setting not in table.columns:
-        raise ValueError(f"the table has no column {setting!r}; its columns are {', '.join(map(str, table.columns))}")
-    figure = go.Figure()
     values = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in table[setting]]
-    for colour, name in coloured(c for c in table.columns if c != setting):
-        curve = {"x": values, "y": 100 * table[name], "name": plain(name), "line": {"color": colour}}
-        figure.add_scatter(**curve, mode="lines+markers")
+    curves = 100 * table.drop(columns=setting).rename(columns=plain).set_axis(values)
+    figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
     if paper is not None and f"{paper:g}" in values:
         line = {"dash": "dot", "color": GREY, "width": 1.5}
         figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
     figure.update_xaxes(title=plain(label or setting), type="category")
-    return laid_out(figure, f"Spearman on dev by {label or setting}", yaxis_title="Spearman on dev x 100")
+    title = f"Spearman on dev by {label or setting}"
+    return laid_out(figure, title, yaxis_title="Spearman on dev x 100", legend_title="")
 
 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
-    """Draw a dot for each run with its interval over pairs, x 100, in a row for each label.
+    """Draw the score of each run with its interval over pairs, x 100; a label has a colour.
 
     The table is as `intervals` of this package returns it: label, seed, value, low, high.
     """
-    labels = list(dict.fromkeys(intervals["label"]))
-    figure, counts = go.Figure(), Counter(intervals["label"])
-    table = intervals.assign(text=[f"seed {seed}" for seed in intervals["seed"]])
-    heights = {label: row + _offsets(counts[label]) for row, label in enumerate(labels)}
-    _add_dots(figure, table, heights)
-    ends = {"x": 100 * table["high"].fillna(table["value"]), "y": np.concatenate([[], *heights.values()])}
-    names = {"text": [f" {text}" for text in table["text"]], "textfont": {"size": 10, "color": GREY}, "mode": "text"}
-    figure.add_scatter(**ends, **names, textposition="middle right", cliponaxis=False, hoverinfo="skip")
-    title = f"Spearman on {suite}: a dot for each seed, its 95% interval over pairs"
-    return _in_rows(figure, labels, title, width=760, height=150 + 60 * len(labels), showlegend=False)
+    rows = [f"{label}, seed {seed}" for label, seed in zip(intervals["label"], intervals["seed"], strict=True)]
+    return _draw_dots(
+        intervals.assign(row=rows), f"Spearman on {suite}: a dot for each seed, its 95% interval over pairs"
+    )
 
 
 def part_scores(parts: pd.DataFrame) -> go.Figure:
@@ -182,44 +141,26 @@ def part_scores(parts: pd.DataFrame) -> go.Figure:
 
     The table is as `suite_scores` returns it: label, part, mean, std (nan for one seed).
     """
-    names, labels = (list(dict.fromkeys(parts[column])) for column in ("part", "label"))
-    deviation, text = parts["std"].fillna(0), parts["part"]
-    table = parts.assign(value=parts["mean"], low=parts["mean"] - deviation, high=parts["mean"] + deviation, text=text)
-    figure, offsets = go.Figure(), dict(zip(labels, _offsets(len(labels)), strict=True))
-    places = {label: parts.loc[parts["label"] == label, "part"].map(names.index) for label in labels}
-    _add_dots(figure, table, {label: place.to_numpy() + offsets[label] for label, place in places.items()})
-    height = max(170 + 50 * len(names), 140 + 40 * len(labels))  # room for the rows, and for the legend
-    title = "Spearman by suite and subset, mean over seeds ± one standard deviation"
-    return _in_rows(figure, names, title, width=800, height=height, showlegend=True)
+    ends = {"low": parts["mean"] - parts["std"], "high": parts["mean"] + parts["std"]}
+    table = parts.rename(columns={"mean": "value", "part": "row"}).assign(**ends)
+    return _draw_dots(table, "Spearman by suite and subset, mean over seeds ± one standard deviation")
 
 
-def _add_dots(figure: go.Figure, table: pd.DataFrame, heights: Mapping[str, np.ndarray]) -> None:
-    """Add the dots of each label with bars from low to high, at these heights."""
-    short = shortened(heights, 40)
-    for colour, label in coloured(heights):
-        rows = table[table["label"] == label]
-        bars = {"array": 100 * (rows["high"] - rows["value"]), "arrayminus": 100 * (rows["value"] - rows["low"])}
-        figure.add_scatter(
-            x=100 * rows["value"],
-            y=heights[label],
-            mode="markers",
-            name=wrapped(short[label], 24),
-            marker={"size": 8, "color": colour},
-            error_x={"type": "data", "width": 3, **bars},
-            text=list(map(plain, rows["text"])),
-            hovertemplate=f"{plain(label)}, %{{text}}: %{{x:.2f}}<extra></extra>",
-        )
-
-
-def _in_rows(figure: go.Figure, names: Sequence[str], title: str, **layout: Any) -> go.Figure:
-    """Return the layout of dots in named rows, the first at the top."""
-    if not names:
+def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
+    """Draw value x 100 from low to high by row, the first at the top, the dots of several labels next to each other."""
+    if table.empty:
         return nothing_yet()
-    axis = {"tickvals": list(range(len(names))), "ticktext": tick_names(names, 24), "automargin": True}
-    figure.update_yaxes(**axis, range=[len(names) - 0.5, -0.5])
-    return laid_out(figure, title, margin={"l": 40, "r": 40}, xaxis={"title": "Spearman x 100"}, **layout)
-
-
-def _offsets(count: int) -> np.ndarray:
-    """Return small distances around 0, so that several dots of one row do not hide each other."""
-    return np.linspace(-0.25, 0.25, count) if count > 1 else np.zeros(count)
+    rows = list(dict.fromkeys(table["row"]))
+    names = dict(zip(rows, tick_names(rows, 24), strict=True))
+    numbers = 100 * table[["value", "low", "high"]]
+    shown = pd.DataFrame(
+        {"row": table["row"].map(names), "label": tick_names(table["label"], 24), "x": numbers["value"]}
+    )
+    shown["above"], shown["below"] = numbers["high"] - shown["x"], shown["x"] - numbers["low"]
+    style: Any = {"category_orders": {"row": [*names.values()]}, "color_discrete_sequence": COLOURS}
+    figure = px.scatter(shown, x="x", y="row", color="label", error_x="above", error_x_minus="below", **style)
+    figure.update_traces(orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>")
+    height = 140 + len(rows) * (15 + 20 * shown["label"].nunique() if shown["row"].duplicated().any() else 35)
+    layout = {"scattermode": "group", "legend_title": "", "showlegend": bool(shown["row"].duplicated().any())}
+    layout |= {"xaxis_title": "Spearman x 100", "yaxis_title": "", "yaxis_automargin": True}
+    return laid_out(figure, title, width=800, height=height, **layout)

@@ -1,7 +1,6 @@
 """Tables of finished runs: their labels, and their scores over seeds. No torch is loaded."""
 
 import logging
-import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -29,8 +28,7 @@ _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "quer
 def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     """Return a row for each finished run under `runs_root` that was scored on `suite`, by label and seed.
 
-    A file of your own is a suite by its name, with or without its ending. A run that cannot be read and a copy of a run
-    are left out with a warning, here and in every table of runs.
+    Your own file is a suite by its name. A run that cannot be read and a copy of a run are left out with a warning.
 
     Returns:
         label, method, settings (profile and changes), encoder, seed, path; before (Spearman, or accuracy of a transfer
@@ -42,9 +40,9 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     """
     name, rows, first, suites = set_name(suite), [], {}, set()
     for row in read_rows(runs_root):
-        if str(row["status"]).startswith("unreadable"):
-            _LOG.warning("left out: %s: %s", row["path"], row["status"])
         if row["status"] != "finished":
+            if "settings" not in row:
+                _LOG.warning("left out: %s: %s", row["path"], row["status"])
             continue
         suites |= set(row["scores"])
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
@@ -64,34 +62,22 @@ def _values_on(run: Run, suite: str) -> dict[str, Any]:
     metrics = run.metrics()
     start = run.metrics(BEFORE).get(suite, {}) if run.has(BEFORE) else {}
     values = {**metrics[suite], "before": start.get("spearman", start.get("accuracy"))}
-    sets = [name for name in AVERAGES.get(suite, [suite]) if name in metrics]
-    values["pairs"] = sum(metrics[name].get("n", 0) for name in sets)
+    values["pairs"] = sum(metrics[name].get("n", 0) for name in AVERAGES.get(suite, [suite]) if name in metrics)
     return {"encoder": run.config.encoder, **{name: values.get(name) for name in _VALUES}}
 
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
-    """Return how many runs there are, what they are compared with, and the command that makes more."""
-    file = suite_file(suite)
-    if runs.empty and file:
-        return (
-            f"No finished run under {runs_root} was scored on {file.name}. Score models on it with\n"
-            f"    workbench evaluate MODEL --suites {quote(str(file))} --runs {quote(str(runs_root))}\n"
-            "where MODEL is the folder of a run or model, or a name such as english-encoder, and run this again."
-        )
-    if runs.empty:
-        return (
-            f"No finished runs under {runs_root}. Make some with\n"
-            "    workbench run simcse --seed 0\n    workbench run simcse --seed 1\nand run this notebook again."
-        )
-    labels, commands = list(dict.fromkeys(runs["label"])), ""
+    """Return the number of runs and their baseline; without runs the commands that make some."""
+    labels, file = list(dict.fromkeys(runs["label"])), suite_file(suite)
+    if file and not labels:
+        command = f"workbench evaluate MODEL --suites {quote(str(file))} --runs {quote(str(runs_root))}"
+        return f"No finished run under {runs_root} was scored on {file.name}. Score models on it with\n    {command}"
+    if not labels:
+        return f"No finished runs under {runs_root}. Make some with\n    workbench run simcse --seed 0"
     shared, _ = split_common_settings(runs["settings"].tolist())
-    text = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}: "
-    if len(labels) == 1:
-        text += "each is compared with its own encoder before training. To compare settings or methods run more, as"
-        commands = "\n    workbench run simcse --seed 0 --set temperature=0.1\n    workbench run compcse --seed 0"
-    else:
-        text += f"each is compared with {default_baseline(labels)}; in 20_compare `baseline` names another."
-    return textwrap.fill(text, 96, break_long_words=False, break_on_hyphens=False) + commands
+    baseline = default_baseline(labels) if len(labels) > 1 else "its own encoder before training"
+    text = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}"
+    return f"{text}: each is compared with {baseline}."
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
@@ -103,22 +89,21 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure_of(runs) == "accuracy":
         titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
-    own = pd.Series(split_common_settings(runs["settings"].tolist())[1], index=runs.index)
+    own = split_common_settings(runs["settings"].tolist())[1]
     rows = [
         {
             "label": label,
-            "settings": own[group.index[0]],
+            "settings": group["own"].iloc[0],
             "seeds": len(group),
             **{title: format_spread(group[name].to_numpy()) for name, title in titles.items()},
             "pairs": group["pairs"].iloc[0],
             "queries": group["queries"].fillna(0).iloc[0],
         }
-        for label, group in runs.groupby("label", sort=False)
+        for label, group in runs.assign(own=own).groupby("label", sort=False)
     ]
     columns = ["label", "settings", "seeds", *titles.values(), "pairs", "queries"]
     table = pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
-    kept = (table != "").any() | (table.columns == [*titles.values()][1])  # the score itself, even if undefined
-    return table.loc[:, kept if len(table) else table.columns]
+    return table.loc[:, (table != "").any() | (table.columns == [*titles.values()][1])]
 
 
 def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
@@ -139,7 +124,7 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
 
 def measure_of(runs: pd.DataFrame) -> Measure:
     """Return how the runs of `finished_runs` were scored on their suite."""
-    return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
+    return "accuracy" if runs["accuracy"].notna().any() else "spearman"
 
 
 def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
@@ -153,28 +138,22 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -
     """Return a label for each row of `read_rows`: its method, and the settings that differ within the method.
 
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
-    same: each learned from the run of its own seed.
-
-    Args:
-        rows: As `read_rows` returns them.
-        without: Settings that a label leaves out.
+    same: each learned from the run of its own seed. Labels leave out the settings `without`.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[_short_label(row)].append(row)
     own = {}
     for name, group in groups.items():
-        named = ["encoder"] if {row["method"] for row in group} == {BaseConfig.method} else []
+        named = ["encoder"] if group[0]["method"] == BaseConfig.method else []
         own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named])[1])
     pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
     labels = [f"{name} ({text})" if text else name for name, text in pairs]
-    # Two runs of one label and one seed differ in something that the words of their settings do not show.
+    # Two runs of one label and seed differ in something that their settings do not show: the content of a file.
     left_out = [str([row["settings"][name] for name in without]) for row in rows]
     counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
-    ambiguous = {label for (label, *_), count in counts.items() if count > 1}
-    return [
-        f"{label} {row['digest']}" if label in ambiguous else label for label, row in zip(labels, rows, strict=True)
-    ]
+    same = {label for (label, *_), count in counts.items() if count > 1}
+    return [f"{label} {row['digest']}" if label in same else label for label, row in zip(labels, rows, strict=True)]
 
 
 def _short_label(row: Mapping[str, Any]) -> str:
@@ -194,15 +173,14 @@ def default_baseline(labels: Sequence[str]) -> str:
 
 
 def suite_file(suite: str) -> Path | None:
-    """Return the path of your own file that `suite` names; None if it names a set or no file is there."""
+    """Return the path of your own file that `suite` names; None if it names a set or the file does not exist."""
     path = Path(suite).expanduser()
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
 
 
 def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:
     """Return the checksums of the sets of `suite` that the run with these facts was scored on."""
-    inputs = facts.get("inputs", {})
-    names = AVERAGES.get(suite, [set_name(suite)])
+    inputs, names = facts.get("inputs", {}), AVERAGES.get(suite, [set_name(suite)])
     return [inputs.get(f"suite {name}", inputs.get(name, {})).get("sha256") for name in names]
 
 

@@ -14,11 +14,7 @@ _GAP = '<div style="height: 380px"></div>'
 
 
 class LiveCurve:
-    """A callback of `fit` that draws dev and the loss terms each time dev is measured.
-
-    It is one output of the cell, which a front end replaces and a notebook keeps as it was last. It begins with the
-    history of the run, so a kernel that was restarted shows the same curve.
-    """
+    """A callback of `fit` that draws dev and the loss terms each time dev is measured, in one output of the cell."""
 
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
@@ -29,9 +25,7 @@ class LiveCurve:
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
-        while self._rows and self._rows[-1]["step"] >= row["step"]:
-            self._rows.pop()
-        self._rows.append(row)
+        self._rows = [old for old in self._rows if old["step"] < row["step"]] + [row]
         if self._output is not None and ("dev_spearman" in row or len(self._rows) % 10 == 0):
             # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
             # another kind: a gap of the figure's height, so that nothing below it jumps.

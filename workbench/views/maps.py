@@ -20,29 +20,24 @@ def sentence_map(
         sentences: n texts.
         values: [n] numbers that colour the points, such as gold or an error; a Series has their name. None: the colour
             is the place along the first component of the first label.
-        method: "PCA", with the share of the variance, or "t-SNE", of vectors of unit length.
+        method: "PCA" or "t-SNE", of vectors of unit length.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
+    from sklearn.preprocessing import normalize
 
-    planes = {}
-    for label, rows in vectors.items():
-        unit = np.asarray(rows, dtype=np.float64)
-        unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
-        near = min(30, (len(unit) - 1) / 3)
-        model = PCA(2, random_state=0) if method == "PCA" else TSNE(perplexity=near, init="pca", random_state=0)
-        points = model.fit_transform(unit)
-        share = f": {model.explained_variance_ratio_.sum():.0%} of the variance" if isinstance(model, PCA) else ""
-        planes[f"{label}{share}"] = points
-    figure = make_subplots(cols=len(planes), subplot_titles=tick_names([*planes], 28), horizontal_spacing=0.03)
-    colours = next(iter(planes.values()))[:, 0] if values is None else np.asarray(values)
+    near = min(30, (len(sentences) - 1) / 3)
+    model = PCA(2, random_state=0) if method == "PCA" else TSNE(perplexity=near, init="pca", random_state=0)
+    planes = [model.fit_transform(normalize(np.asarray(rows, dtype=np.float64))) for rows in vectors.values()]
+    figure = make_subplots(cols=len(planes), subplot_titles=tick_names([*vectors], 28), horizontal_spacing=0.03)
+    colours = planes[0][:, 0] if values is None else np.asarray(values)
     marker = {"size": 8 if len(sentences) < 200 else 4, "color": colours, "coloraxis": "coloraxis"}
     dots = {"mode": "markers", "marker": marker, "hovertemplate": "%{text}<extra></extra>"}
-    for column, (x, y) in enumerate((points.T for points in planes.values()), start=1):
-        figure.add_scatter(x=x, y=y, text=[wrapped(one, 60) for one in sentences], **dots, row=1, col=column)
+    for column, (x, y) in enumerate((points.T for points in planes), start=1):
+        figure.add_scatter(x=x, y=y, text=[wrapped(text, 60) for text in sentences], **dots, row=1, col=column)
     figure.update_xaxes(visible=False, matches="x")
     figure.update_yaxes(visible=False, matches="y")
-    scale = {"colorscale": "Viridis", "showscale": values is not None}
-    scale |= {"colorbar": {"title": plain(getattr(values, "name", None) or "")}}
+    bar = {"title": plain(getattr(values, "name", None) or "")}
+    scale = {"colorscale": "Viridis", "showscale": values is not None, "colorbar": bar}
     title, width = f"{plain(method)} of {len(sentences)} sentences", 330 * len(vectors)
     return laid_out(figure, title, coloraxis=scale, showlegend=False, width=width)

@@ -3,22 +3,19 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from workbench.config import BaseConfig
 from workbench.data import AVERAGES
 from workbench.errors import RunError, printable
-from workbench.files import set_name
-from workbench.metrics import IntervalMethod, Measure, bootstrap_interval, permutation_test
+from workbench.files import file_checksum, set_name
+from workbench.metrics import IntervalMethod, bootstrap_interval, permutation_test
 from workbench.runs import Run
 from workbench.views.finished import BEFORE, default_baseline, measure_of, read_or_warn, rows_by_suite, with_start
-
-_PAIR = ["suite", "subset", "pair_id"]
 
 
 def intervals(
@@ -32,14 +29,14 @@ def intervals(
     Args:
         runs: As `finished_runs` returns them.
         suite: A set, or "sts-average" or "transfer-average".
-        samples: Of the bootstrap.
+        samples: Number of resamples.
         method: "percentile", or "bca", which corrects for bias and skewness.
     """
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples, "method": method}
     rows = []
     for label, seed, path, stage in with_start(runs):
-        found = read_or_warn(path, partial(resampled, bootstrap_interval, stage=stage, **options))
-        rows += [] if found is None else [(label, seed, *found)]
+        interval = read_or_warn(path, partial(resampled, bootstrap_interval, stage=stage, **options))
+        rows += [(label, seed, *interval)] if interval else []
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
 
 
@@ -51,7 +48,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         suite: A set, or an average of sets, whose pairs are drawn and exchanged within each set.
         baseline: A label; "before": each run's own encoder before training; "": the first SimCSE, otherwise the first
             label, and "before" if there is one label only.
-        samples: Of the bootstrap and of the permutations.
+        samples: Number of resamples, and of permutations.
 
     Returns:
         label, seed, against (label and seed), difference of Spearman or accuracy in [-2, 2] (positive: better than the
@@ -65,18 +62,21 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     name = baseline or (default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):
         raise ValueError(f"no runs {name!r}; there are {', '.join([*labels, BEFORE])}")
-    options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
+    options: dict[str, Any] = {"measure": measure_of(runs), "samples": samples}
     rows = []
     for run, path, seed in with_opponents(runs, name):
         base = (path, BEFORE if name == BEFORE else "")
-        test = read_or_warn(run["path"], partial(resampled, permutation_test, base=base, **options))
-        found = test and read_or_warn(run["path"], partial(resampled, bootstrap_interval, base=base, **options))
-        if test and found:
-            against = f"{name}, seed {seed}"
-            rows.append((run["label"], run["seed"], against, *found, test[1], int(run["pairs"])))
+        numbers = read_or_warn(run["path"], partial(_interval_and_test, suite=suite, base=base, **options))
+        if numbers:
+            interval, (_, p_value) = numbers
+            rows.append((run["label"], run["seed"], f"{name}, seed {seed}", *interval, p_value, int(run["pairs"])))
     table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
     over_seeds = table.groupby("label")["difference"]
     return table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
+
+
+def _interval_and_test(run: Run, **options: Any) -> list[list[float]]:
+    return [resampled(resample, run, **options) for resample in (bootstrap_interval, permutation_test)]
 
 
 def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str, Any], str, int]]:
@@ -103,7 +103,7 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "difference": percent["difference"].map("{:+.2f}".format),
         "95% interval": percent["low"].map("{:+.2f} to ".format) + percent["high"].map("{:+.2f}".format),
-        "p": [f"{p_value:.3g}" for p_value in tests["p_value"]],
+        "p": tests["p_value"].map("{:.3g}".format),
         "over seeds": percent["mean"].map("{:+.2f}".format) + deviation,
         "reads as": [_in_words(*row) for row in percent.itertuples(index=False)],
     }
@@ -130,18 +130,15 @@ def compare_with_start(run: Run) -> str:
         return "The start was not evaluated, so that the run cannot be compared with it."
     metrics = run.metrics()
     suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
-    measure: Measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
-    found = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
-    value, low, high = (100 * number for number in found)
-    text = f"{printable(suite)}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
+    measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
+    interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
+    value, low, high = (100 * number for number in interval)
+    text = f"its start on {printable(suite)}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
     if low > 0:
-        return f"Better than its start on {text}"
-    if not high < 0:
-        return f"Not clearly different from its start on {text} Try more training data, more epochs or more test pairs."
-    rate = run.config.model_dump().get("learning_rate")
-    return (
-        f"Worse than its start on {text} Try a lower learning_rate (now {rate}), fewer epochs, or more training data."
-    )
+        return f"Better than {text}"
+    if high < 0:
+        return f"Worse than {text} Try a lower learning_rate, fewer epochs, or more training data."
+    return f"Not clearly different from {text} Try more training data, more epochs or more test pairs."
 
 
 def resampled(
@@ -153,71 +150,35 @@ def resampled(
     base: tuple[str | Path, str] | None = None,
     **options: Any,
 ) -> list[float]:
-    """Return what `resample` returns for the scores of a run, or of two runs on the same pairs, as a list.
+    """Return the numbers of `resample`, with these `options`, for a run, or for it and a `base` (folder and stage).
 
-    The numbers are stored in the folder of the run, in significance.jsonl, under all that they depend on.
-
-    Args:
-        resample: `bootstrap_interval` or `permutation_test`, with these `options`.
-        run: Whose scores.
-        suite: On which pairs: a set, or an average of sets.
-        stage: "before" for the scores before training.
-        base: Folder and stage of the other run.
-
-    Raises:
-        RunError: A run cannot be read, or has no pairs of the suite. ValueError: The two scored different pairs.
+    They are stored in significance.jsonl in the folder of the run, under all that they depend on. Raises RunError if a
+    run cannot be read or has no pairs of the suite, ValueError if the two scored different pairs.
     """
     sources = [(run, stage), *([(Run(base[0]), base[1])] if base else [])]
-    checksums = [_scores_checksum(*source) for source in sources]
-    key = json.dumps([resample.__name__, suite, checksums, options])
-    file = run.path / "significance.jsonl"
-    stored = _stored_numbers(str(file), file.stat().st_size) if file.is_file() else {}
-    if key in stored:
-        return stored[key]
-    pairs, *others = [_scored_pairs(*source, suite) for source in sources]
-    scores = [pairs, *(_in_order_of(pairs, other, f"{run.path} and {base and base[0]}", suite) for other in others)]
-    predicted = [table["predicted"].to_numpy() for table in scores]
-    numbers = list(resample(pairs["gold"].to_numpy(), *predicted, sets=pairs["suite"].tolist(), **options))
-    if all(checksums):
-        with suppress(OSError), file.open("a", encoding="utf-8") as lines:  # a folder that cannot be written to
-            lines.write(json.dumps([key, numbers]) + "\n")
-    return numbers
-
-
-@lru_cache(maxsize=4096)
-def _stored_numbers(file: str, _size: int) -> dict[str, list[float]]:
-    stored = {}
-    for line in Path(file).read_text(encoding="utf-8").splitlines():
+    files = [source.path / kind / "scores.csv" for source, kind in sources]
+    checksums = [file_checksum(file)[:16] if file.is_file() else "" for file in files]
+    key, stored, file = json.dumps([resample.__name__, suite, checksums, options]), {}, run.path / "significance.jsonl"
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
         with suppress(ValueError):  # a line that was cut
             stored.update([json.loads(line)])
-    return stored
-
-
-def _scores_checksum(run: Run, stage: str) -> str:
-    files = _recorded_files(str(run.path), (run.path / "config.json").stat().st_mtime_ns)
-    return files.get(f"{stage}/scores.csv".strip("/"), {}).get("sha256", "")[:16]
-
-
-@lru_cache(maxsize=4096)
-def _recorded_files(path: str, _changed: int) -> dict[str, Any]:
-    return Run(path).facts().get("files", {})
+    if key in stored:
+        return stored[key]
+    pairs, *others = (_scored_pairs(*source, suite) for source in sources)
+    identity = ["suite", "subset", "pair_id", "gold"]
+    if any(not pairs[identity].equals(other[identity]) for other in others):
+        raise ValueError(
+            f"{files[0]} and {files[1]} have different pairs of {suite!r}; score both runs on one version of the set"
+        )
+    predicted = [table["predicted"].to_numpy() for table in (pairs, *others)]
+    numbers = list(resample(pairs["gold"].to_numpy(), *predicted, sets=pairs["suite"].tolist(), **options))
+    with suppress(OSError), file.open("a", encoding="utf-8") as lines:  # a folder that cannot be written to
+        lines.write(json.dumps([key, numbers]) + "\n")
+    return numbers
 
 
 def _scored_pairs(run: Run, stage: str, suite: str) -> pd.DataFrame:
     parts, sets = rows_by_suite(run, "scores", stage), AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
         raise RunError(f"{run.path / stage / 'scores.csv'} has no pairs of {', '.join(missing)}; run it again")
-    return parts[sets[0]] if len(sets) == 1 else pd.concat([parts[name] for name in parts if name in sets])
-
-
-def _in_order_of(pairs: pd.DataFrame, others: pd.DataFrame, runs: str, suite: str) -> pd.DataFrame:
-    """Return the other run's rows of the same pairs, in the same order; ValueError if they are not the same."""
-    if all(np.array_equal(pairs[name].to_numpy(), others[name].to_numpy()) for name in [*_PAIR, "gold"]):
-        return others  # as a rule; a merge takes ten times as long
-    both = pairs.merge(others, on=_PAIR, suffixes=("_ours", ""), validate="one_to_one")
-    if not len(both) == len(pairs) == len(others) or not both["gold"].equals(both["gold_ours"]):
-        raise ValueError(
-            f"{runs} were not scored on the same pairs of {suite!r} ({len(both)} of {len(pairs)} and {len(others)} in "
-            "common); score both on one version of the set"
-        )
-    return both
+    return pd.concat([parts[name] for name in sets], ignore_index=True)

@@ -12,7 +12,7 @@ from workbench.config import SEVEN_STS
 from workbench.errors import RunError, WorkbenchError
 from workbench.files import set_name
 from workbench.runs import Run
-from workbench.views._style import COLOURS, WIDEST, laid_out, log_axis, plain, wrapped
+from workbench.views._style import COLOURS, WIDEST, laid_out, plain
 from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.views.paper_tables import kept_checkpoint, paper_table
 from workbench.views.papers import Config, Runs, commands, demo_config, parse_command, read_shape, settings_key
@@ -28,23 +28,23 @@ def paper_figure(
 
     Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. Rows without a run are named in the
     title; `layout.meta["no run yet"]` has their commands. If the runs do not have what is drawn, the table has the
-    cause. Bars have the published values too, and all seeds of the runs. SettingError if the figure does not exist.
+    cause. Bars have the published values too, and all seeds of the runs.
+    SettingError if the figure does not exist.
     """
     shape, demo = read_shape(paper, "figure", figure), profile == "demo"
     title = f"Figure {figure}: {shape['title']}"
     if shape["kind"] == "bars":
         table = paper_table(paper, shape["table"], runs, profile=profile, suite=suite)
         return laid_out(_draw_bars(table, [] if demo else shape["columns"]), title, width=800)
-    rows = _row_settings(shape, demo=demo)
-    found = {name: runs.get(settings_key(config), ()) for name, config in rows.items()}
-    first = {name: of_seeds[0] for name, of_seeds in found.items() if of_seeds}
-    missing = {name: commands([config]) for name, config in rows.items() if name not in first}
+    configs = _row_settings(shape, demo=demo)
+    of_seeds = {name: runs.get(settings_key(config), ()) for name, config in configs.items()}
+    first = {name: each[0] for name, each in of_seeds.items() if each}
+    missing = {name: commands([config]) for name, config in configs.items() if name not in first}
     try:
         drawn = _KINDS[shape["kind"]](first, shape, set_name(suite) if demo else shape.get("suite", ""))
     except WorkbenchError as problem:  # the other figures are still drawn
         table = pd.DataFrame({"not drawn": {", ".join(first): str(problem)}})
-        if not first:
-            table = pd.DataFrame({"command": missing}).rename_axis(columns="no run yet")
+        table = table if first else pd.DataFrame({"command": missing}).rename_axis("no run yet")
         table.attrs["title"] = f"{shape['heading']}: {shape['title']}"
         return table
     title += "; here: the bundled world" if demo else ""
@@ -111,12 +111,11 @@ def _draw_losses(first: FirstRuns, *_: Any) -> go.Figure:
     for name, history in _read_histories(first).items():
         of_step = history.set_index("step")
         curves[f"{plain(name)}: l_cl"] = of_step.get("observed_info_nce", of_step["loss"])
-        if "observed_rank_mse" in of_step:
-            weight = first[name].config.model_dump()["rank_weight"]
-            curves[f"{plain(name)}: lambda l_r"] = weight * of_step["observed_rank_mse"]
+        if "observed_rank_mse" in of_step:  # recorded with its weight
+            curves[f"{plain(name)}: lambda l_r"] = of_step["observed_rank_mse"]
     positive = pd.DataFrame(curves).where(lambda values: values > 0)
-    figure = px.line(positive, color_discrete_sequence=COLOURS).update_traces(connectgaps=True)
-    return figure.update_layout(xaxis_title="training step", yaxis=log_axis("loss (log scale)"), legend_title="")
+    figure = px.line(positive, log_y=True, color_discrete_sequence=COLOURS).update_traces(connectgaps=True)
+    return figure.update_layout(xaxis_title="training step", yaxis_title="loss (log scale)", legend_title="")
 
 
 def _draw_gold(first: FirstRuns, _: Mapping[str, Any], suite: str) -> go.Figure:
@@ -130,19 +129,13 @@ def _draw_gold(first: FirstRuns, _: Mapping[str, Any], suite: str) -> go.Figure:
 
 
 def _draw_bars(table: pd.DataFrame, columns: Sequence[str]) -> go.Figure:
-    """Draw published values and means over seeds with their deviation from these columns of a paper's table.
-
-    columns: empty if the table is of the demo, each of whose columns is a series of its own.
-    """
+    """Draw published values and means over seeds from these columns of a paper's table; none: those of a demo's."""
     if columns:
-        bars = table[columns].melt(ignore_index=False, var_name="column")
-        bars["name"], bars["series"] = map(bars.index.get_level_values, (0, 1))
+        bars = table[columns].rename_axis(["name", "series"]).reset_index().melt(["name", "series"], var_name="column")
         bars["name"] = bars["name"].str.removeprefix("BERT-base, ") + (" " + bars["column"] if columns[1:] else "")
     else:
-        bars = table.drop(columns=["dev", "seeds", "command"]).melt(ignore_index=False, var_name="series")
-        bars["name"] = bars.index
-    room = 84 // len(set(bars["name"]))  # characters that fit below a bar; longer names are turned and stay whole
-    bars["name"] = [wrapped(name, room if room >= 12 else 99) for name in bars["name"]]
+        bars = table.drop(columns=["dev", "seeds", "command"]).rename_axis("name").reset_index()
+        bars = bars.melt("name", var_name="series")
     bars[["x 100", "deviation"]] = bars["value"].str.partition(" ± ")[[0, 2]].apply(pd.to_numeric)
     options: Any = {"color": "series", "barmode": "group", "color_discrete_sequence": COLOURS}
     figure = px.bar(bars, x="name", y="x 100", error_y="deviation", **options)

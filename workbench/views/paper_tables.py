@@ -27,8 +27,8 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
         suite: With "demo", what the runs were scored on.
 
     Returns:
-        Texts, in the paper's unit (x 100, except costs and geometry), mean ± deviation over seeds; "command" fills what
-        is empty; `attrs["title"]`. SettingError if the paper or the table does not exist.
+        Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
+        `attrs["title"]`. SettingError if the paper or the table does not exist.
     """
     shape, values = read_shape(paper, "table", table), published_table(paper, str(table))
     rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)
@@ -37,18 +37,19 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
 
 
 def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
-    """Two rows for each row of the paper: published, and here."""
+    """Return two rows for each row of the paper: published, and here."""
     lines: dict[Any, dict[str, str]] = {}
     for row, of_row in values.groupby("row", sort=False):
         lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
         is_average = of_row["task"] == "row average"
         reproduced: list[Any] = list(of_row[(of_row["command"] != "") & ~is_average].itertuples())
         if reproduced:
-            here = {value.column: _measured(value, values, runs) for value in reproduced}
+            here = {value.column: _measure(value, runs) for value in reproduced}
             empty = [parse_command(value.command) for value in reproduced if not here[value.column]]
             if not empty:
                 here |= {name: [np.mean([*map(np.mean, here.values())])] for name in of_row.loc[is_average, "column"]}
-            lines[row, "here"] = {name: _as_text(found) for name, found in here.items()} | {"command": commands(empty)}
+            lines[row, "here"] = {name: _as_text(numbers) for name, numbers in here.items()}
+            lines[row, "here"]["command"] = commands(empty)
     columns = list(dict.fromkeys(values["column"]))
     columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
     table = pd.DataFrame(lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"])
@@ -56,10 +57,9 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
 
 
 def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
-    """One row for each method: its published lead value | dev | the suite | KCC | NDCG | seeds | command."""
+    """Return a row for each method: its published lead value | dev | the suite | KCC | NDCG | seeds | command."""
     lead = next((task for task in _LEADS if task in set(values["task"])), values["task"].iloc[-1])
-    rows: dict[str, dict[str, Any]] = {}
-    keys = set()
+    rows, keys = {}, set()
     leads: Any = values[(values["task"] == lead) & (values["command"] != "")]
     for value in leads.itertuples():
         config = demo_config(parse_command(value.command))
@@ -70,62 +70,35 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
         metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
         scores = {"dev": [read_or_warn(run.path, best_dev) for run in of_seeds]}
         for title, name in {suite: "spearman", "KCC": "kcc", "NDCG": "ndcg"}.items():
-            scores[title] = [found.get(name) for found in metrics]
-        rows[value.method] = {
-            f"published, {lead}": value.value,
-            **{title: _as_text(100 * pd.Series(found, dtype=float)) for title, found in scores.items()},
-            "seeds": len(of_seeds),
-            "command": "" if of_seeds else commands([config]),
-        }
+            scores[title] = [one.get(name) for one in metrics]
+        texts = {title: _as_text(100 * pd.Series(numbers, dtype=float)) for title, numbers in scores.items()}
+        command = "" if of_seeds else commands([config])
+        rows[value.method] = {f"published, {lead}": value.value, **texts, "seeds": len(of_seeds), "command": command}
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _measured(value: Any, values: pd.DataFrame, runs: Runs) -> list[Any]:
-    """Return what each finished run has for a value of the table `values`, in the paper's unit."""
+def _measure(value: Any, runs: Runs) -> list[float]:
+    """Return what each finished run has for a published value, in the paper's unit."""
     of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
-    found = (read_or_warn(run.path, lambda run: _measured_by(run, value, values)) for run in of_seeds)
-    return [number for number in found if number is not None]
+    numbers = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)
+    return [number for number in numbers if number is not None]
 
 
-def _measured_by(run: Run, value: Any, values: pd.DataFrame) -> Any:
+def _measure_run(run: Run, value: Any) -> float | None:
+    number = None
     if value.suite:
         number = run.metrics().get(value.suite, {}).get(value.metric)
-        return None if number is None else 100 * number
-    if value.task.startswith("target "):
-        return _target(run, value, values)
-    if value.task == "STS-B similar":
+    elif value.task == "STS-B similar":
         scores = run.scores()
         similar = scores.loc[(scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))]
-        return 100 * spearman(similar["gold"].to_numpy(), similar["predicted"].to_numpy()) if len(similar) else None
-    return _of_training(run).get(value.task) if (run.path / "history.csv").is_file() else None
-
-
-def _target(run: Run, value: Any, values: pd.DataFrame) -> float | None:
-    """Return the score or rank of a target of the query whose targets have the printed gold scores."""
-    gold = values.loc[(values["model"] == value.model) & (values["method"] == "gold"), "value"].tolist()
-    for _, query in run.rankings().groupby(["suite", "query_id"], sort=False):
-        ordered = query.sort_values("gold", ascending=False, kind="stable")
-        if [f"{score:.2f}" for score in ordered["gold"]] == gold:
-            target = ordered.iloc[int(value.task.split()[-1]) - 1]
-            return float(target["rank" if value.method.endswith(", rank") else "score"])
-    return None
-
-
-def _of_training(run: Run) -> dict[str, Any]:
-    """Return the values of published tasks that a run's settings and history give."""
-    config: Any = run.config
-    history = run.history()
-    minutes, best = history["seconds"].iloc[-1] / 60, kept_checkpoint(history)
-    return {
-        "epochs": config.epochs,
-        "batch size": config.batch_size,
-        "minutes": minutes,
-        "minutes an epoch": minutes / history["epoch"].iloc[-1],
-        "hours of training": minutes / 60,
-        "uniformity": best.get("dev_uniformity"),
-        "alignment": best.get("dev_alignment"),
-        "STS-B dev": 100 * best["dev_spearman"] if config.dev == "stsb-dev" else None,
-    }
+        number = spearman(similar["gold"], similar["predicted"]) if len(similar) else None
+    elif (run.path / "history.csv").is_file():
+        best = kept_checkpoint(run.history())
+        if value.task in ("uniformity", "alignment"):
+            return best.get(f"dev_{value.task}")
+        if value.task == "STS-B dev" and run.config.model_dump()["dev"] == "stsb-dev":
+            number = best["dev_spearman"]
+    return None if number is None else 100 * number
 
 
 def kept_checkpoint(history: pd.DataFrame) -> Any:
@@ -138,5 +111,5 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
 
 def _as_text(values: Iterable[float]) -> str:
     """Return the numbers as mean ± deviation; "" if there are none."""
-    known = pd.Series(values, dtype=float).dropna()
-    return str(seed_spread(known)) if len(known) else ""
+    numbers = pd.Series(values, dtype=float).dropna()
+    return str(seed_spread(numbers)) if len(numbers) else ""

@@ -49,24 +49,23 @@ def settings_key(config: Config) -> str:
 
 
 @cache
-def read_paper(paper: str) -> dict[str, Any]:
-    """Return a paper's .toml. SettingError if there is none."""
-    files = {path.stem: path for path in project_path("data").glob("published/*.toml")}
-    if paper not in files:
-        raise SettingError(unknown_name("paper", paper, sorted(files), "in data/published"))
-    return tomllib.loads(files[paper].read_text(encoding="utf-8"))
+def read_papers() -> dict[str, dict[str, Any]]:
+    """Return the .toml of each paper."""
+    files = sorted(project_path("data").glob("published/*.toml"))
+    return {file.stem: tomllib.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
 def read_shape(paper: str, kind: str, number: int | str) -> dict[str, Any]:
     """Return the .toml entry of a "table" or "figure", with the names and commands that it shares with its paper.
 
-    SettingError if the paper has none of this number.
+    SettingError if there is no such paper, table or figure.
     """
-    whole = read_paper(paper)
-    shapes = whole[f"{kind}s"]
-    if str(number) not in shapes:
-        raise SettingError(unknown_name(kind, str(number), shapes, f"of {paper}"))
-    shape = shapes[str(number)]
+    if paper not in read_papers():
+        raise SettingError(unknown_name("paper", paper, read_papers(), "in data/published"))
+    whole = read_papers()[paper]
+    if str(number) not in whole[f"{kind}s"]:
+        raise SettingError(unknown_name(kind, str(number), whole[f"{kind}s"], f"of {paper}"))
+    shape = whole[f"{kind}s"][str(number)]
     names = {name: whole.get(name, {}) | shape.get(name, {}) for name in _NAMES}
     return {**shape, **names, "heading": f"{whole['paper']} {kind} {number}"}
 
@@ -84,7 +83,7 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
     values = numbers.loc[~deviating].merge(numbers.loc[deviating], "left", _KEY, suffixes=("", " ±")).fillna("")
     values["value"] = (values["value"] + " ± " + values["value ±"]).str.removesuffix(" ± ")
     described = pd.DataFrame([_describe(shape, row) for row in values.to_dict("records")])
-    order = {model: place for place, model in enumerate(["", *read_paper(paper)["profiles"]])}
+    order = {model: place for place, model in enumerate(["", *read_papers()[paper]["profiles"]])}
     values = pd.concat([values[["table", *_KEY, "value"]], described], axis=1)
     return values.sort_values("model", key=lambda models: models.map(order).fillna(-1), kind="stable")
 
@@ -168,8 +167,7 @@ def published_scores(suite: str, methods: Collection[str], model: str = "") -> p
         By method: name, model, task, published (as printed, x 100), from. A value that several tables repeat is one
         row.
     """
-    papers = sorted(path.stem for path in project_path("data").glob("published/*.toml"))
-    tables = [published_table(paper, table) for paper in papers for table in read_paper(paper)["tables"]]
+    tables = [published_table(paper, table) for paper, whole in read_papers().items() for table in whole["tables"]]
     values = pd.concat(tables).query("metric in ('spearman', 'accuracy')").rename(columns={"method": "name"})
     values = values.loc[values["suite"] == (suite if suite in set(values["suite"]) else "sts-average")]
     # Behind a comma are the teachers and the like.

@@ -19,43 +19,41 @@ from workbench.views.finished import BEFORE, read_or_warn, rows_by_suite, suite_
 SEEDS = {"first": "the first of each", "mean": "averaged", "each": "one by one"}
 
 
-def rankings_of_runs(
-    runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
+def _tables_of_runs(
+    kind: str, runs: pd.DataFrame, suite: str, *, before: bool = True, seeds: str = "first"
 ) -> dict[str, pd.DataFrame]:
-    """Return label -> ranking table of `suite`.
+    """Return label -> rankings.csv or scores.csv of `suite`.
 
     Args:
+        kind: "rankings" or "scores".
         runs: As `finished_runs` returns them.
-        suite: Of the rankings.
-        labels: Only these, in this order; none: all.
+        suite: Of the tables.
         before: Also the encoder before training, as "before", or as "before LABEL" if runs started from different ones.
-        seeds: "first" of each label; "mean": ranks by the mean of the seeds' scores; "each": as "label, seed 0".
+        seeds: "first" of each label; "mean": the mean of the seeds' scores, ranked anew; "each": as "label, seed 0".
 
     Raises:
-        ValueError: A label that no run has, or seeds that scored different pairs.
+        ValueError: The seeds of a label scored different pairs, and their mean was asked for.
     """
-    return _tables(suite, "rankings", paths_of_runs(runs, labels, seeds), before)
+    paths = paths_of_runs(runs, seeds=seeds)
+    starts = _starts(paths) if before else {}
+    tables = {name: _rows_on(suite, kind, [path], BEFORE) for name, path in starts.items()}
+    tables |= {name: _rows_on(suite, kind, group) for name, group in paths.items()}
+    return {name: rows[0] if len(rows) == 1 else _mean(name, rows) for name, rows in tables.items() if rows}
 
 
-def scores_of_runs(
-    runs: pd.DataFrame, suite: str, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
-) -> dict[str, pd.DataFrame]:
-    """Return label -> scores.csv of `suite`, for `pair_table`. Arguments and errors as of `rankings_of_runs`."""
-    return _tables(suite, "scores", paths_of_runs(runs, labels, seeds), before)
+rankings_of_runs, scores_of_runs = partial(_tables_of_runs, "rankings"), partial(_tables_of_runs, "scores")
 
 
-def encoders_of_runs(
-    runs: pd.DataFrame, *, labels: Sequence[str] = (), before: bool = True, seeds: str = "first"
-) -> dict[str, Any]:
+def encoders_of_runs(runs: pd.DataFrame, *, before: bool = True, seeds: str = "first") -> dict[str, Any]:
     """Return label -> encoder for `Why` and `Ask`, named as by `rankings_of_runs`; of a mean, that of the first seed.
 
     Encoders are loaded on first use. A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is
     left out.
     """
-    paths = paths_of_runs(runs, labels, seeds)
-    encoders = {name: encoder for name, group in paths.items() if (encoder := _encoder(group[0]))}
+    paths = paths_of_runs(runs, seeds=seeds)
     starts = _starts(paths) if before else {}
-    return {name: Untrained(Path(path)) for name, path in starts.items() if _encoder(path)} | encoders
+    encoders: dict[str, Any] = {name: Untrained(Path(path)) for name, path in starts.items() if _encoder(path)}
+    return encoders | {name: encoder for name, group in paths.items() if (encoder := _encoder(group[0]))}
 
 
 def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
@@ -66,25 +64,15 @@ def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
     return load_pairs(next((file for file in read if set_name(file) == set_name(suite)), suite))
 
 
-def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str], seeds: str) -> dict[str, list[str]]:
-    """Return name -> folders of the runs under this name. Raises ValueError for an unknown label."""
-    if seeds not in SEEDS:
-        raise ValueError(f"seeds is {seeds!r}; choose one of {', '.join(SEEDS)}")
-    groups = {str(label): group for label, group in runs.groupby("label", sort=False)}
-    if unknown := [label for label in labels if label not in groups]:
-        known = ", ".join(groups) or "no finished runs"
+def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str] = (), seeds: str = "first") -> dict[str, list[str]]:
+    """Return name -> folders of the runs under this name. Raises ValueError if no run has one of the `labels`."""
+    if unknown := [label for label in labels if label not in set(runs["label"])]:
+        known = ", ".join(dict.fromkeys(runs["label"])) or "no finished runs"
         raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {known}")
-    groups = {label: groups[label] for label in labels or groups}
     if seeds == "each":
-        rows = [(label, row) for label, group in groups.items() for row in group.to_dict("records")]
-        return {f"{label}, seed {row['seed']}": [row["path"]] for label, row in rows}
-    return {label: group["path"].tolist()[: None if seeds == "mean" else 1] for label, group in groups.items()}
-
-
-def _tables(suite: str, kind: str, paths: dict[str, list[str]], before: bool) -> dict[str, pd.DataFrame]:
-    starts = {name: _rows_on(suite, kind, [path], BEFORE) for name, path in (_starts(paths) if before else {}).items()}
-    tables = starts | {name: _rows_on(suite, kind, group) for name, group in paths.items()}
-    return {name: found[0] if len(found) == 1 else _mean(name, found) for name, found in tables.items() if found}
+        return {f"{run['label']}, seed {run['seed']}": [run["path"]] for run in runs.to_dict("records")}
+    paths = {str(label): group["path"].tolist() for label, group in runs.groupby("label", sort=False)}
+    return paths if seeds == "mean" else {label: group[:1] for label, group in paths.items()}
 
 
 def _rows_on(suite: str, kind: str, paths: Sequence[str], stage: str = "") -> list[pd.DataFrame]:
@@ -108,11 +96,7 @@ def _encoder(path: str) -> Path | Untrained | None:
     folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaseConfig):
         return Untrained(Path(path)) if config.kind == "pooling" else None
-    return (
-        folder
-        if config is not None and folder.is_dir() and getattr(config, "architecture", "") != "cross-encoder"
-        else None
-    )
+    return folder if folder.is_dir() and getattr(config, "architecture", "") != "cross-encoder" else None
 
 
 def _mean(name: str, tables: list[pd.DataFrame]) -> pd.DataFrame:

@@ -6,9 +6,10 @@ from html import escape
 from typing import Any
 
 import pandas as pd
+import plotly.io as pio
 
 from workbench.runs import Run, metrics_table
-from workbench.views._style import FIGURE_RULES
+from workbench.views._style import FIGURE_RULES, figure_theme
 
 # A table that scrolls sideways fades out at the end where it goes on.
 _RULES = (
@@ -25,8 +26,9 @@ _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a ru
 
 
 def show_tables() -> None:
-    """Show tables of this notebook with whole texts, aligned left, and markup and dollars in them as they are."""
-    pd.set_option("display.max_colwidth", None)
+    """Show tables of this notebook with whole texts, aligned left, markup and dollars as they are."""
+    pio.templates["workbench"] = figure_theme()
+    pio.templates.default = "workbench"
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if ipython and shell is not None:
@@ -35,32 +37,24 @@ def show_tables() -> None:
 
 
 def table_html(table: pd.DataFrame) -> str:
-    """Return the table as HTML, of more than 200 rows the two ends; texts are aligned left.
-
-    An index with a name is a column like the others; pandas would show the name as a row.
-    """
-    named = table.index.nlevels == table.columns.nlevels == 1 and table.index.name is not None
-    if named:  # next to columns of any kind: of categories, or of the index's own name
-        table = table.set_axis(table.columns.astype(object), axis=1).reset_index(allow_duplicates=True)
+    """Return the table as HTML, of more than 200 rows the two ends; an index with a name is a column."""
+    if named := table.index.name is not None and table.columns.nlevels == 1:
+        table = table.set_axis(table.columns.astype(object).rename(None), axis=1).reset_index(allow_duplicates=True)
+    shown = table.rename(index=_escaped, columns=_escaped)
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
-    headings = [_text_cell(name) if text else _escaped(name) for name, text in zip(table, texts, strict=True)]
-    shown = table.set_axis(headings, axis=1).rename(index=_escaped)
-    for place in (place for place, text in enumerate(texts) if text):  # pandas 2 would write None
-        column = shown.iloc[:, place].astype(object)
-        shown.isetitem(place, column.where(column.notna(), ""))
     options: Any = {"formatters": [_text_cell if text else None for text in texts], "max_rows": _ROWS}
-    options |= {"escape": False, "classes": "mathjax_ignore", "na_rep": "", "show_dimensions": "truncate"}
-    return shown.to_html(index=not named, **options)
+    with pd.option_context("display.max_colwidth", None):
+        return shown.to_html(
+            index=not named, **options, escape=False, classes="mathjax_ignore", na_rep="", show_dimensions="truncate"
+        )
 
 
 def _escaped(name: Any) -> Any:
-    if not isinstance(name, str):
-        return name
-    return _text_cell(name) if len(name) > 20 else escape(name)
+    return _text_cell(name) if isinstance(name, str) else name
 
 
 def _text_cell(value: Any) -> str:
-    text = str(value)
+    text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
     room = "min-width:12em;overflow-wrap:anywhere" if len(text) > 30 else "white-space:nowrap"
     return f'<div style="text-align:left;{room}">{escape(text)}</div>'
 
@@ -71,11 +65,8 @@ def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
     Args:
         evaluations: label -> a `Report` or a finished `Run`.
     """
-    tables: dict[Any, pd.DataFrame] = {
-        label: metrics_table(one.metrics() if isinstance(one, Run) else one.metrics)
-        for label, one in evaluations.items()
-    }
-    return pd.concat(tables).droplevel(1).rename_axis(None).round(2)
+    metrics = {label: one.metrics() if isinstance(one, Run) else one.metrics for label, one in evaluations.items()}
+    return pd.concat({label: metrics_table(one) for label, one in metrics.items()}).droplevel(1).round(2)
 
 
 def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
