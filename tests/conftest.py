@@ -50,7 +50,7 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
 
 # Each starts what takes seconds and cannot be there twice for nothing: a browser and its JupyterLab, a Slurm.
 _BROWSER = ["test_browser.py", "test_hover.py", "test_views_table.py", "acceptance/test_views.py"]
-_SLURM = ["test_real_slurm.py", "acceptance/test_sweeps.py"]
+_SLURM = ["acceptance/test_sweeps.py"]
 TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")
 
 

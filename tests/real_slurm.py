@@ -1,4 +1,4 @@
-"""A real Slurm of one or more nodes on this machine: started, nodes killed and started again, ended."""
+"""A real Slurm of one node on this machine, started and ended."""
 
 import contextlib
 import getpass
@@ -11,12 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-PYTHON = sys.executable  # tests replace it
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun")
 CONFIGURATION = """
 ClusterName=tests
@@ -33,19 +32,18 @@ SelectTypeParameters=CR_Core
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
-GresTypes=gpu
 SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmctldPort={port}
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmdPidFile={folder}/slurmd.pid
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
+SlurmdSpoolDir={folder}/spool
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
+SlurmdLogFile={folder}/slurmd.log
 SchedulerParameters=batch_sched_delay=1,sched_interval=1,sched_min_interval=10000
 KillWait=2
-{nodes}
+NodeName=n0 NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs=2 RealMemory=1000
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -53,77 +51,52 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 class Slurm:
     """The daemons of a cluster; `environment` is what its commands need."""
 
-    def __init__(self, folder: Path, nodes: int, cpus: int, gpus: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.names = [f"n{number}" for number in range(nodes)]
-        self.running: dict[str, subprocess.Popen] = {}
+        self.running: list[subprocess.Popen] = []
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
-        controller, *ports = _free_ports(1 + nodes)
-        has = f"CPUs={cpus} RealMemory=1000" + (f" Gres=gpu:{gpus}" if gpus else "")
-        described = [
-            f"NodeName={name} NodeHostname={platform.node()} NodeAddr=127.0.0.1 Port={port} {has}"
-            for name, port in zip(self.names, ports, strict=True)
-        ]
-        known = {"folder": folder, "host": platform.node(), "user": getpass.getuser(), "port": controller}
-        (folder / "slurm.conf").write_text(CONFIGURATION.format(**known, nodes="\n".join(described)))
-        for number in range(gpus):
-            (folder / f"gpu{number}").touch()
-        (folder / "gres.conf").write_text(f"AutoDetect=off\nName=gpu File={folder}/gpu[0-{gpus - 1}]\n" if gpus else "")
+        port, node_port = _free_ports(2)
+        values = {"folder": folder, "host": platform.node(), "user": getpass.getuser()}
+        configuration = CONFIGURATION.format(**values, port=port, node_port=node_port)
+        (folder / "slurm.conf").write_text(configuration)
         (folder / "state").mkdir()
         key = folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
 
     def start(self) -> None:
-        """Returns when every node is there. Raises RuntimeError with the logs' ends."""
+        """Return when the node is idle. Raises RuntimeError with the logs' ends."""
         names = {"key-file": "munge.key", "log-file": "munged.log", "pid-file": "munged.pid", "seed-file": "munge.seed"}
         files = [f"--{name}={self.folder / file}" for name, file in (names | {"socket": "munge.socket"}).items()]
-        self._begin("munged", "munged", "--foreground", "--force", *files)
-        while not (self.folder / "munge.socket").exists() and self.running["munged"].poll() is None:
+        self._begin("munged", "--foreground", "--force", *files)
+        while not (self.folder / "munge.socket").exists() and self.running[0].poll() is None:
             time.sleep(0.02)
-        self._begin("slurmctld", "slurmctld", "-D", "-c")
-        for name in self.names:
-            self.start_node(name)
+        self._begin("slurmctld", "-D", "-c")
+        self._begin("slurmd", "-D", "-N", "n0")
         deadline = time.monotonic() + 30
-        while self.ask("sinfo", "--noheader", "--Node", "--format=%t").split() != ["idle"] * len(self.names):
-            if time.monotonic() > deadline or any(each.poll() is not None for each in self.running.values()):
+        while self.ask("sinfo", "--noheader", "--Node", "--format=%t").split() != ["idle"]:
+            if time.monotonic() > deadline or any(each.poll() is not None for each in self.running):
                 raise RuntimeError("\n".join(path.read_text()[-500:] for path in sorted(self.folder.glob("*.log"))))
             time.sleep(0.1)
 
-    def start_node(self, name: str) -> None:
-        """Starts a node's daemon, for the first time or again."""
-        self._begin(name, "slurmd", "-D", "-N", name)
-        if "down" in self.ask("sinfo", "--noheader", f"--nodes={name}", "--format=%t"):
-            self.ask("scontrol", "update", f"nodename={name}", "state=resume")
-
-    def kill_node(self, name: str) -> None:
-        """Ends a node as a power cut does: its daemon and all that ran under it.
-
-        The controller is told, which else finds out by itself, after minutes.
-        """
-        self.running[name].kill()
-        kill_processes(self.folder, spare=("slurmctld", "slurmd", "munged"))
-        self.running.pop(name).wait()
-        self.ask("scontrol", "update", f"nodename={name}", "state=down", "reason=killed")
-
     def ask(self, *command: str) -> str:
-        """What a command of Slurm says."""
+        """Return what a command of Slurm prints."""
         environment = {**os.environ, **self.environment}
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
 
-    def _begin(self, name: str, *command: str) -> None:
+    def _begin(self, *command: str) -> None:
         environment = {**os.environ, **self.environment}
-        with (self.folder / f"{name}.out.log").open("a") as log:
-            self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        with (self.folder / f"{command[0]}.out.log").open("a") as log:
+            self.running.append(subprocess.Popen(command, stdout=log, stderr=log, env=environment))
 
 
-def kill_processes(folder: Path, spare: Collection[str] = ()) -> bool:
-    """Kill all processes of this cluster except for programs of these names; return whether there were any."""
+def kill_processes(folder: Path) -> bool:
+    """Kill all processes of this cluster; return whether there were any."""
     killed = False
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile
             inside = f"SLURM_CONF={folder}/slurm.conf".encode() in (path / "environ").read_bytes().split(b"\0")
-            if inside and int(path.name) != os.getpid() and (path / "comm").read_text().strip() not in spare:
+            if inside and int(path.name) != os.getpid():
                 os.kill(int(path.name), signal.SIGKILL)
                 killed = True
     return killed
@@ -138,15 +111,17 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def slurm(nodes: int = 1, cpus: int = 2, gpus: int = 0) -> Iterator[Slurm]:
-    """A Slurm that runs, of cores and GPUs in name; the test is skipped, with the reason, where none can be started."""
+def slurm() -> Iterator[Slurm]:
+    """Start a Slurm; the test is skipped, with the reason, if none can be started."""
     lacking = [program for program in PROGRAMS if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None]
     if lacking:
         pytest.skip(f"no Slurm here ({', '.join(lacking)}): apt-get install slurmctld slurmd slurm-client munge")
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # not tmp_path: a socket's name has at most 107 letters
-    cluster = Slurm(folder, nodes, cpus, gpus)
+    cluster = Slurm(folder)
     outside = {name: value for name, value in os.environ.items() if name != "SLURM_CONF"}
-    watcher = subprocess.Popen([PYTHON, __file__, folder], stdin=subprocess.PIPE, start_new_session=True, env=outside)
+    watcher = subprocess.Popen(
+        [sys.executable, __file__, folder], stdin=subprocess.PIPE, start_new_session=True, env=outside
+    )
     try:
         try:
             cluster.start()
@@ -158,7 +133,7 @@ def slurm(nodes: int = 1, cpus: int = 2, gpus: int = 0) -> Iterator[Slurm]:
             yield cluster
     finally:
         watcher.communicate()
-        for daemon in cluster.running.values():
+        for daemon in cluster.running:
             daemon.wait()
 
 

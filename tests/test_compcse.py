@@ -82,13 +82,10 @@ def loss_by_hand(method: CompCSE, texts: list[str]) -> float:
 
 SETTINGS = [
     *[{"aggregation": how} for how in AGGREGATIONS],
-    *[{"aggregation": how, "mlp": "before"} for how in AGGREGATIONS],
-    *[{"compose": which} for which in ("positive", "anchor", "both", "none")],
-    *[{"parts": parts} for parts in (2, 3, 4)],
+    {"aggregation": "concat_halves", "mlp": "before"},
+    *[{"compose": which} for which in ("anchor", "both", "none")],
     {"parts": 3, "aggregation": "concat_project"},
     {"compose": "none", "aggregation": "concat_project"},
-    {"mlp": "none"},
-    {"subvector": 5},
     {"subvector": 5, "mlp": "none", "compose": "anchor"},
 ]
 
@@ -109,19 +106,6 @@ def test_the_loss_is_the_equation_and_reaches_every_weight(spread_encoder: Path,
         if parameter.requires_grad:
             assert parameter.grad is not None, name
             assert torch.isfinite(parameter.grad).all(), name
-
-
-def test_the_loss_reads_the_first_coordinates_alone(spread_encoder: Path, sentences: Sentences):
-    method = method_of(spread_encoder, subvector=6)
-    method.prepare(sentences)
-    method(method.collate(range(8)))["info_nce"].backward()
-    assert method.head is not None
-    gradient = method.head.linear.weight.grad
-    assert gradient is not None
-    assert gradient[:6].abs().sum() > 0
-    assert gradient[6:].abs().sum() == 0
-    # The backbone is still trained whole: each kept coordinate of the layer reads all coordinates of h.
-    assert method.encode(["a cat"]).shape == (1, 16)
 
 
 def token_rows(method: CompCSE) -> list[list[int]]:
@@ -180,19 +164,6 @@ def test_spans_of_the_user_are_trained_on(spread_encoder: Path, tmp_path: Path, 
         method.prepare(named(CLAUSES))
 
 
-def test_the_published_settings_are_those_of_the_paper():
-    base, large, roberta, roberta_large = (
-        CompCSEConfig.from_parameters(f"paper{name}") for name in ("", "-bert-large", "-roberta-base", "-roberta-large")
-    )
-    assert [c.learning_rate for c in (base, large, roberta, roberta_large)] == [3e-5, 1e-5, 3e-5, 1e-5]
-    assert [c.aggregation for c in (base, large, roberta, roberta_large)] == ["avg"] * 2 + ["concat_halves"] * 2
-    assert [c.subvector for c in (base, large, roberta, roberta_large)] == [256, None, None, None]
-    assert [c.subsampling for c in (base, large, roberta, roberta_large)] == ["none", "subsuming", "none", "none"]
-    for c in (base, large, roberta, roberta_large):
-        assert (c.batch_size, c.max_seq_length, c.temperature, c.eval_steps, c.epochs) == (64, 32, 0.05, 125, 1.0)
-        assert (c.compose, c.mlp, c.parts, c.partition) == ("positive", "after", 2, "words")
-
-
 def test_too_few_texts_and_too_many_coordinates_are_refused(spread_encoder: Path):
     with pytest.raises(SettingError, match=r"subvector is 17, but vectors of .* have 16 coordinates; set 1 to 16"):
         method_of(spread_encoder, subvector=17)
@@ -201,15 +172,3 @@ def test_too_few_texts_and_too_many_coordinates_are_refused(spread_encoder: Path
     adjacent = method_of(spread_encoder, subsampling="adjacent", keep_sentences=False)
     with pytest.raises(DataError, match=r"only 1 text is subsampled; CompCSE needs at least 2"):
         adjacent.prepare(named([CLAUSES[0], CLAUSES[2]]))
-
-
-def test_settings_that_do_not_fit_together_are_refused():
-    refused = {
-        "'concat_halves' .*needs parts=2": {"parts": 3, "aggregation": "concat_halves"},
-        "'adjacent' needs parts=2": {"parts": 3, "subsampling": "adjacent"},
-        "spans is None": {"subsampling": "spans"},
-        "leaves no texts to train on": {"keep_sentences": False},
-    }
-    for words, overrides in refused.items():
-        with pytest.raises(SettingError, match=words):
-            CompCSEConfig.from_parameters("demo", 0, overrides)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences, Triples, load_training
-from workbench.encoder import Encoder
 from workbench.errors import EncoderError, SettingError
 from workbench.methods import METHODS, masked_words
 from workbench.methods.protocol import Method
@@ -215,18 +214,6 @@ def test_a_default_pooling_does_not_undo_that_of_a_start_unless_it_is_asked_for(
 
 VIEWS = {"simcse": {}, "rankcse": {"teachers": ["world-teacher"]}, "compcse": {"compose": "none", "subvector": None}}
 VIEWS |= {"rankencoder": {"base": "world-teacher", "corpus_size": 4}, "mixed": {"compose": "none", "gamma": 0.0}}
-
-
-@pytest.mark.parametrize("name", ["simcse", "rankcse", "compcse"])
-def test_an_encoder_with_a_template_trains_no_method_of_plain_sentences(
-    name: str, spread_encoder: Path, sentences: Sentences, tmp_path: Path
-):
-    # Without its template around it no sentence has a [MASK] to read: the vectors would be nan.
-    template = 'This sentence of "{sentence}" means [MASK].'
-    Encoder.from_pretrained(spread_encoder, pooling="mask", template=template, device="cpu").save(tmp_path / "prompted")
-    config = CONFIGS[name].from_parameters("demo", 0, {"encoder": str(tmp_path / "prompted"), "pooling": "mask"})
-    with pytest.raises(EncoderError, match="trains on plain sentences, not on a template"):
-        METHODS[name](config).prepare(sentences)
 
 
 @pytest.mark.parametrize("name", VIEWS)

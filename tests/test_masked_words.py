@@ -9,10 +9,9 @@ from safetensors import safe_open
 from tiny_checkpoints import tiny_model, tiny_tokenizer
 from transformers import AutoModelForMaskedLM, BertForMaskedLM, RobertaForMaskedLM
 
-from workbench.config import CompCSEConfig, SimCSEConfig
+from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
-from workbench.errors import SettingError
 from workbench.methods.masked_words import CHOSEN, MASKED, RANDOM, MaskedWords
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
@@ -99,15 +98,3 @@ def test_the_head_is_kept_in_the_state_and_not_in_the_encoder(tiny_encoder: Path
     files = (run.path / "encoder" / "model.safetensors", tmp_path / "plain" / "model.safetensors")
     with safe_open(files[0], "pt") as saved, safe_open(files[1], "pt") as without:
         assert set(saved.keys()) == set(without.keys())
-
-
-def test_off_by_default_it_changes_nothing_and_on_it_is_another_run(tiny_encoder: Path, sentences: Sentences):
-    off = trained_on(tiny_encoder, sentences, mlm_weight=0)
-    assert off.words is None
-    assert set(off(off.collate(range(8)))) == {"info_nce"}
-    for config in (SimCSEConfig, CompCSEConfig):
-        plain, same, other = (config.from_parameters("demo", 0, {"mlm_weight": w}).digest() for w in (0, 0.0, 0.1))
-        assert plain == same == config.from_parameters("demo").digest()
-        assert other != plain
-    with pytest.raises(SettingError, match=r"mlm_weight: .*greater than or equal to 0"):
-        SimCSEConfig.from_parameters("demo", 0, {"mlm_weight": -1})

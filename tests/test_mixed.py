@@ -11,10 +11,8 @@ from torch.testing import assert_close
 
 from workbench.config import CONFIGS, MixedConfig
 from workbench.data import Pairs, Sentences
-from workbench.errors import SettingError
 from workbench.losses import cosine_matrix, listnet
 from workbench.methods import METHODS
-from workbench.methods.mixed import Mixed
 from workbench.train import fit
 
 # Method -> what it is asked for, and the settings of `mixed` that leave its terms alone.
@@ -106,22 +104,6 @@ def test_a_layer_that_no_term_reads_is_not_there(settings: dict[str, Any]):
     assert method_of("mixed", settings | parts).projection is not None
 
 
-def test_terms_that_do_not_fit_are_refused():
-    refused = {
-        "there is no loss": [{"info_nce": False}],
-        "set both, or combination=sum": [{"combination": "max"}],
-        "cosent reads whole sentences": [
-            {"cosent": 1.0, "compose": "both"},
-            {"cosent": 1.0, "subsampling": "adjacent"},
-        ],
-        "another pooling": [{"pooling": "mask", "template": 'a "{sentence}" [MASK]'}],
-    }
-    for words, settings in refused.items():
-        for wrong in settings:
-            with pytest.raises(SettingError, match=words):
-                MixedConfig.from_parameters("paper", 0, wrong)
-
-
 def test_only_what_terms_read_is_needed():
     config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "teachers": ["english-encoder"]})
     assert (config.checkpoints, config.runs_needed) == ([config.encoder], [])
@@ -129,10 +111,3 @@ def test_only_what_terms_read_is_needed():
     assert (len(config.checkpoints), config.runs_needed) == (3, [("simcse", "demo")])
     config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "start": "base"})
     assert (config.checkpoints, config.runs_needed) == ([], [("simcse", "demo")]), "E1 is where it starts"
-    config = MixedConfig.from_parameters("paper", 0, {"base": "bert-base-cased", "start": "base"})
-    assert config.checkpoints == ["bert-base-cased"]
-    config = MixedConfig.from_parameters(
-        "paper", 0, {"base": "bert-base-cased", "start": "base", "gamma": 1.0, "teachers": ["bert-base-uncased"]}
-    )
-    assert config.checkpoints == ["bert-base-cased", "bert-base-uncased"], "a teacher that is called as the encoder"
-    assert Mixed.config_class is MixedConfig

@@ -12,15 +12,20 @@ def main() -> None:
     signal.signal(signal.SIGINT, _interrupt)
     if os.environ.pop("WORKBENCH_CELL", ""):  # a cell of a sweep ends with it, even after kill -9
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    from workbench.cli import main as command
+    try:
+        from workbench.cli import main as command
 
-    command()
+        command()
+    finally:
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # some libraries raise another error instead
+            raise SystemExit(130)
 
 
 def _interrupt(*_: object) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda *_: None)  # with SIG_IGN Python prints a line if a second signal waits already
     print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     end = threading.Timer(15, os._exit, [130])  # some libraries drop an exception that is raised while they load
     end.daemon = True
     end.start()

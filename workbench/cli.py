@@ -12,7 +12,7 @@ import typer
 
 from workbench.cli_runs import Runs, Settings, metrics_text, overrides_of, runs_app, sweep_app, with_folders
 from workbench.config import CONFIGS
-from workbench.errors import RunError, SettingError, WorkbenchError, printable, unknown_name
+from workbench.errors import SettingError, WorkbenchError, printable, unknown_name
 from workbench.files import PACKAGE
 from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, require_modules
 
@@ -236,7 +236,7 @@ def split_data(  # noqa: PLR0917
 
 
 def main() -> None:
-    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed."""
+    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed, 75 for one that is in use."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
@@ -252,7 +252,7 @@ def main() -> None:
     except OSError as error:
         problem, code = f"{error.strerror}: {str(error.filename)[:200]}", 2
     except WorkbenchError as error:
-        problem, code = error, 1 if isinstance(error, RunError) else 2
+        problem, code = error, error.exit_code
     else:
         return
     print(printable(f"error: {problem}"), file=sys.stderr)

@@ -197,13 +197,13 @@ def start(  # noqa: PLR0917
     from workbench import sweeps
 
     options = {key: value for key, value in {"seeds": seeds, "profile": profile}.items() if value}
-    spec = sweeps.read_spec(**_read_words(with_folders(what, runs)) | options)
+    contents = _read_words(with_folders(what, runs)) | options
     resources = {"partition": partition, "gpus": gpus, "cpus": cpus, "memory": memory, "minutes": minutes}
     resources = {key: value for key, value in (resources | {"options": overrides_of(sbatch or [])}).items() if value}
     if resources and not slurm:
         raise SettingError(f"{', '.join(resources)}: needs --slurm")
     cluster = sweeps.Slurm(**resources) if slurm else None
-    made = sweeps.sweep(**dict(spec), runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=cluster, notebook=notebook)
+    made = sweeps.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=cluster, notebook=notebook)
     if plan:
         _print_cells(made)
     elif slurm:
@@ -244,10 +244,10 @@ def _read_words(words: list[str]) -> dict[str, Any]:
     """
     import yaml
 
-    from workbench.sweeps import read_spec_file
+    from workbench.sweeps import read_sweep_file
 
     if len(words) == 1 and words[0].endswith((".toml", ".yaml", ".yml")):
-        return read_spec_file(Path(words[0]))
+        return read_sweep_file(Path(words[0]))
     methods: dict[str, dict[str, Any]] = {word: {} for word in words if "=" not in word}
     shared: dict[str, Any] = {}
     for name, values in overrides_of([word for word in words if "=" in word]).items():

@@ -10,6 +10,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line 
 class WorkbenchError(Exception):
     """Any error of the library."""
 
+    exit_code = 2  # of the command
+
 
 class SettingError(WorkbenchError, ValueError):
     """A setting does not exist, or cannot have this value."""
@@ -25,6 +27,14 @@ class EncoderError(WorkbenchError, ValueError):
 
 class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
+
+    exit_code = 1
+
+
+class BusyRunError(RunError):
+    """A run that another process is working on; a sweep waits for it and tries again."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h
 
 
 def printable(text: object) -> str:

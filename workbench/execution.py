@@ -15,7 +15,7 @@ from unittest import mock
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, data_revisions, kinds_of, unusable
-from workbench.errors import DataError, EncoderError, RunError, SettingError, unknown_name
+from workbench.errors import BusyRunError, DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import atomic_path, project_path
 from workbench.installation import require_modules
 from workbench.runs import Run, is_finished, run_path
@@ -99,13 +99,17 @@ def run_method(
         execute(notebook, path / "notebook.ipynb", parameters)
         if not current.finished:
             raise RunError(f"{notebook.name} ended without writing {path / 'metrics.json'}")  # noqa: TRY301
+    except BusyRunError:
+        raise
     except RunError as failure:
         with suppress(RunError):  # another process has taken the run meanwhile, or the disk is full
             current.acquire()
             current.record(failure=str(failure))
             current.release()
         raise
+    current.acquire()  # another process may be reading the finished run to the same end
     current.record(failure=None, **({} if was_finished else {"seconds": round(time.monotonic() - started, 1)}))
+    current.release()
     return current
 
 
@@ -160,6 +164,9 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
                 papermill.execute_notebook(str(notebook), str(running), parameters, **options, **streams)
         except Exception as error:  # a cell that failed, a kernel that died or never started, a full disk
             failed = isinstance(error, PapermillExecutionError)
+            if failed and error.ename == BusyRunError.__name__:
+                running.unlink()  # the notebook of the other process is the record
+                raise BusyRunError(error.evalue) from None
             reason = f"failed with {error.ename}: {error.evalue}" if failed else f"ended: {error}"
             raise RunError(f"{notebook.name} {reason}\nthe executed notebook: {output}") from None
         finally:

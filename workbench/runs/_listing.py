@@ -17,10 +17,10 @@ from workbench.runs._run import NAME, Run, config_of
 _LOG = logging.getLogger("workbench")
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
 _LAST = ["started", "seconds", "host", "path"]
-# A suite with one of these names keeps its measure in front: "spearman status".
+# A suite with one of these names has its measure in front: "spearman status".
 _TAKEN = {*_FIRST, *_LAST, "run", "failure", *(name for each in RECORDED.values() for name in each.model_fields)}
-# Columns of `metrics_table`.
-_SHOWN = ["pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]
+_MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
+_SHOWN = ["pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]  # columns of `metrics_table`
 _FILTER = re.compile(r"(?P<name>.+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.DOTALL)
 _SIGNS = {"=": operator.eq, "!=": operator.ne}
 _SIGNS |= {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -45,8 +45,8 @@ def list_runs(
         SettingError: No run has a column, a suite or a setting of this name; a filter is malformed.
         RunError: `root` is a file.
     """
-    rows = read_rows(root)
-    table: Any = pd.DataFrame([_by_name(row) for row in rows], dtype=object)
+    rows = [_flatten(row) for row in read_rows(root)]
+    table: Any = pd.DataFrame([row for row, _ in rows], dtype=object)
 
     def column(name: str) -> str:
         name = name if name in table else ALIASES.get(name, name)
@@ -56,16 +56,16 @@ def list_runs(
 
     filters = [(column(name), sign, value) for name, sign, value in map(_parse_filter, where)]
     columns = [column(name) for name in columns]
-    descending, key = sort.startswith("-"), column(sort.removeprefix("-")) if sort else ""
+    key = column(sort.removeprefix("-")) if sort else ""
     for each in filters if rows else ():
         table = table[_holds(table, *each)]
     if key and rows:
         texts = _texts(table[key])
         numbers: Any = pd.to_numeric(texts, errors="coerce")
         order = (numbers if numbers.notna().any() else texts).reindex(table.index)
-        table = table.loc[order.sort_values(ascending=not descending, kind="stable").index]
-    suites = dict.fromkeys(name for row in rows for name in _scores(row))
-    suites = [name for name in sorted(suites, key=lambda name: name.endswith("-average")) if table[name].notna().any()]
+        table = table.loc[order.sort_values(ascending=not sort.startswith("-"), kind="stable").index]
+    suites = sorted({name for _, names in rows for name in names}, key=lambda name: (name.endswith("-average"), name))
+    suites = [name for name in suites if table[name].notna().any()]
     kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(suites, float)
     table = table.reindex(columns=list(dict.fromkeys(columns)) or [*_FIRST, *suites, *_LAST]).reset_index(drop=True)
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
@@ -90,14 +90,13 @@ def _holds(table: pd.DataFrame, name: str, sign: str, value: str) -> pd.Series:
     texts = _texts(table[name])
     if name == "status":
         texts = texts.str.partition(":")[0]  # of "unreadable: ..." the first word
-    both: Any = pd.to_numeric(pd.concat([texts, pd.Series([value])]), errors="coerce")
-    numbers, number = both.iloc[:-1], both.iloc[-1]
-    if numbers.isna().all():
-        holds = _SIGNS[sign](texts, value.lower())
-    elif math.isnan(number) and sign not in ("=", "!="):
+    numbers: Any = pd.to_numeric(texts, errors="coerce")
+    number: Any = pd.to_numeric(value, errors="coerce")
+    is_numeric = numbers.notna().any()
+    if is_numeric and math.isnan(number) and sign not in ("=", "!="):
         raise SettingError(f"{name}{sign}{value}: expected a number, as in 'seed<3'")
-    else:
-        holds = _SIGNS[sign](texts, value.lower()) if math.isnan(number) else _SIGNS[sign](numbers, number)
+    as_number = is_numeric and not math.isnan(number)
+    holds = _SIGNS[sign](numbers, number) if as_number else _SIGNS[sign](texts, value.lower())
     return holds.reindex(table.index, fill_value=False)
 
 
@@ -124,7 +123,10 @@ def read_rows(root: str | Path) -> list[dict[str, Any]]:
 
 
 def read_row(path: Path) -> dict[str, Any]:
-    """Return method, path and status of a run and, if it can be read, its facts, settings, scores and failure."""
+    """Return method, path and status of a run and, if it can be read, its facts, settings, scores and failure.
+
+    The scores are suite -> (score, "spearman" or "accuracy"), of a run that is finished.
+    """
     row: dict[str, Any] = {"method": path.parent.name, "path": str(path), "scores": {}}
     try:
         run = Run(path)
@@ -135,32 +137,22 @@ def read_row(path: Path) -> dict[str, Any]:
         row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
-        if run.finished:
-            row["scores"] = {suite: _score(values) for suite, values in run.metrics().items()}
+        for suite, values in run.metrics().items() if run.finished else ():
+            measure = "accuracy" if "accuracy" in values else "spearman"
+            value = values.get(measure)
+            row["scores"][suite] = (math.nan if value is None else value, measure)
         row["status"] = "finished" if run.finished else "failed" if row["failure"] else "unfinished"
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row["status"] = f"unreadable: {problem}"
     return row
 
 
-def _score(values: Mapping[str, Any]) -> tuple[float, str]:
-    """Return the score of a suite and its measure, "spearman" or "accuracy"."""
-    measure = "accuracy" if "accuracy" in values else "spearman"
-    value = values.get(measure)
-    return (math.nan if value is None else value, measure)
-
-
-def _scores(row: dict[str, Any]) -> dict[str, float]:
-    """Return the scores of a run x 100 by the names of their columns."""
+def _flatten(row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a run's settings, scores x 100 and facts by name, and the names of its suites."""
     named = {f"{kind} {name}" if name in _TAKEN else name: value for name, (value, kind) in row["scores"].items()}
-    return {name: round(100 * value, 2) for name, value in named.items()}
-
-
-def _by_name(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's settings, scores x 100 and facts by name."""
     settings = {name: "none" if value is None else value for name, value in (row.get("settings") or {}).items()}
     facts = {name: value for name, value in row.items() if name not in ("settings", "scores", "facts")}
-    return {**settings, **_scores(row), **facts}
+    return settings | {name: round(100 * value, 2) for name, value in named.items()} | facts, list(named)
 
 
 def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
@@ -191,13 +183,12 @@ def short_value(value: Any, seed: int | None = None) -> str:
 
 def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has are left out."""
-    scores = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
     rows = []
     for suite, values in metrics.items():
         count = "classified" if "accuracy" in values else "pairs"
         rows.append({"suite": suite, **values, count: values.get("n")})
     table: Any = pd.DataFrame(rows)
     table = table[["suite", *(name for name in _SHOWN if name in table)]]
-    table = table.astype({name: float if name in scores else "Int64" for name in table.columns[1:]})
-    table[table.columns.intersection([*scores])] *= 100
-    return table.rename(columns=scores)
+    table = table.astype({name: float if name in _MEASURES else "Int64" for name in table.columns[1:]})
+    table[table.columns.intersection([*_MEASURES])] *= 100
+    return table.rename(columns=_MEASURES)

@@ -1,7 +1,11 @@
 """The folder of one run: its settings, what happened, and its results."""
 
+import platform
 import re
 import shutil
+import subprocess
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +16,11 @@ from typing_extensions import TypedDict  # Python 3.11 has one that pydantic can
 
 from workbench.config import RECORDED, BaseConfig, TrainingConfig
 from workbench.errors import RunError, unknown_name
-from workbench.files import atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
-from workbench.runs._provenance import provenance
+from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
 from workbench.runs._state import FINISHED, is_finished, lock_run, read_json, remedy
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
+_LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
 _TEXT_COLUMNS = {
     "scores.csv": ["suite", "subset", "pair_id"],
     "rankings.csv": ["suite", "query_id", "target_id", "query", "target"],
@@ -34,13 +38,8 @@ class _Facts(TypedDict, total=False):  # the parts of config.json whose form mat
 
 class _Values(TypedDict, total=False):  # of one suite
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
-    n: int
-    queries: int
     spearman: float | None
-    kcc: float | None
-    ndcg: float | None
     accuracy: float | None
-    f1: float | None
 
 
 _FACTS, _METRICS = TypeAdapter(_Facts), TypeAdapter(dict[str, _Values])
@@ -54,9 +53,9 @@ def run_path(config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs"
 class Run:
     """One run on disk: `<root>/<method>/<digest>-s<seed>/`.
 
-    The path is a function of the settings and of the content of the files that they name: the same computation finds
-    the same folder again, where an unfinished run is resumed and a finished one is reused. Every method that reads
-    raises RunError with the path of a file that is missing or was changed since it was written.
+    The path is a function of the settings and of the content of the files that they name: the same computation has the
+    same folder, where an unfinished run is resumed and a finished one is reused. Every method that reads raises
+    RunError with the path of a file that is missing or was changed since it was written.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -174,19 +173,19 @@ class Run:
         if not stage:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
-    def push_to_hub(self, repo_id: str, *, private: bool = False, dry_run: bool = False, **facts: Any) -> list[str]:
+    def push_to_hub(self, repo_id: str, **options: Any) -> list[str]:
         """Upload the encoder with a card of this run's scores and return the files that are sent.
 
-        private, dry_run (nothing is sent): as in `publishing.push_folder`. facts: fields of the card.
+        options: private and dry_run (nothing is sent) as in `publishing.push_folder`, and fields of the card.
         """
         from workbench.publishing import push_folder, with_results
 
         metrics, readme = self.metrics(), self.path / "encoder" / "README.md"
         if not readme.is_file():
-            raise RunError(f"{readme.parent} holds no saved encoder; use Encoder.push_to_hub for one without training")
-        name = f"{self.config.method}-{self.path.name}"
-        card = with_results(readme.read_text(encoding="utf-8"), name, metrics, **facts)
-        return push_folder(readme.parent, repo_id, card=card, private=private, dry_run=dry_run)
+            raise RunError(f"{readme.parent} has no saved encoder; use Encoder.push_to_hub for one without training")
+        sent = {name: options.pop(name) for name in ("private", "dry_run") if name in options}
+        card = with_results(readme.read_text("utf-8"), f"{self.config.method}-{self.path.name}", metrics, **options)
+        return push_folder(readme.parent, repo_id, card=card, **sent)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
@@ -228,9 +227,32 @@ def _write_facts(file: Path, config: TrainingConfig | BaseConfig) -> None:
     """
     known = read_json(file, _FACTS) if file.is_file() else {}
     facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
-    facts |= {"contents": config.contents()} | provenance() | {"started": known.get("started", timestamp())}
+    facts |= {"contents": config.contents()} | _provenance() | {"started": known.get("started", timestamp())}
     before = {name: known.get(name) for name in facts}
     if "inputs" in known:  # the earlier start computed something
         earlier = [*known.get("earlier_starts", []), *([before] if before != facts else [])]
         facts = known | facts | {"earlier_starts": earlier, "failure": None}
     write_json(file, facts)
+
+
+def _provenance() -> dict[str, Any]:
+    """Return library versions, the commit of this checkout, and the machine."""
+    versions = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    machine = f"{platform.system()} {platform.machine()}"
+    return {"versions": versions, "git_commit": checkout_commit(), "machine": machine, "host": platform.node()}
+
+
+def checkout_commit(folder: Path = PACKAGE.parent) -> str | None:
+    """Return the commit of a checkout, with "+changes" if tracked files except notebooks differ; None elsewhere."""
+    if not (folder / ".git").exists():
+        return None
+    git = ["git", "-C", str(folder)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        differs = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"], check=False).returncode
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}+changes" if differs else commit

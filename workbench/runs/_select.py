@@ -18,8 +18,9 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
     """Return the run in a folder, or the only one under `root` whose name, with or without its method, begins so."""
     if _is_folder(name):
         return Run(name)
-    near = [path for path in run_folders(root) if path.name.startswith(name or "/")]
-    near = near or [path for path in run_folders(root) if f"{path.parent.name}/{path.name}".startswith(name or "/")]
+    folders = run_folders(root) if name else []
+    near = [path for path in folders if path.name.startswith(name)]
+    near = near or [path for path in folders if f"{path.parent.name}/{path.name}".startswith(name)]
     if not near:
         raise RunError(f"no run {name!r} under {root}; list them with: workbench runs")
     if len(near) > 1:
@@ -52,13 +53,14 @@ def needed_by(root: str | Path) -> dict[Path, dict[Path, str]]:
     needs: dict[Path, dict[Path, str]] = {}
     for row in read_rows(root):
         why = "evaluated it" if row["method"] == BaseConfig.method else "learned from it"
-        for path in _runs_needed(row, Path(root)):
-            needs.setdefault(path, {})[Path(row["path"]).resolve()] = why
+        own = Path(row["path"]).resolve()
+        for path in _runs_needed(row, Path(root)) - {own}:
+            needs.setdefault(path, {})[own] = why
     return needs
 
 
 def _runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
-    """Return the folders of the runs that the run in a row of `read_rows` learned from."""
+    """Return the folders of the runs that the settings in a row of `read_rows` name."""
     if not row.get("settings"):  # it cannot be read
         return set()
     config = RECORDED[row["method"]](**row["settings"])
@@ -67,7 +69,7 @@ def _runs_needed(row: dict[str, Any], root: Path) -> set[Path]:
     with suppress(WorkbenchError):  # a setting names a file that is gone
         needed = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
         paths |= {run_path(each, root).resolve() for each in needed}
-    return {path for path in paths if NAME.fullmatch(path.name)} - {Path(row["path"]).resolve()}
+    return {path for path in paths if NAME.fullmatch(path.name)}
 
 
 def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import filelock
 from pydantic import TypeAdapter, ValidationError
 
-from workbench.errors import RunError
+from workbench.errors import BusyRunError, RunError
 from workbench.files import timestamp
 
 FINISHED = "metrics.json"  # written last
@@ -23,15 +23,16 @@ def is_finished(path: Path) -> bool:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`. Raises RunError if another process holds it."""
+    """Take the lock of the run in `path`. Raises BusyRunError if another process holds it."""
     file = path / _LOCK
     lock = filelock.FileLock(file, is_singleton=True)
     try:
-        lock.acquire(timeout=0.2, poll_interval=0.02)  # `is_running` holds it for a moment
+        lock.acquire(timeout=1, poll_interval=0.02)  # `is_running` holds it for a moment
     except filelock.Timeout:
+        holder = ""
         with suppress(OSError):
-            raise RunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
-        raise RunError(f"another process is working on {path}; wait until it ends") from None
+            holder = f" ({file.read_text()})"
+        raise BusyRunError(f"another process is working on {path}{holder}; wait until it ends") from None
     if lock.lock_counter == 1:
         notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
         with suppress(OSError):  # the disk is full

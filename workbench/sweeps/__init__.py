@@ -5,14 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.sweeps._local import run_here
-from workbench.sweeps._plan import (
-    Cell as Cell,
-    Spec as Spec,
-    read_spec as read_spec,
-    read_spec_file as read_spec_file,
-)
+from workbench.sweeps._plan import Cell as Cell, plan_cells as plan_cells, read_sweep_file as read_sweep_file
 from workbench.sweeps._slurm import Slurm as Slurm, cancel as cancel, queued as queued, submit
-from workbench.sweeps._sweep import Sweep as Sweep, find_sweep as find_sweep, list_sweeps as list_sweeps
+from workbench.sweeps._sweep import Sweep as Sweep, find_sweep as find_sweep, list_sweeps as list_sweeps, open_sweep
 
 
 def sweep(
@@ -21,7 +16,6 @@ def sweep(
     seeds: str | int | Iterable[int] = 0,
     profile: str = "demo",
     grid: Mapping[str, Any] | None = None,
-    points: Iterable[Mapping[str, Any]] = (),
     without: Iterable[Mapping[str, Any]] = (),
     runs_root: str | Path = "runs",
     name: str = "",
@@ -30,21 +24,18 @@ def sweep(
     slurm: Slurm | None = None,
     notebook: bool = True,
 ) -> Sweep:
-    """Run the missing cells of a sweep and return it; a notebook shows its cells and their states.
-
-    A cell that fails raises nothing: see `Sweep.table`.
+    """Run the missing cells of a sweep and return it; a cell that fails raises nothing: see `Sweep.table`.
 
     Args:
         methods: Names, or name -> grid of that method only.
         seeds: "0-4", a number, or numbers.
         profile: Of every method.
         grid: Setting -> its values (a single one without a list); every method runs every combination.
-        points: Single settings outside the grid: {"name", "method", "settings", "profile"}.
         without: Combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
         runs_root: The folder of runs.
         name: Of the sweep; by default its methods and a checksum of its contents.
         jobs: Cells at a time; 0: one per GPU, or one without GPUs; on Slurm without a limit.
-        dry: Only check and write down what there is to run.
+        dry: Only check the cells and write them down.
         slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this machine.
         notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
 
@@ -52,13 +43,11 @@ def sweep(
         SettingError, DataError: Before anything is run.
         RunError: Slurm accepts no jobs.
     """
-    values = {"methods": methods, "seeds": seeds, "profile": profile, "points": [*points], "without": [*without]}
-    made = Sweep.create(read_spec(**values, grid=grid or {}), runs_root, name, notebook=notebook)
+    cells = plan_cells(methods=methods, seeds=seeds, profile=profile, grid=grid or {}, without=[*without])
+    made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(f"{made.name}: {made.summary()}")
-    if dry:
-        return made
-    if slurm is None:
+    if slurm is not None and not dry:
+        print(f"{submit(made, slurm, at_once=jobs)} cells submitted to Slurm")
+    elif not dry:
         run_here(made, jobs=jobs)
-    else:
-        print(f"{len(submit(made, slurm, at_once=jobs))} cells submitted to Slurm")
     return made

@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from rich.progress import Progress
+from rich.progress import track
 
-from workbench.errors import RunError, SettingError
-from workbench.runs import Run, is_finished, is_running
+from workbench.errors import BusyRunError, RunError, SettingError
+from workbench.runs import Run, is_finished
 from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep, interrupt
 
@@ -25,21 +25,16 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
     end too, and the same call goes on where they stopped.
     """
-    stages = sweep.missing_stages()
-    gpus, count = _visible_gpus(), sum(map(len, stages))
-    jobs = jobs or max(1, len(gpus))
+    stages, gpus = sweep.missing_stages(), _visible_gpus()
+    jobs, count = jobs or max(1, len(gpus)), sum(map(len, stages))
     if gpus and (most := max((cell.config.num_processes for stage in stages for cell in stage), default=0)) > len(gpus):
         raise SettingError(f"a cell has num_processes={most}, but only {len(gpus)} GPUs are visible")
     workers, pool = _Workers(sweep, gpus, jobs), ThreadPoolExecutor(jobs)
+    futures = (as_completed([pool.submit(workers.run, cell) for cell in stage]) for stage in stages)
     try:
-        with Progress() as progress:
-            task, done = progress.add_task(sweep.name, total=count), 0
-            for stage in stages:
-                for future in as_completed([pool.submit(workers.run, cell) for cell in stage]):
-                    done += 1
-                    line = f"[{done}/{count}] {future.result()}"
-                    progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
-                    progress.advance(task)
+        lines = (future.result() for stage in futures for future in stage)  # the next stage once one has ended
+        for done, line in enumerate(track(lines, sweep.name, total=count), 1):
+            print(f"[{done}/{count}] {line}")
     finally:
         workers.stopped = True
         interrupt(*workers.processes)
@@ -60,37 +55,42 @@ class _Workers:
 
     def run(self, cell: Cell) -> str:
         """Run one cell to its end and return a line about it."""
-        started, path = time.monotonic(), self.sweep.path(cell)
+        started = time.monotonic()
         if not all(is_finished(self.sweep.root / need) for need in cell.needs):
             return f"left out {cell.title}: a run that it needs failed"
-        state = "running"
-        while state == "running" and not self.stopped:
-            while is_running(path) and not self.stopped:
+        code = BusyRunError.exit_code  # of a cell whose run another process took first, which is waited for
+        while code == BusyRunError.exit_code and not self.stopped:
+            state = self.sweep.read(cell)["state"]
+            if state == "finished":
+                break
+            if state == "running":
                 time.sleep(_BETWEEN)
-            if self.sweep.read(cell)["state"] != "finished":
-                with self._gpus(cell) as gpus:
-                    self._run_process(cell, gpus)
-            state = self.sweep.read(cell)["state"]  # "running": another process was quicker to take it
-        if state == "finished":
+                continue
+            with self._gpus(cell) as gpus:
+                code = self._run_process(cell, gpus)
+        row = self.sweep.read(cell)
+        if row["state"] == "finished":
             return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
-        failure = self.sweep.read(cell)["failure"] or "interrupted"
-        return f"failed   {cell.title}: {failure}\n  log: {self.sweep.log(cell)}"
+        return f"failed   {cell.title}: {row['failure'] or 'interrupted'}\n  log: {self.sweep.log(cell)}"
 
-    def _run_process(self, cell: Cell, gpus: list[str]) -> None:
+    def _run_process(self, cell: Cell, gpus: list[str]) -> int:
+        """Run a cell's process to its end and return its exit code; record a failure that it could not record."""
         if self.stopped:
-            return
+            return 0
         environment = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(self.threads)}
         environment |= {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
         process = self.sweep.start(cell, **environment)
         self.processes.add(process)
         code = process.wait()
         self.processes.discard(process)
-        if code and not self.stopped and self.sweep.read(cell)["state"] in ("unfinished", "waiting"):
+        failed = code not in (0, BusyRunError.exit_code) and not self.stopped
+        if failed and self.sweep.read(cell)["state"] in ("unfinished", "waiting"):
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             with contextlib.suppress(RunError):  # another process works on the run
                 run = Run.create(cell.config, self.sweep.root)
                 run.record(failure=f"the process {how}; its last lines are in {self.sweep.log(cell)}")
                 run.release()
+        return code
 
     @contextlib.contextmanager
     def _gpus(self, cell: Cell) -> Iterator[list[str]]:

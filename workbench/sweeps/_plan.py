@@ -1,10 +1,9 @@
-"""The runs of a sweep: methods x grid x seeds, named points, and exclusions."""
+"""The cells of a sweep: methods x grid x seeds, without exclusions."""
 
 import itertools
-import json
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,19 +11,19 @@ from typing import Annotated, Any
 import pydantic
 
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.errors import SettingError
-from workbench.files import text_checksum
+from workbench.errors import SettingError, unknown_name
 from workbench.runs import run_path
 
 _MOST_CELLS = 100_000
+_NAMES = ("methods", "seeds", "profile", "grid", "without")  # of a sweep's file
 
 
 @dataclass(frozen=True)
 class Cell:
     """One run of a sweep.
 
-    name: of a point, otherwise the settings of the grid that vary. path: its folder, relative to the folder of runs.
-    needs: paths of the cells that must be finished before it.
+    name: the settings of the grid that vary. path: its folder, relative to the folder of runs. needs: paths of the
+    cells that must be finished before it.
     """
 
     method: str
@@ -46,12 +45,8 @@ class Cell:
         return " ".join(part for part in (self.method, self.name, f"seed {self.seed}") if part)
 
 
-def _as_list(value: Any) -> list[Any]:
-    return [*value] if isinstance(value, (list, tuple)) else [value]
-
-
 def _as_grids(methods: Any) -> Any:
-    if isinstance(methods, dict):
+    if isinstance(methods, Mapping):
         return {name: grid or {} for name, grid in methods.items()}
     return {name: {} for name in ([methods] if isinstance(methods, str) else methods)}
 
@@ -60,88 +55,68 @@ def _read_seeds(value: Any) -> Any:
     """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"."""
     if not isinstance(value, str):
         return [value] if isinstance(value, int) else [*value]
-    seeds: list[int] = []
-    for part in value.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not (last.isdecimal() and int(last) >= int(first))):
-            raise ValueError(f"{value!r} is not a list of seeds such as 3, 0-4 or 0-2,7")
-        if int(last or first) - int(first) > _MOST_CELLS:
-            raise ValueError(f"{value!r}: a sweep has at most {_MOST_CELLS} cells")
-        seeds += range(int(first), int(last or first) + 1)
-    return list(dict.fromkeys(seeds))
+    parts = [part.strip().partition("-") for part in value.split(",")]
+    if not all(first.isdecimal() and (not dash or last.isdecimal()) for first, dash, last in parts):
+        raise ValueError(f"{value!r} is not a list of seeds such as 3, 0-4 or 0-2,7")
+    ranges = [range(int(first), int(last or first) + 1) for first, _, last in parts]
+    if not all(ranges) or sum(map(len, ranges)) > _MOST_CELLS:
+        raise ValueError(f"{value!r} must name the smaller seed first, and at most {_MOST_CELLS} seeds")
+    return list(dict.fromkeys(itertools.chain(*ranges)))
 
 
-Grid = dict[str, Annotated[list[Any], pydantic.BeforeValidator(_as_list)]]
+_as_list = pydantic.BeforeValidator(lambda value: [*value] if isinstance(value, (list, tuple)) else [value])
+Grid = dict[str, Annotated[list[Any], _as_list]]
 
 
-class Point(pydantic.BaseModel, extra="forbid"):
-    """One named choice of settings outside the grid."""
-
-    name: str
-    method: str
-    settings: dict[str, Any] = {}
-    profile: str | None = None
-
-
-class Spec(pydantic.BaseModel, extra="forbid"):
-    """The contents of a sweep, as its file, the function and the command describe it.
-
-    Every method is run with every combination of `grid` and of its own grid, with every seed; the points are added.
-    A combination is left out if all values of an entry of `without` hold for it.
-    """
-
-    methods: Annotated[dict[str, Grid], pydantic.BeforeValidator(_as_grids)] = {}
-    seeds: Annotated[list[int], pydantic.BeforeValidator(_read_seeds)] = [0]
-    profile: str = "demo"
-    grid: Grid = {}
-    points: list[Point] = []
-    without: list[dict[str, Any]] = []
-
-    @property
-    def title(self) -> str:
-        """A name made of the methods and a checksum of the contents."""
-        names = dict.fromkeys([*self.methods, *(point.method for point in self.points)])
-        return f"{'-'.join(names)}-{text_checksum(json.dumps(self.model_dump(mode='json'), sort_keys=True))[:6]}"
-
-
-def read_spec(**values: Any) -> Spec:
-    """Return the Spec of these values. Raises SettingError for unknown names, wrong types and too many cells."""
-    try:
-        spec = Spec(**values)
-    except pydantic.ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise SettingError(f"{problems} (a sweep has {', '.join(Spec.model_fields)})") from None
-    grids = [math.prod(map(len, (spec.grid | own).values())) for own in spec.methods.values()]
-    if (count := len(spec.seeds) * (len(spec.points) + sum(grids))) > _MOST_CELLS:
-        raise SettingError(f"the sweep has {count} cells; at most {_MOST_CELLS} are possible")
-    return spec
-
-
-def read_spec_file(path: Path) -> dict[str, Any]:
-    """Return the contents of a TOML or YAML file that describes a sweep."""
+def read_sweep_file(path: Path) -> dict[str, Any]:
+    """Return the contents of a TOML or YAML file that describes a sweep: arguments of `sweep`. Raises SettingError."""
     import yaml
 
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as problem:
-        raise SettingError(f"{path} cannot be read: {problem}") from None
-    if not isinstance(content, dict):
-        raise SettingError(f"{path} holds a {type(content).__name__}; expected {', '.join(Spec.model_fields)} by name")
+        content = dict(tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text))
+    except (OSError, TypeError, ValueError, yaml.YAMLError) as problem:
+        raise SettingError(f"{path} cannot be read ({problem}); expected {', '.join(_NAMES)} by name") from None
+    for name in content.keys() - _NAMES:
+        raise SettingError(f"{path}: {unknown_name('entry', name, _NAMES, 'of a sweep')}")
     return content
 
 
-def cells_of(spec: Spec) -> list[Cell]:
-    """Return every run of a sweep once, those that others need first.
+def plan_cells(**values: Any) -> list[Cell]:
+    """Return every run of a sweep once, those that others need first; arguments as those of `sweep`.
 
-    Raises SettingError for unknown names and values, and if nothing is left to run.
+    Raises SettingError for unknown names, wrong types and values, too many cells, and if nothing is left to run.
     """
+    try:
+        return _plan(**values)
+    except pydantic.ValidationError as error:
+        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SettingError("; ".join(problems)) from None
+
+
+@pydantic.validate_call
+def _plan(
+    methods: Annotated[dict[str, Grid], pydantic.BeforeValidator(_as_grids)],
+    seeds: Annotated[list[int], pydantic.BeforeValidator(_read_seeds)],
+    profile: str,
+    grid: Grid,
+    without: list[dict[str, Any]],
+) -> list[Cell]:
+    count = len(seeds) * sum(math.prod(map(len, (grid | own).values())) for own in methods.values())
+    if count > _MOST_CELLS:
+        raise SettingError(f"the sweep has {count} cells; at most {_MOST_CELLS} are possible")
     cells: dict[str, Cell] = {}
-    unused = list(spec.without)
-    for method, settings, name, profile in _combinations(spec):
-        for seed in spec.seeds:
-            cell = _cell(method, profile, seed, settings, name)
-            excluding = [entry for entry in spec.without if _is_excluded(cell, entry)]
+    unused = list(without)
+    for method, own in methods.items():
+        try:
+            settings = {CONFIGS[method].setting_name(name): values for name, values in (grid | own).items()}
+        except SettingError as error:
+            raise SettingError(f"{error}; a setting of one method is METHOD.NAME=...") from None
+        varied = [name for name in settings if len(settings[name]) > 1]
+        for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
+            chosen = dict(zip(settings, values, strict=True))
+            cell = _cell(method, profile, seed, chosen, ", ".join(f"{name}={chosen[name]}" for name in varied))
+            excluding = [entry for entry in without if _is_excluded(cell, entry)]
             unused = [entry for entry in unused if entry not in excluding]
             if excluding or cell.path in cells:
                 continue
@@ -151,26 +126,9 @@ def cells_of(spec: Spec) -> list[Cell]:
     if unused:
         raise SettingError(f"without: {unused[0]} leaves nothing out; its names and values are not in the sweep")
     if not cells:
-        raise SettingError(
-            "The sweep is empty: specify at least one method, e.g. `workbench sweep simcse --seeds 0-4`."
-        )
+        raise SettingError("The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`.")
     needed = {path for cell in cells.values() for path in cell.needs}
     return sorted(cells.values(), key=lambda cell: cell.path not in needed)
-
-
-def _combinations(spec: Spec) -> Iterator[tuple[str, dict[str, Any], str, str]]:
-    """Yield method, settings, name and profile."""
-    for method, own in spec.methods.items():
-        try:
-            grid = {CONFIGS[method].setting_name(name): values for name, values in (spec.grid | own).items()}
-        except SettingError as error:
-            raise SettingError(f"{error}; a setting of one method is METHOD.NAME=...") from None
-        for values in itertools.product(*grid.values()):
-            settings = dict(zip(grid, values, strict=True))
-            varied = ", ".join(f"{name}={value}" for name, value in settings.items() if len(grid[name]) > 1)
-            yield method, settings, varied, spec.profile
-    for point in spec.points:
-        yield point.method, point.settings, point.name, point.profile or spec.profile
 
 
 def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
@@ -191,4 +149,4 @@ def _is_excluded(cell: Cell, entry: dict[str, Any]) -> bool:
         wanted = config.from_parameters(cell.profile, cell.seed, cell.overrides | changes)
     except SettingError:  # the method has no such setting, or the value does not fit the others of this cell
         return False
-    return wanted.model_dump() == cell.config.model_dump()
+    return wanted == cell.config

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.errors import RunError, SettingError
 from workbench.files import write_json
@@ -15,12 +15,10 @@ from workbench.runs import read_json
 from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep, interrupt
 
-if TYPE_CHECKING:
-    from submitit.helpers import DelayedSubmission
-
 _FILE = "slurm.json"  # job id -> path of its cell
 _CHUNK = 1000  # jobs per array: a cluster's MaxArraySize is 1001 by default
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
+_NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has told it to end
 
 
@@ -29,8 +27,7 @@ class Slurm:
     """Resources of each cell on the cluster; None is the cluster's default.
 
     minutes: time limit of one start; a cell that reaches it is requeued and goes on from its last state. memory: in
-    GB. options: any other long option of sbatch, such as {"account": "mine"}. notice: seconds before the time limit
-    at which a cell is interrupted.
+    GB. options: any other long option of sbatch, such as {"account": "mine"}.
     """
 
     partition: str | None = None
@@ -39,52 +36,45 @@ class Slurm:
     memory: float | None = None
     minutes: int = 60
     options: Mapping[str, str] = field(default_factory=dict)
-    notice: int = 90
 
     def __post_init__(self) -> None:
-        if 60 * self.minutes <= self.notice + 60:  # Slurm may send the signal a minute early
-            raise SettingError(f"minutes={self.minutes} is too short for a notice of {self.notice} s; give more")
-
-    def parameters(self, title: str, at_once: int) -> dict[str, Any]:
-        """Return the parameters of submitit's executor."""
-        wanted = {
-            "name": title,
-            "timeout_min": self.minutes,
-            "slurm_signal_delay_s": self.notice,
-            "slurm_array_parallelism": at_once or _CHUNK,
-            "slurm_srun_args": ["--nodes=1", "--ntasks=1"],
-            "slurm_partition": self.partition,
-            "gpus_per_node": self.gpus or None,
-            "cpus_per_task": self.cpus,
-            "mem_gb": self.memory,
-            "slurm_additional_parameters": dict(self.options) or None,
-        }
-        return {name: value for name, value in wanted.items() if value is not None}
+        if 60 * self.minutes <= _NOTICE + 60:  # Slurm may send the signal a minute early
+            raise SettingError(f"minutes={self.minutes} is too short: a cell is interrupted {_NOTICE} s before; set 3")
 
 
-def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> dict[str, str]:
-    """Submit the missing cells, `at_once` at a time (0: no limit), and return job id -> path of the cell.
+def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
+    """Submit the cells that are neither finished nor in the queue, and return their number; those needed come first.
 
-    Cells that are in the queue already are not submitted again; cells that others need come first. Raises RunError
-    with Slurm's own message if it accepts no job.
+    At most `at_once` jobs of an array run at a time (0: no limit). Raises RunError if Slurm accepts no job.
     """
     require_modules("submitit")
     jobs = queued(sweep)
-    before, submitted = set(jobs), set(jobs.values())
+    before = len(jobs)
     for stage in sweep.missing_stages():
-        cells = [cell for cell in stage if cell.path not in submitted]
+        cells = [cell for cell in stage if cell.path not in jobs.values()]
         needs = {need for cell in cells for need in cell.needs}
-        parameters = resources.parameters(f"workbench-{sweep.name}", at_once)
-        if needed := sorted(job for job, path in jobs.items() if path in needs):
-            parameters["slurm_dependency"] = f"afterany:{':'.join(needed)}"
+        needed = sorted(job for job, path in jobs.items() if path in needs)
+        wanted = {
+            "name": f"workbench-{sweep.name}",
+            "timeout_min": resources.minutes,
+            "slurm_signal_delay_s": _NOTICE,
+            "slurm_array_parallelism": at_once or _CHUNK,
+            "slurm_srun_args": ["--nodes=1", "--ntasks=1"],
+            "slurm_partition": resources.partition,
+            "gpus_per_node": resources.gpus or None,
+            "cpus_per_task": resources.cpus,
+            "mem_gb": resources.memory,
+            "slurm_additional_parameters": dict(resources.options) or None,
+            "slurm_dependency": f"afterany:{':'.join(needed)}" if needed else None,
+        }
+        parameters = {name: value for name, value in wanted.items() if value is not None}
         for start in range(0, len(cells), _CHUNK):
-            chunk = cells[start : start + _CHUNK]
-            jobs |= dict(zip(_submit(sweep, chunk, parameters), (cell.path for cell in chunk), strict=True))
+            jobs |= _submit_array(sweep, cells[start : start + _CHUNK], parameters)
             write_json(sweep.folder / _FILE, jobs)
-    return {job: path for job, path in jobs.items() if job not in before}
+    return len(jobs) - before
 
 
-def _submit(sweep: Sweep, cells: list[Cell], parameters: dict[str, Any]) -> list[str]:
+def _submit_array(sweep: Sweep, cells: list[Cell], parameters: dict[str, Any]) -> dict[str, str]:
     import submitit
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -95,7 +85,7 @@ def _submit(sweep: Sweep, cells: list[Cell], parameters: dict[str, Any]) -> list
             jobs = [executor.submit(CellJob(sweep.folder, cell.path)) for cell in cells]
     except (FailedJobError, FailedSubmissionError, RuntimeError) as problem:
         raise RunError(f"Slurm accepted no jobs: {problem}") from None
-    return [job.job_id for job in jobs]
+    return {job.job_id: cell.path for job, cell in zip(jobs, cells, strict=True)}
 
 
 class CellJob:
@@ -119,7 +109,7 @@ class CellJob:
         if self.process.returncode:
             raise RunError(f"{cell.title} failed; see {sweep.log(cell)}")
 
-    def checkpoint(self) -> "DelayedSubmission":
+    def checkpoint(self) -> Any:
         """Interrupt the cell, which keeps its state, and return the job to requeue; called by submitit."""
         from submitit.helpers import DelayedSubmission
 

@@ -12,14 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import filelock
 import pandas as pd
 import pydantic
 
 from workbench.errors import RunError, SettingError
 from workbench.execution import check_settings
-from workbench.files import reraise_os_error, write_json
+from workbench.files import reraise_os_error, text_checksum, write_json
 from workbench.runs import is_finished, is_running, read_json, read_row
-from workbench.sweeps._plan import Cell, Spec, cells_of
+from workbench.sweeps._plan import Cell
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
@@ -30,67 +31,32 @@ class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
     notebook: bool = True
 
 
-_CONTENT = pydantic.TypeAdapter(_Content)
-
-
 class Sweep:
     """One sweep: `<runs>/sweeps/<name>/sweep.json` and a log for each cell."""
 
     def __init__(self, folder: str | Path) -> None:
         """Open the sweep in an existing folder. Raises RunError if it cannot be read."""
         self.folder = Path(folder)
-        content = read_json(self.folder / _FILE, _CONTENT)
+        self.name, self.root = self.folder.name, self.folder.parent.parent
+        content = read_json(self.folder / _FILE, pydantic.TypeAdapter(_Content))
         self.cells: list[Cell] = content.cells
         self.notebook: bool = content.notebook
-        self.root = self.folder.parent.parent
-
-    @classmethod
-    def create(cls, spec: Spec, runs_root: str | Path = "runs", name: str = "", *, notebook: bool = True) -> "Sweep":
-        """Write the sweep of `spec` under `runs_root`, or open the one that is there with the same cells.
-
-        Settings and data of the cells that are not finished are checked first. Raises SettingError, DataError, and
-        RunError if a sweep of this `name` has other cells.
-        """
-        cells = cells_of(spec)
-        root = Path(runs_root).expanduser().resolve()
-        configs = [cell.config for cell in cells if not is_finished(root / cell.path)]
-        # One for each choice of data sets and encoders: checking a set takes seconds.
-        distinct = {repr([each.method, each.data_sets, each.checkpoints, each.pooling]): each for each in configs}
-        for config in distinct.values():
-            check_settings(config)
-        if Path(name).name != name:
-            raise SettingError(f"{name!r} is not a name for a sweep: it becomes a folder under {root / _FOLDER}")
-        folder = root / _FOLDER / (name or spec.title)
-        if (folder / _FILE).exists() and [cell.path for cell in cls(folder).cells] != [cell.path for cell in cells]:
-            raise RunError(f"the sweep {folder} has other cells; choose another name, finished runs are shared")
-        with reraise_os_error(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            facts = {"spec": spec.model_dump(mode="json"), "notebook": notebook}
-            write_json(folder / _FILE, facts | {"cells": [asdict(cell) for cell in cells]})
-        return cls(folder)
-
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return self.folder.name
 
     def path(self, cell: Cell) -> Path:
         """Return the folder of a cell's run."""
         return self.root / cell.path
 
     def log(self, cell: Cell) -> Path:
-        """Return the file that holds everything a cell printed, over all its starts."""
+        """Return the file that contains everything a cell printed, over all its starts."""
         return self.folder / f"{cell.path.replace('/', '-')}.log"
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        texts = {
-            k: "none" if v is None else v if isinstance(v, str) else json.dumps(v) for k, v in cell.overrides.items()
-        }
+        values = {name: "none" if value is None else value for name, value in cell.overrides.items()}
+        words = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()]
         options = ["--profile", cell.profile, "--seed", str(cell.seed), "--runs", str(self.root)]
         options += [] if self.notebook else ["--no-notebook"]
-        settings = [f"{key}={value}" for key, value in texts.items()]
-        return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *settings]
+        return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *words]
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
         """Start a cell as a process that writes to its log and ends with this one, also after kill -9."""
@@ -109,8 +75,7 @@ class Sweep:
         path = self.path(cell)
         row = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
         state, _, problem = row["status"].partition(": ")
-        is_shown = not self.notebook or ((path / "notebook.ipynb").is_file() and not row.get("failure"))
-        if state == "finished" and not is_shown:
+        if state == "finished" and self.notebook and (row["failure"] or not (path / "notebook.ipynb").is_file()):
             state = "failed" if row["failure"] else "unfinished"
         if state != "finished" and is_running(path):
             state = "running"
@@ -126,9 +91,9 @@ class Sweep:
     def table(self) -> pd.DataFrame:
         """Return a row for each cell: cell, method, seed, state, failure (of its last start), seconds, path."""
         rows = [
-            {"cell": cell.title, "method": cell.method, "seed": cell.seed, "path": str(self.path(cell))}
-            | {name: row.get(name) for name in ("state", "failure", "seconds")}
-            for cell, row in zip(self.cells, map(self.read, self.cells), strict=True)
+            self.read(cell)
+            | {"cell": cell.title, "method": cell.method, "seed": cell.seed, "path": str(self.path(cell))}
+            for cell in self.cells
         ]
         columns = ["cell", "method", "seed", "state", "failure", "seconds", "path"]
         return pd.DataFrame(rows, columns=columns).astype({"seconds": float})
@@ -138,11 +103,31 @@ class Sweep:
         states = self.table()["state"].value_counts().items()
         return f"{len(self.cells)} cells: {', '.join(f'{count} {state}' for state, count in states)}"
 
-    def __repr__(self) -> str:
-        return f"Sweep({str(self.folder)!r}, {self.summary()})"
-
     def _repr_html_(self) -> str:
         return self.table().drop(columns=["path"]).to_html(na_rep="", escape=True)
+
+
+def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook: bool) -> Sweep:
+    """Write a sweep under `runs_root`, or open the one with the same cells; check the settings of missing cells first.
+
+    Raises SettingError, DataError, and RunError if a sweep of this `name` has other cells.
+    """
+    root, paths = Path(runs_root).expanduser().resolve(), [cell.path for cell in cells]
+    configs = [cell.config for cell in cells if not is_finished(root / cell.path)]
+    # One for each choice of data sets and encoders: checking a set takes seconds.
+    for config in {repr([c.method, c.data_sets, c.checkpoints, c.pooling]): c for c in configs}.values():
+        check_settings(config)
+    if Path(name).name != name:
+        raise SettingError(f"{name!r} is not a name for a sweep: it becomes a folder under {root / _FOLDER}")
+    methods = "-".join(dict.fromkeys(cell.method for cell in cells))
+    folder = root / _FOLDER / (name or f"{methods}-{text_checksum(*sorted(paths))[:6]}")
+    with reraise_os_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / ".lock"):  # the same command may be starting elsewhere
+            if (folder / _FILE).exists() and {cell.path for cell in Sweep(folder).cells} != {*paths}:
+                raise RunError(f"the sweep {folder} has other cells; choose another name, finished runs are shared")
+            write_json(folder / _FILE, {"notebook": notebook, "cells": [asdict(cell) for cell in cells]})
+    return Sweep(folder)
 
 
 def interrupt(*processes: subprocess.Popen[bytes], seconds: float = 20) -> None:
@@ -169,10 +154,9 @@ def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
 
 def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
-    folder = Path(runs_root).expanduser() / _FOLDER
-    names = [path.parent.name for path in sorted(folder.glob(f"*/{_FILE}"))]
-    near = [name] if name in names else [each for each in names if each.startswith(name)]
+    sweeps = {sweep.name: sweep for sweep in list_sweeps(runs_root)}
+    near = [name] if name in sweeps else [each for each in sweeps if each.startswith(name)]
     if len(near) != 1:
         problem = "several sweeps begin with" if near else "there is no sweep"
-        raise RunError(f"{problem} {name!r} under {runs_root} (known: {', '.join(near or names) or 'none'})")
-    return Sweep(folder / near[0])
+        raise RunError(f"{problem} {name!r} under {runs_root} (known: {', '.join(near or sweeps) or 'none'})")
+    return sweeps[near[0]]
