@@ -32,7 +32,7 @@ class RunError(WorkbenchError, RuntimeError):
 
 
 class BusyRunError(RunError):
-    """A run that another process is working on; a sweep waits for it and tries again."""
+    """Another process is working on a run; a sweep waits and tries again."""
 
     exit_code = 75  # EX_TEMPFAIL of sysexits.h
 

@@ -35,7 +35,7 @@ class Report:
     """The results of an evaluation; `table` shows them x 100.
 
     metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for transfer tasks {"accuracy",
-    "n", "f1" (of pairs), "dev_accuracy", "classifier"}; "sts-average" and "transfer-average" if all seven are there.
+    "n", "f1" (of pairs), "dev_accuracy", "classifier"}; "sts-average" and "transfer-average" of all seven.
     scores: suite, subset, pair_id, gold, predicted (classes by number). rankings: as in `workbench.rankings`.
     """
 
@@ -64,8 +64,8 @@ def evaluate(
 
     Args:
         model: A `Scorer`, an object with `encode` (an Encoder, a SentenceTransformer), or a function from sentences to
-            vectors, whose cosines are the scores. Transfer tasks classify the vectors that its `vectors` returns, if it
-            has that: SentEval classifies vectors as they are pooled, not normalised.
+            vectors, whose cosines are the scores. Transfer tasks classify what its `vectors` returns, if it has that:
+            vectors as they are pooled, not normalised, as SentEval does.
         suites: Datasets by name, as `load_suites` returns them, or names such as "stsb-test", a file or "mr".
         run: Stores the result, and is finished by it unless there is a `stage`; a stored result is read again.
         stage: "before" for the encoder before training.
@@ -126,11 +126,7 @@ def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
 
 
 def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
-    """Return dev_spearman and, if the method embeds sentences, dev_alignment and dev_uniformity.
-
-    Alignment is over the pairs with gold above four fifths of its scale (STS: "higher than 4"), uniformity over all
-    sentences of both sides.
-    """
+    """Return dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and dev_uniformity."""
     if method.pairwise:
         return {"dev_spearman": spearman(dev.gold, _predict(method, dev))}
     first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)

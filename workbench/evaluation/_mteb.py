@@ -42,14 +42,14 @@ def to_mteb(run: Run, folder: str | Path, name: str = "") -> list[Path]:
     meta = ModelMeta.create_empty({"name": name or f"{run.config.method}/{revision}", "revision": revision})
     files = []
     for suite, values in run.metrics().items():
-        found = {measure: values[measure] for measure in _MEASURES if values.get(measure) is not None}
-        main = found.get("accuracy", found.get("spearman"))
+        scores = {measure: values[measure] for measure in _MEASURES if values.get(measure) is not None}
+        main = scores.get("accuracy", scores.get("spearman"))
         if "n" not in values or main is None:  # the average of seven sets, or an undefined value
             continue
         language = "zho-Hans" if suite.startswith("zh-") else "eng-Latn"
-        scores: Any = {"test": [found | {"main_score": main, "hf_subset": "default", "languages": [language]}]}
+        rows: Any = {"test": [scores | {"main_score": main, "hf_subset": "default", "languages": [language]}]}
         source = inputs.get(f"suite {suite}") or inputs[suite]
         facts = {"task_name": suite, "dataset_revision": source["sha256"], "mteb_version": version("mteb")}
-        cache.save_to_cache(TaskResult(scores=scores, evaluation_time=None, **facts), meta)
+        cache.save_to_cache(TaskResult(scores=rows, evaluation_time=None, **facts), meta)
         files.append(cache.get_task_result_path(suite, meta))
     return files

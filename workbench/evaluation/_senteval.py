@@ -20,8 +20,8 @@ def fit_senteval(train: Rows, held: Rows | None, strengths: Sequence[float]) -> 
     """Train one linear layer per weight decay by Adam; keep the best on `held`, by default on 5% of `train`.
 
     It is evaluated after every four epochs, 200 at most, and stops at the sixth time in all that it is not better than
-    before (SentEval does not reset its count). It uses its own generators: the same rows give the same weights. All
-    layers start alike and read the rows in one order, so they are trained as the rows of one layer.
+    before, as in SentEval. The same rows give the same weights. All layers start alike and read the rows in one order,
+    so they are trained as the rows of one layer.
     """
     order = np.random.RandomState(SEED)  # SentEval's generator
     x, y = torch.from_numpy(train[0]).float(), torch.from_numpy(train[1]).long()

@@ -1,6 +1,6 @@
 """Agreement of predicted scores [n] with the order of gold [n]: Spearman, Kendall, NDCG. Larger is better.
 
-scipy and scikit-learn have the same measures; for a query with 8 targets their calls take 3 to 15 times as long.
+For a query with 8 targets the calls of scipy and scikit-learn take 3 to 15 times as long.
 """
 
 from collections.abc import Sequence
@@ -62,10 +62,8 @@ def ndcg(gold: ArrayLike, predicted: ArrayLike, *, gain: str = "linear") -> floa
     """Return the discounted gain of the predicted order, divided by that of the best order, over the full list.
 
     DCG = sum_r gain_r / log2(r + 1), rank r = 1 first; targets with tied predictions share their mean gain, as in
-    scikit-learn. RankCSE (app. G) does not say which gain it took; its printed range fits the linear one.
-
-    `gold` are relevances g >= 0, whose gain is g ("linear") or 2^g - 1 ("exponential"). The value is in [0, 1], and nan
-    for fewer than two targets or if all relevances are 0.
+    scikit-learn. `gold` are relevances g >= 0, whose gain is g ("linear", which fits the range that RankCSE prints) or
+    2^g - 1 ("exponential"). The value is in [0, 1]; nan for fewer than two targets or if all relevances are 0.
     """
     relevance, scores = paired_numbers(gold, predicted)
     if (relevance < 0).any():

@@ -30,8 +30,8 @@ def alignment(a: ArrayLike, b: ArrayLike) -> float:
 def uniformity(x: ArrayLike) -> float:
     """Return the log of the mean of exp(-2 ||x_i - x_j||^2) over pairs of rows i < j, after normalising.
 
-    `x` is [n, d], each sentence once or as often as it occurs. The value is in [-8, 0], smaller is better (evenly
-    spread vectors of many dimensions reach about -4); nan for fewer than two rows, or if a vector is zero.
+    `x` is [n, d]. The value is in [-8, 0], smaller is better (evenly spread vectors of many dimensions reach about -4);
+    nan for fewer than two rows, or if a vector is zero.
     """
     rows = _unit_rows(x)
     n = len(rows)

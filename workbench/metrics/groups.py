@@ -35,12 +35,10 @@ class RankingGroup:
 
 
 def ranking_groups(sentence1: Sequence[str], sentence2: Sequence[str], gold: ArrayLike) -> dict[str, RankingGroup]:
-    """Return every sentence in more than three pairs as a query with its partners: RankCSE app. G.
+    """Return query -> RankingGroup of every sentence in more than three pairs, in order of first appearance.
 
     A sentence counts on both sides, a pair of a sentence with itself once; repeated pairs are separate targets. STS-B
-    test has 19 such queries: quote the number together with any mean.
-
-    The result is query -> RankingGroup, in order of first appearance.
+    test has 19 such queries: quote the number together with any mean (RankCSE app. G).
     """
     labels = np.asarray(gold, dtype=np.float64)
     members: dict[str, list[tuple[int, str]]] = {}

@@ -26,14 +26,13 @@ class PermutationTest(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Mean and sample standard deviation (n - 1) over n seeds."""
+    """Mean and sample standard deviation (n - 1) over n seeds; as text as in tables."""
 
     mean: float
     std: float
     n: int
 
     def __str__(self) -> str:
-        """Format as in tables: the mean, for several seeds ± the deviation."""
         return f"{self.mean:.2f}" if self.n == 1 else f"{self.mean:.2f} ± {self.std:.2f}"
 
 
@@ -57,13 +56,11 @@ def bootstrap_interval(
         other: A second model's scores of the same pairs: the value is the first model's minus the second's.
         sets: The dataset of each pair: the value is the mean over datasets, and each is resampled on its own.
         measure: Spearman of the scores, or the accuracy of predicted classes.
-        samples: Number of resamples.
+        samples, seed: Number of resamples, and of their generator.
         level: Share of the resamples inside the interval, in (0, 1).
-        seed: Of the resampling.
         method: "percentile", or "bca": corrected for bias and skewness (Efron 1987), with n further resamples.
 
-    Returns:
-        value, low, high. Undefined resamples are left out; the ends are nan if most are undefined, with "bca" if any.
+    Undefined resamples are left out; the ends are nan if most are undefined, with "bca" if any.
     """
     truth, scores = paired_numbers(gold, predicted)
     sides = [scores] if other is None else [scores, paired_numbers(gold, other)[1]]
@@ -121,12 +118,10 @@ def permutation_test(
 ) -> PermutationTest:
     """Compare two models on the same pairs by a two-sided paired permutation test of Spearman, or accuracy.
 
-    Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged, pair by pair, by the toss
-    of a coin. Ranks, not scores, are exchanged, so that the models need not share a scale; they are not ranked again
-    after the exchange, which is ten times as quick and gives nearly the same p-values.
-
-    Arguments are those of `bootstrap_interval`. The difference is positive if `predicted` is better, p_value is in
-    [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
+    Under the null hypothesis the two models' ranks (or classes) of a pair can be exchanged by tossing a coin. Ranks,
+    not scores, so that the models need not share a scale; they are not ranked again after the exchange, which is ten
+    times as quick and gives nearly the same p-values. Arguments are those of `bootstrap_interval`. The difference is
+    positive if `predicted` is better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
     """
     truth, first = paired_numbers(gold, predicted)
     second = paired_numbers(gold, other)[1]
@@ -134,9 +129,9 @@ def permutation_test(
     difference = _value(measure, truth, first, rows) - _value(measure, truth, second, rows)
     if np.isnan(difference):
         return PermutationTest(difference, float("nan"))
-    permuted, prepare = (
-        (_permuted_correlations, _centred_ranks) if measure == "spearman" else (_permuted_gains, np.array)
-    )
+    permuted, prepare = (_permuted_gains, np.array)
+    if measure == "spearman":
+        permuted, prepare = _permuted_correlations, _centred_ranks
     sides = [[prepare(side[row]) for side in (truth, first, second)] for row in rows]
     coin, as_large, block = np.random.default_rng(seed), 0, max(1, 10 * _BLOCK // max(1, len(truth)))
     for start in range(0, samples, block):
@@ -150,10 +145,7 @@ def permutation_test(
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
-    """Return Holm's adjusted p-values of several tests, in the order given; nan stays nan.
-
-    To call those under alpha significant keeps the probability of any false call at alpha, however the tests depend.
-    """
+    """Return Holm's adjusted p-values of several tests, in the order given; nan stays nan."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # nan is sorted last
     adjusted = np.full(p.shape, np.nan)
@@ -203,8 +195,7 @@ def _centred_ranks(values: np.ndarray) -> np.ndarray:
 def _permuted_correlations(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the difference of the two correlations of centred ranks for each row of `swap` [samples, n].
 
-    Sum, sum of squares and product with gold of a mixture are those of the first model, and for each exchanged pair the
-    difference that this makes: one matrix product for all permutations.
+    Sum, sum of squares and product with gold of every mixture are one matrix product.
     """
 
     def correlations(sums: np.ndarray) -> np.ndarray:

@@ -34,12 +34,10 @@ def list_runs(
     status is "finished", "failed", "unfinished", or "unreadable: " and the reason: a broken run hides no other.
 
     Args:
-        root: Folder of runs; one that does not exist has none.
-        where: Such as "method=rankcse", "seed<3", "status=failed", "world-test>=45", or any setting. A run that lacks
-            what a filter names is left out.
+        root: Folder of runs.
+        where: Such as "method=rankcse", "seed<3", "world-test>=45"; a run without a value satisfies no filter on it.
         sort: A column, a suite or a setting; with - in front: descending.
-        columns: Of the same names; by default method, profile, seed, digest, status, changed settings, all suites,
-            started, seconds, host, path. A suite with the name of a column or setting has its measure in front.
+        columns: Of the same names; by default those of a run, its changed settings as text, and all suites.
 
     Raises:
         SettingError: No run has a column, a suite or a setting of this name; a filter is malformed.
@@ -91,12 +89,12 @@ def _holds(table: pd.DataFrame, name: str, sign: str, value: str) -> pd.Series:
     if name == "status":
         texts = texts.str.partition(":")[0]  # of "unreadable: ..." the first word
     numbers: Any = pd.to_numeric(texts, errors="coerce")
-    number: Any = pd.to_numeric(value, errors="coerce")
-    is_numeric = numbers.notna().any()
-    if is_numeric and math.isnan(number) and sign not in ("=", "!="):
-        raise SettingError(f"{name}{sign}{value}: expected a number, as in 'seed<3'")
-    as_number = is_numeric and not math.isnan(number)
-    holds = _SIGNS[sign](numbers, number) if as_number else _SIGNS[sign](texts, value.lower())
+    try:
+        holds = _SIGNS[sign](numbers, float(value)) if numbers.notna().any() else _SIGNS[sign](texts, value.lower())
+    except ValueError:
+        if sign not in ("=", "!="):
+            raise SettingError(f"{name}{sign}{value}: expected a number, as in 'seed<3'") from None
+        holds = _SIGNS[sign](texts, value.lower())
     return holds.reindex(table.index, fill_value=False)
 
 
@@ -156,9 +154,9 @@ def _flatten(row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
-    """Return the settings that all of these texts have in common, and those that each has besides.
+    """Return the settings that all texts (of the column `changed`) have in common, and the others of each.
 
-    A text is that of the column `changed`, and may begin with a profile. The settings `without` are left out.
+    The settings `without` are left out.
     """
     parts = [re.split(r", (?=\w+=)", text) if text else [] for text in texts]  # a list has commas too
     words = [[word for word in each if word.partition("=")[0] not in without] for each in parts]
@@ -167,11 +165,7 @@ def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -
 
 
 def short_value(value: Any, seed: int | None = None) -> str:
-    """Return a setting's value as short text: of a path its name; of a run its method and digest.
-
-    The seed of a run is only added if it is not `seed`, so that runs which learned from the run of their own seed
-    read alike.
-    """
+    """Return a setting's value as short text: of a path its name; of a run its method and digest, and another seed."""
     if isinstance(value, list):
         items = ", ".join(short_value(item, seed) for item in value)
         return items if len(value) == 1 else f"[{items}]"

@@ -51,11 +51,9 @@ def run_path(config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs"
 
 
 class Run:
-    """One run on disk: `<root>/<method>/<digest>-s<seed>/`.
+    """One run on disk: `<root>/<method>/<digest>-s<seed>/`, a function of the settings and of the files that they name.
 
-    The path is a function of the settings and of the content of the files that they name: the same computation has the
-    same folder, where an unfinished run is resumed and a finished one is reused. Every method that reads raises
-    RunError with the path of a file that is missing or was changed since it was written.
+    Every method that reads raises RunError with the path of a file that is missing or was changed.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -122,7 +120,7 @@ class Run:
     def record_input(self, role: str, source: str, checksum: str) -> None:
         """Record what was used as `role`: "encoder", "train", "dev", a suite's name, or a role of the method.
 
-        Raises RunError if the run began with other content: its numbers would mix two inputs.
+        Raises RunError if the run began with other content.
         """
         known = self.facts().get("inputs", {}).get(role)
         if known is None:
@@ -221,10 +219,7 @@ def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaseConfig:
 
 
 def _write_facts(file: Path, config: TrainingConfig | BaseConfig) -> None:
-    """Write config.json, or update that of an interrupted run.
-
-    Device, processes, versions and places may differ from the first start, whose facts stay in `earlier_starts`.
-    """
+    """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
     known = read_json(file, _FACTS) if file.is_file() else {}
     facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
     facts |= {"contents": config.contents()} | _provenance() | {"started": known.get("started", timestamp())}

@@ -42,11 +42,10 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
 
 def is_running(path: Path) -> bool:
     """Return whether a process, this one included, holds the lock of the run in `path`."""
-    lock = filelock.FileLock(path / _LOCK, timeout=0)
     try:
         if (path / _LOCK).exists():
-            lock.acquire()
-            lock.release()
+            with filelock.FileLock(path / _LOCK, timeout=0):
+                pass
     except filelock.Timeout:
         return True
     except OSError:  # nobody can write there

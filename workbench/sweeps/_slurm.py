@@ -19,7 +19,7 @@ _FILE = "slurm.json"  # job id -> path of its cell
 _CHUNK = 1000  # jobs per array: a cluster's MaxArraySize is 1001 by default
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
-_UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has told it to end
+_UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
 
 
 @dataclass(frozen=True)

@@ -108,10 +108,7 @@ class Sweep:
 
 
 def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook: bool) -> Sweep:
-    """Write a sweep under `runs_root`, or open the one with the same cells; check the settings of missing cells first.
-
-    Raises SettingError, DataError, and RunError if a sweep of this `name` has other cells.
-    """
+    """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that of the same cells."""
     root, paths = Path(runs_root).expanduser().resolve(), [cell.path for cell in cells]
     configs = [cell.config for cell in cells if not is_finished(root / cell.path)]
     # One for each choice of data sets and encoders: checking a set takes seconds.
