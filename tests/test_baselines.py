@@ -145,15 +145,6 @@ def test_published_checkpoints_are_read_as_their_authors_read_them():
     assert published_reading("bert-base-uncased") is published_reading("") is None
 
 
-def test_sentences_end_as_the_template_wants_them():
-    names: list[Any] = ["unsup-PromptBERT", "sncse-bert", "unsup-simcse-bert"]
-    prompt, sncse, plain = map(published_reading, names)
-    endings = {"a dog": "a dog.", "a dog.": "a dog.", "why?": "why?", 'he said "no"': 'he said "no"', "stop!": "stop!."}
-    assert {sentence: prompt.add_full_stop(sentence) for sentence in endings} == endings  # type: ignore[union-attr]
-    assert [sncse.add_full_stop(s) for s in ("a dog", "stop!")] == ["a dog .", "stop!"]  # type: ignore[union-attr]
-    assert plain.add_full_stop("a dog") == "a dog"  # type: ignore[union-attr]
-
-
 def test_a_checkpoint_is_read_by_its_published_name(
     tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

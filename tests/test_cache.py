@@ -1,6 +1,5 @@
 """Cached embeddings: the teacher's own, found again by content alone, never used if they do not match."""
 
-import json
 import logging
 import shutil
 import threading
@@ -61,6 +60,9 @@ def test_rows_are_the_encoders_own_to_half_precision_and_computed_once(  # noqa:
     np.testing.assert_allclose(rows.astype(np.float32), teacher.encode(tiny_sentences).numpy(), **HALF)
     with pytest.raises(ValueError, match="read-only"):
         rows[0, 0] = 1.0
+    for sentences in (["a cat", "dog"], ["a", "cat dog"], ["dog", "a cat"], ["a cat"]):
+        rows = cached_embeddings(teacher, sentences, folder=tmp_path)
+        np.testing.assert_allclose(rows.astype(np.float32), teacher.encode(sentences).numpy(), **HALF)
 
 
 def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Teacher, tiny_encoder: Path):
@@ -78,29 +80,13 @@ def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Teacher, tiny_
     assert len({reference, *map(fingerprint, others)}) == 1 + len(others)
 
 
-def test_other_sentences_or_another_order_are_another_entry(teacher: Teacher, tmp_path: Path):
-    for sentences in (["a cat", "dog"], ["a", "cat dog"], ["dog", "a cat"], ["a cat"]):
-        rows = cached_embeddings(teacher, sentences, folder=tmp_path)
-        np.testing.assert_allclose(rows.astype(np.float32), teacher.encode(sentences).numpy(), **HALF)
-
-
 def _flip(entry: Path) -> None:
     content = bytearray((entry / "embeddings.npy").read_bytes())
     content[-5] ^= 1
     (entry / "embeddings.npy").write_bytes(content)
 
 
-def _of_another(entry: Path) -> None:
-    facts = json.loads((entry / "facts.json").read_text())
-    (entry / "facts.json").write_text(json.dumps(facts | {"encoder": "0" * 64}))
-
-
-def _a_file(entry: Path) -> None:
-    shutil.rmtree(entry)
-    entry.write_text("not a folder")
-
-
-@pytest.mark.parametrize("damage", [_flip, _of_another, lambda entry: (entry / "facts.json").write_text("["), _a_file])
+@pytest.mark.parametrize("damage", [_flip, lambda entry: (entry / "facts.json").write_text("[")])
 def test_content_that_does_not_match_is_computed_again_with_a_warning(
     damage: Callable[[Path], object],
     *,

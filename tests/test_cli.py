@@ -18,7 +18,7 @@ from workbench.cli import compare_stages, main
 from workbench.cli_runs import with_folders
 from workbench.config import SEVEN_STS, BaseConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
-from workbench.runs import Run, choose_runs, find_run, list_runs, lock_run, remove_runs, split_common_settings
+from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
 Call = Callable[..., int]
 
@@ -159,13 +159,6 @@ def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Pat
             list_runs(root, [word])
 
 
-def test_order_and_columns(root: Path):
-    table = list_runs(root, sort="-s", columns=["seed", "temperature", "s"])
-    assert table.columns.tolist() == ["seed", "temperature", "s"]
-    assert table["s"].dropna().tolist() == [50, 45, 42]
-    assert list(list_runs(root, ["seed=7"], columns=["s"])) == ["s"], "known, though no run is left that has it"
-
-
 @pytest.mark.parametrize("suite", ["status", "temperature"])
 def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(root: Path, suite: str, call: Call):
     write_run(root, simcse(9, temperature=0.3), 0.61, suite)
@@ -203,12 +196,6 @@ def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(
     named = [f"teachers={path.name},world-encoder", f'teachers=["{path.name}"]', path.name]
     expected = [f"teachers={path},world-encoder", f'teachers=["{path}"]', str(path)]
     assert with_folders(named, str(root)) == expected
-
-
-def test_a_folder_with_an_equals_sign_in_its_path_is_no_filter(tmp_path: Path):
-    runs = [write_run(tmp_path / "rate=0.1", simcse(seed), 0.5) for seed in (0, 1)]
-    chosen = choose_runs([str(runs[0].path), runs[1].path.name], tmp_path / "rate=0.1")
-    assert [each.path for each in chosen] == [run.path for run in runs]
 
 
 def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path):

@@ -28,15 +28,6 @@ def test_the_rate_and_the_expectation_hold_in_each_quarter_of_the_words(rate: fl
     assert abs(float(kept[0]) * (1 - rate) - 1) < 2e-5  # the rate in steps of 2^-16
 
 
-def test_two_views_and_neighbouring_elements_are_independent() -> None:
-    torch.manual_seed(0)
-    first, second = (cheap_dropout(torch.ones(N), 0.1) == 0 for _ in range(2))
-    error = SIGMAS * math.sqrt(0.01 * 0.99 / N)
-    assert abs((first & second).double().mean() - 0.01) < error
-    for shift in (1, 2, 3, 4):
-        assert abs((first & first.roll(shift)).double().mean() - 0.01) < error
-
-
 def test_a_seed_gives_one_mask_and_the_gradient_has_the_mask_of_the_output() -> None:
     masks = []
     for seed in (1, 1, 2):

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences
-from torch import Tensor
-from torch.nn import functional
 from torch.testing import assert_close
 
 from workbench.checkpoints import POOLINGS
@@ -33,38 +31,6 @@ def encoder(folder: Path) -> Encoder:
 def load(folder: Path, pooling: str, **options: object) -> Encoder:
     template = TEMPLATE if pooling == "mask" else None
     return Encoder.from_pretrained(folder, pooling, template=template, **options)
-
-
-def by_hand(encoder: Encoder, sentence: str) -> Tensor:
-    """Pool one sentence, token after token, from the hidden states of a batch of one."""
-    if encoder.pooling == "mask":
-        sentence = TEMPLATE.format(sentence=sentence).replace("[MASK]", encoder.tokenizer.mask_token)
-    ids = encoder.tokenizer(sentence)["input_ids"]
-    with torch.no_grad():
-        states = encoder.backbone(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
-    last, layer1, embedding = states[-1][0], states[1][0], states[0][0]
-    rows = range(len(ids))
-    if encoder.pooling == "cls":
-        return last[0]
-    if encoder.pooling == "mask":
-        return last[ids.index(encoder.tokenizer.mask_token_id)]
-    if encoder.pooling == "max":
-        return torch.stack([max(last[i, k] for i in rows) for k in range(encoder.width)])
-    first = {"mean": last, "avg_first_last": layer1, "avg_embedding_last": embedding}[encoder.pooling]
-    return sum((first[i] + last[i]) / 2 for i in rows) / len(ids)
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_each_pooling_is_what_its_name_says_and_padding_changes_nothing(folder: Path, pooling: str) -> None:
-    encoder = load(folder, pooling)
-    expected = torch.stack([by_hand(encoder, sentence) for sentence in SENTENCES])
-    batch = encoder.tokenize(SENTENCES)
-    pad = encoder.tokenizer.pad_token_id
-    padded = {name: functional.pad(rows, (0, 5), value=pad * (name == "input_ids")) for name, rows in batch.items()}
-    with torch.no_grad():
-        assert_close(encoder(batch), expected, **CLOSE)
-        assert_close(encoder(padded), expected, **CLOSE)
-    assert_close(encoder.encode(SENTENCES), functional.normalize(expected, dim=1), **CLOSE)
 
 
 def test_equal_sentences_are_encoded_once_in_batches_of_the_longest_first(encoder: Encoder) -> None:

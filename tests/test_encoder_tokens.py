@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_checkpoints import KINDS, POSITIONS, WORDS, tiny_checkpoint, tiny_sentences, tiny_tokenizer
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.testing import assert_close
 from transformers import AutoTokenizer, BertTokenizerLegacy, PreTrainedTokenizerFast
 
@@ -35,19 +35,6 @@ def byte_level() -> PreTrainedTokenizerFast:
     )
 
 
-def unigram() -> PreTrainedTokenizerFast:
-    """Return pieces with a mark for the space, as sentencepiece's; a special token behind the sentence, as T5's."""
-    inner = Tokenizer(models.Unigram())
-    inner.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace("  ", " ")])
-    inner.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
-    )
-    inner.train_from_iterator(SENTENCES, trainer)
-    inner.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
-
-
 def in_python(folder: Path) -> Any:
     """Return a tokenizer that has no part in Rust."""
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "x"]))
@@ -58,7 +45,6 @@ TOKENIZERS = {
     "words, RoBERTa": lambda _: tiny_tokenizer("roberta"),
     "word pieces": lambda _: AutoTokenizer.from_pretrained(find_checkpoint("world-encoder").folder),
     "byte pairs": lambda _: byte_level(),
-    "unigram": lambda _: unigram(),
     "in Python": in_python,
 }
 
@@ -76,18 +62,6 @@ def test_ids_are_those_of_the_tokenizers_own_call(name: str, tmp_path: Path) -> 
     for limit in (9, 3):  # an encoder cuts in front of the last special tokens
         cut = [row if len(row) <= limit else [*row[: limit - len(after)], *after] for row in whole]
         assert cut == tokenizer(texts, truncation=True, max_length=limit, verbose=False)["input_ids"]
-
-
-def test_a_tokenizer_with_a_call_of_its_own_is_asked_itself() -> None:
-    class Own(PreTrainedTokenizerFast):
-        def _encode_plus(self, *args: Any, **options: Any) -> Any:
-            encoding = super()._encode_plus(*args, **options)
-            encoding["input_ids"] = [[0, *ids] for ids in encoding["input_ids"]]
-            return encoding
-
-    plain = tiny_tokenizer("bert")
-    own = Own(tokenizer_object=plain.backend_tokenizer, pad_token="[PAD]")
-    assert token_ids(own, ["a dog"]) == [[0, *plain("a dog")["input_ids"]]]
 
 
 @pytest.fixture(scope="module", params=KINDS)

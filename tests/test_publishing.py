@@ -43,10 +43,8 @@ def test_the_card_has_the_scores_as_the_hub_reads_them_and_no_path(saved: Path):
     assert "/data/" not in text
     assert text.count("## Results") == 1
     assert "| world-test | spearman | 0.4568 |" in text
-    hostile = with_results(str(card), "x", {"<img src=x onerror=alert(1)>": {"spearman": 1.0}})
-    assert "| &lt;img src=x onerror=alert(1)&gt; | spearman | 1.0000 |" in hostile
-    assert "<img" not in ModelCard(hostile).text
-    assert "| a&#124;b | spearman | 1.0000 |" in with_results(str(card), "x", {"a|b": {"spearman": 1.0}})
+    hostile = with_results(str(card), "x", {"<img src=x>|b": {"spearman": 1.0}})
+    assert "| &lt;img src=x&gt;&#124;b | spearman | 1.0000 |" in hostile
 
 
 def test_a_dry_run_sends_nothing_and_a_pushed_encoder_is_loaded_again(

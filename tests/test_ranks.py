@@ -36,20 +36,6 @@ def test_rank_vectors_equal_equation_3_with_averaged_ties(
     torch.testing.assert_close(ranks.rank_vectors(scores), expected, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("infinite", [False, True])
-def test_float32_neighbours_zeros_and_extremes_keep_their_order(infinite: bool) -> None:
-    info = np.finfo(np.float32)
-    steps = [np.nextafter(np.float32(x), np.float32(y)) for x in (1, -1, 0.3) for y in (-9, x, 9)]  # one unit apart
-    ends = [-np.inf, np.inf] if infinite else [info.min, info.max]
-    rare = [-0.0, 0.0, info.smallest_subnormal, -info.smallest_subnormal, info.tiny, *ends, *ends]
-    values = np.array([*steps, *rare] * 300, dtype=np.float32)  # high columns, each value tied 300 times and more
-    scores = np.stack([np.random.default_rng(seed).permutation(values) for seed in range(3)])
-    expected = rankdata(scores, axis=1) - (len(values) + 1) / 2
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    found = ranks.rank_vectors(torch.from_numpy(scores)).double().numpy()
-    np.testing.assert_allclose(found, expected, rtol=2e-7, atol=0)
-
-
 def test_products_are_spearman_and_rows_have_length_one_at_100_000() -> None:
     scores = unit_rows(3, 100_000, dtype=torch.float32)  # float32 already ties some hundred of these
     assert len(scores[0].unique()) < 100_000
@@ -58,13 +44,6 @@ def test_products_are_spearman_and_rows_have_length_one_at_100_000() -> None:
     torch.testing.assert_close(u.double().square().sum(dim=1), torch.ones(3).double(), rtol=0, atol=1e-6)
     expected = torch.from_numpy(np.asarray(spearmanr(scores.numpy(), axis=1).statistic))
     torch.testing.assert_close(u.double() @ u.double().T, expected, rtol=0, atol=1e-6)
-
-
-def test_float32_similarities_are_right_to_3e_7_at_100_000() -> None:
-    a, corpus = unit_rows(4, 16, dtype=torch.float32), unit_rows(100_000, 16, seed=1, dtype=torch.float32)
-    expected = torch.from_numpy(np.asarray(spearmanr(ranks.Corpus(corpus).lists(a).numpy(), axis=1).statistic))
-    # Vectors rounded to float32 are each off by up to half of 1.2e-7 in relative terms; sums of 4096 add some more.
-    torch.testing.assert_close(ranks.rank_similarity(a, a, corpus).double(), expected, rtol=0, atol=3e-7)
 
 
 def test_a_constant_row_has_the_zero_vector_and_carries_no_gradient() -> None:
@@ -132,15 +111,6 @@ def test_gaussian_meets_exact_on_a_gaussian_corpus_at_the_rate_of_sampling() -> 
     gap = ranks.rank_similarity(a, a, corpus) - ranks.rank_similarity(a, a, corpus, how="gaussian")
     # Both estimate one number; each has a standard error of at most about 1 / sqrt(size), here 0.005.
     assert gap.abs().max() < 4 / math.sqrt(size)  # over 190 pairs
-
-
-def test_gaussian_misses_exact_where_lists_are_far_from_gaussian() -> None:
-    # One sentence in 200 is an outlier that carries the whole correlation: Pearson sees it, ranks hardly do.
-    corpus = torch.randn(20_000, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
-    corpus[::200] = 100.0
-    a, b = torch.eye(2, dtype=torch.float64).split(1)
-    assert ranks.rank_similarity(a, b, corpus).item() < 0.1
-    assert ranks.rank_similarity(a, b, corpus, how="gaussian").item() > 0.9
 
 
 def test_gaussian_is_differentiable_also_where_a_sentence_sees_no_spread() -> None:

@@ -36,15 +36,6 @@ def assert_rows_of(teacher_rows: np.ndarray, encoder: Encoder, sentences: list[s
     np.testing.assert_allclose(teacher_rows.astype(np.float32), expected, rtol=2**-11, atol=2**-24)
 
 
-def test_the_user_goes_before_the_files_and_these_before_the_name(tiny_encoder: Path, tmp_path: Path):
-    folder = tmp_path / "my-simcse"
-    Encoder.from_pretrained(tiny_encoder, device="cpu", pooling="mean").save(folder)
-    assert load_teacher(str(folder), device="cpu").pooling == "mean"
-    assert load_teacher(str(folder), device="cpu", pooling="max").pooling == "max"
-    (folder / "encoder.json").unlink()  # now only SentenceTransformer's modules.json has a pooling
-    assert load_teacher(str(folder), device="cpu").pooling == "mean"
-
-
 def test_an_unknown_name_without_a_pooling_is_refused(checkpoints):
     folder = checkpoints("my-own-bert")
     with pytest.raises(EncoderError, match=re.escape('teacher_pooling={"')):

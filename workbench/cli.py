@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 import textwrap
 from importlib import metadata
@@ -170,6 +171,7 @@ def lab(
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     root, page = folder.resolve().parent, f"/lab/tree/{folder.resolve().name}/00_tour.ipynb"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # JupyterLab ends its kernels itself
     LabApp.launch_instance([f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *(options or [])])
 
 
