@@ -133,20 +133,15 @@ def test_a_run_prints_its_progress_and_its_gain(tiny_encoder: Path, call: Call, 
     assert "2 steps with 1 evaluation(s) on dev are too few" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("where", "seeds"),
-    [
-        (["seed<2", "temperature!=0.2"], [0, 1]),
+def test_filters_take_columns_suites_and_any_setting(root: Path):
+    for where, seeds in (
         (["temperature = 2e-1"], [0]),
-        (["s>=45"], [0, 0]),
         (["method=SimCSE", "s<45"], [1]),
         (["suites=world-test", "status=unfinished"], [2]),
         (["train_limit=none", "seed>=7"], [7]),
-        (["started>2020-01-01", "seed=1", "mlp=true", "profile=demo"], [1]),
-    ],
-)
-def test_filters_take_columns_suites_and_any_setting(root: Path, where: list[str], seeds: list[int]):
-    assert sorted(list_runs(root, where)["seed"].tolist()) == seeds
+        (["started>2020-01-01", "seed=1", "temperature!=0.2", "profile=demo"], [1]),
+    ):
+        assert list_runs(root, where)["seed"].tolist() == seeds
 
 
 def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Path):

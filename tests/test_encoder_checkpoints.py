@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -157,19 +156,3 @@ def test_heads_and_buffers_are_no_fault_and_half_precision_is_widened(tmp_path: 
     expected = getattr(model, family).embeddings.word_embeddings.weight.float()
     assert torch.equal(encoder.backbone.embeddings.word_embeddings.weight, expected)
     assert CrossEncoder.from_pretrained(tmp_path).score(["a dog"], ["a cat"]).shape == (1,)
-
-
-def test_a_snapshot_of_the_hub_is_read_as_a_folder_and_its_commit_is_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tiny_checkpoint(tmp_path / "0123abcd")
-    asked: dict[str, Any] = {}
-
-    def snapshot(name: str, **options: object) -> str:
-        asked.update(options, name=name)
-        return str(folder)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    assert Encoder.from_pretrained("owner/name", revision="main").source == "hub:owner/name@0123abcd"
-    assert (asked["name"], asked["revision"]) == ("owner/name", "main")
-    assert not any(pattern.endswith((".bin", ".py", ".pt")) for pattern in asked["allow_patterns"])

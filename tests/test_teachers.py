@@ -1,4 +1,4 @@
-"""Teachers: found by any name a user may give, read as they were trained, refused when they cannot be."""
+"""Teachers: loaded by any name, read as they were trained, refused without a known pooling."""
 
 import json
 import re
@@ -68,8 +68,9 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
     asked: dict[str, str | None] = {}
     folder = checkpoints("snapshot")
 
-    def snapshot(name: str, *, revision: str | None, **_: object) -> str:
+    def snapshot(name: str, *, revision: str | None, allow_patterns: list[str]) -> str:
         asked[name] = revision
+        assert not any(pattern.endswith((".bin", ".py", ".pt")) for pattern in allow_patterns)
         if revision is None:  # as on the hub: the main branch has pickles, which are not fetched
             (folder / "model.safetensors").unlink()
         return str(folder)
@@ -79,7 +80,7 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
     for name in sorted(names - {"world-teacher"}):
         assert load_teacher(name, device="cpu").pooling == "cls"
         assert re.fullmatch(r"refs/pr/\d+", asked[name] or ""), name
-    load_teacher(name, device="cpu", revision="main")
+    assert load_teacher(name, device="cpu", revision="main").source == f"hub:{name}@snapshot"
     assert asked[name] == "main"
     with pytest.raises(EncoderError, match=r"no model.safetensors; pickled .*\"owner/simcse\": \"refs/pr/"):
         load_teacher("owner/simcse", device="cpu")
