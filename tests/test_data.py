@@ -4,8 +4,7 @@ import gzip
 import hashlib
 import io
 import json
-import subprocess
-import sys
+import runpy
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,9 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from datasets import ClassLabel, Dataset, Features, Value
+from datasets import Dataset
 
-from workbench.config import SimCSEConfig
 from workbench.data import (
     CATALOGUE,
     Pairs,
@@ -53,7 +51,7 @@ HEADER = "sentence1,sentence2,score\n"
 READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], str]] = {
     "semicolon.csv": (
         "\ufeffText A;Text B;Similarity\r\nA man plays a guitar.;A man plays.;4.5\r\nA dog, asleep;Nothing moves.;.25",
-        *(TWO, FIVE, "score = Similarity, scale 0 to 5 is a guess from gold of 0.25 to 4.5, fields split by ';'"),
+        *(TWO, FIVE, "score = Similarity, scale 0 to 5 is a guess from gold of 0.25 to 4.5"),
     ),
     "quotes.csv": (
         'premise,hypothesis,rating\n"He said ""no"", twice","two\nlines",1\n\n"x",y,2.5\n',
@@ -70,78 +68,65 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
     "lines.jsonl": (
         '{"anchor": "Grüße", "candidate": "a\\tb", "label": true, "tags": ["x"]}\n\n'
         '{"anchor": "c", "candidate": "d", "label": false}\n',
-        *([("Grüße", "a b", 1.0), ("c", "d", 0.0)], BINARY, "classes false < true, left out, as they hold lists: tags"),
+        *([("Grüße", "a b", 1.0), ("c", "d", 0.0)], BINARY, "classes false < true"),
     ),
     "words.csv": (
         "label,hypothesis,premise\nEntailment,b,a\n-,x,y\ncontradiction,d,c\nneutral,f,e\n",
         *([("a", "b", 2.0), ("c", "d", 0.0), ("e", "f", 1.0)], (0.0, 2.0), "(1 rows without a gold label left out)"),
     ),
     "stated scale.csv": ("id|question1|question2|grade (0-1)\n7|a|b|1\n8|c|d|0\n", AB, BINARY, "score = grade (0-1)"),
-    "whole.tsv": ("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n", AB, BINARY, "scale 0 to 1 is a guess"),
     "glue.csv": ("text,text_pair,label\na,b,1\nc,d,0\n", AB, BINARY, "sentence1 = text, sentence2 = text_pair"),
-    "search.csv": ("query,sentence,score\na,b,1\nc,d,0\n", AB, BINARY, "sentence1 = query, sentence2 = sentence"),
-    "nli.csv": ("anchor,answer,sentence,score\na,b,x,1\nc,d,y,0\n", AB, BINARY, "sentence2 = answer"),
 }
 # File -> its content, and a pattern of the refusal.
 REFUSED: dict[str, tuple[str | bytes, str]] = {
     "half known.csv": ("Query,Product,Relevance\na,b,1\n", "sentence1 = Query.*--columns sentence2=NAME"),
     "header twice.csv": (f"{HEADER}a,b,1\n{HEADER}", "line 3: score is 'score'"),
     "names twice.csv": ("sentence1,sentence1,score\na,b,1\n", "a column name is repeated"),
-    "first row.csv": (f"{HEADER}c, d,e,2\nc,d,1\n", "3 fields in line 2, saw 4"),
     "unquoted comma.csv": (f"{HEADER}a,b,1\nc, d,e,2\n", "3 fields in line 3, saw 4; .* in quotes"),
-    "short row.csv": ('anchor,positive,negative\n"a\na",b,c\nd,\ne,f,\n', "line 4: fewer fields than the header"),
     "decimal comma.csv": (HEADER.replace(",", ";") + "a;b;4,5\n", "line 2: score is '4,5', not a finite number"),
     "missing cell.csv": (f'{HEADER}"a\nb",b,1\nc,,2\n', "line 4: sentence2 is empty"),
     "missing score.jsonl": (
         '{"text1": "a", "text2": "b", "score": 1}\n\n{"text1": "a", "text2": "b"}\n',
         "line 3: score",
     ),
-    "nan.csv": (f"{HEADER}a,b,nan\n", "line 2: score is 'nan', not a finite number"),
     "infinite.csv": (f"{HEADER}a,b,1\n\nc,d,inf\n", "line 4: score is 'inf', not a finite number"),
     "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 is a number in every row"),
-    "labels.csv": ("label,sentence\nA cat sleeps.,x\nA dog barks.,x\n", "2 labels for 1 sentences"),
-    "no label.csv": ("sentence,label\na,x\nb,\n", "line 3: label is empty"),
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
     "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
-    "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', is a header"),
-    "a table.txt": ("a\tb\t1\nc\td\t2\n", "split by tabs.*rename the file to .tsv"),
+    "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', reads as a header"),
+    "a table.txt": ("a\tb\t1\nc\td\t2\n", "or a table; rename the file to .tsv"),
     "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "inside string starting at row 1"),
     "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
     "array.jsonl": ('[{"text1": "a"}]\n', "line 1: expected a JSON object"),
     "blank.csv": ('text\n""\n" "\n', "text is blank in every row"),
     "cut.csv.gz": (gzip.compress(b"sentence\n" + bytes(range(97, 123)) * 9)[:30], "cannot be read"),
-    "not gzip.csv.gz": (HEADER + "a,b,1\n", "cannot be read"),
     "none.parquet": ("sentence", "cannot be read as Parquet"),
     "stsb-dev.csv": (f"{HEADER}a,b,1\n", "stsb-dev is the name of a known data set"),
 }
 
 
 def rows(data: Any) -> list[Any]:
-    return [data[row] for row in range(len(data))]
+    more = [getattr(data, name) for name in ("gold", "label") if hasattr(data, name)]
+    return list(zip(*data.texts, *more, strict=True))
 
 
-@pytest.mark.parametrize("name", READ)
-def test_a_file_is_read_as_it_is_meant(name: str, tmp_path: Path) -> None:
-    content, expected, scale, source = READ[name]
-    (tmp_path / name).write_bytes(content.encode())
-    pairs = load_pairs(tmp_path / name)
-    assert (rows(pairs), pairs.scale) == (expected, scale)
-    assert source in pairs.source
+def test_a_file_is_read_as_it_is_meant(tmp_path: Path) -> None:
+    for name, (content, expected, scale, source) in READ.items():
+        (tmp_path / name).write_bytes(content.encode())
+        pairs = load_pairs(tmp_path / name)
+        assert (rows(pairs), pairs.scale) == (expected, scale), name
+        assert source in pairs.source
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    content, refusal = REFUSED[name]
-    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=refusal) as caught:
-        load_data(tmp_path / name)
-    assert str(caught.value).startswith(str(tmp_path / name))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_path_of_another_kind_is_refused_with_the_remedy() -> None:
-    for name, remedy in (("mine.json", "one object per line"), ("mine/", "convert it")):
-        with pytest.raises(DataError, match=remedy):
+def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(tmp_path: Path) -> None:
+    for name, (content, refusal) in REFUSED.items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(DataError, match=refusal) as caught:
+            load_data(tmp_path / name)
+        assert str(caught.value).startswith(str(tmp_path / name))
+        assert "\n" not in str(caught.value)
+    for name in ("mine.json", "mine/"):
+        with pytest.raises(DataError, match="convert the file"):
             load_pairs(name)
 
 
@@ -153,52 +138,34 @@ def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> No
     assert one.checksum == other.checksum
     for made in (Pairs.from_lists(*(frame[name] for name in frame)), Pairs.from_frame(Dataset.from_pandas(frame))):
         assert rows(made) == rows(other) == TWO
-
-
-def test_sentences_keep_their_empty_lines_as_spaces(tmp_path: Path) -> None:
-    (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
-    assert load_sentences(tmp_path / "my sentences.txt").sentences == ["one", "two words", " ", "three"]
-    for name in ("a column.csv", "a column.tsv"):
-        (tmp_path / name).write_text("text\na\n\nb\n")
-        assert load_sentences(tmp_path / name).sentences == ["a", " ", "b"]
-
-
-def test_classes_of_a_dataset_are_read_by_their_words() -> None:
-    names = ["entailment", "neutral", "contradiction"]
-    features = Features(premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=names))
-    content = {"premise": ["a", "c", "e"], "hypothesis": ["b", "d", "f"], "label": [0, 2, -1]}
-    assert Pairs.from_frame(Dataset.from_dict(content, features=features)).gold.tolist() == [2.0, 0.0]
-
-
-def test_data_in_memory_that_is_wrong_is_refused_with_its_row() -> None:
-    with pytest.raises(DataError, match="not a table"):
-        Pairs.from_lists(["a", "b"], ["c"], [1])
     with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(and in 1 more rows\)"):
         Pairs.from_lists(["", "b", None], ["c", "d", "e"], [1, 2, 3])
-    for value in (np.inf, np.nan):
-        with pytest.raises(DataError, match="gold of row 1"):
-            Pairs("mine", ["a", "b"], ["c", "d"], np.array([0.5, value]), None, ["0", "1"], (0, 1), "made", "")
+    with pytest.raises(DataError, match="gold of row 1"):
+        Pairs("mine", ["a", "b"], ["c", "d"], np.array([0.5, np.nan]), None, ["0", "1"], (0, 1), "made", "")
 
 
-def test_the_kind_follows_from_the_columns(tmp_path: Path) -> None:
-    labelled, path = ("labelled", "sentences"), tmp_path / "mine.csv"
+def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
     for content, columns, kinds in (
         ("anchor,positive,negative\na,b,c\n", None, ("triples",)),
-        ("text,category\na,x\nb,y\n", None, labelled),
-        ("source,sentence,label\na,x,b\nc,y,d\n", None, labelled),
-        ("text,target,label\na,x,b\nc,y,d\n", None, labelled),
-        ("body,query,label\na,x,b\nc,y,d\n", {"sentence": "body"}, labelled),
+        ("source,sentence,label\na,x,b\nc,y,d\n", None, ("sentences",)),
+        ("body,query,label\na,x,b\nc,y,d\n", {"sentence": "body"}, ("sentences",)),
         ("query,positive,negative,score\na,b,c,1\n", None, ("pairs", "triples")),
     ):
         path.write_text(content)
         assert kinds_of(path, columns) == kinds
         assert load_data(path, columns=columns).kind == kinds[0]
-    path.write_text("text,category\na,x\nb,y\n")  # for training, a kind that can be trained on
+    path.write_text("text,category\na,x\nb,y\n")
     trained: Any = load_training(SimpleNamespace(train=str(path)))
     assert trained.sentences == ["a", "b"]
     assert "not read: category" in trained.source
     with pytest.raises(DataError, match="mr holds labelled, not sentences"):
         load_training(SimpleNamespace(train="mr"))
+    (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
+    assert load_sentences(tmp_path / "my sentences.txt").sentences == ["one", "two words", " ", "three"]
+    for name in ("a column.csv", "a column.tsv"):
+        (tmp_path / name).write_text("text\na\n\nb\n")
+        assert load_sentences(tmp_path / name).sentences == ["a", " ", "b"]
 
 
 def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) -> None:
@@ -217,21 +184,10 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
     for options, refusal in wrong:
         with pytest.raises(DataError, match=refusal):
             load_pairs(path, **options)
-    with pytest.raises(DataError, match="only be given for your own file"):
+    with pytest.raises(DataError, match="only be set for your own file"):
         load_pairs("world-dev", scale=(0, 1))
     with pytest.raises(SettingError, match="ROLE=COLUMN"):
         parse_columns("left")
-
-
-def test_an_encoder_of_the_bundled_world_warns_about_a_users_own_file(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "mine.txt").write_text("The kettle is on.\nNobody came.\n")
-    for encoder, warned in (("world-encoder", True), ("english-encoder", False)):
-        caplog.clear()
-        settings = {"train": str(tmp_path / "mine.txt"), "encoder": encoder, "train_limit": None}
-        load_training(SimCSEConfig.from_parameters("demo", 0, settings))
-        assert ("use another encoder" in caplog.text) is warned
 
 
 def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Path) -> None:
@@ -253,28 +209,22 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
         split(pairs, dev=0.5, test=0.5)
 
 
-def test_the_report_counts_duplicates_and_pairs_in_either_direction() -> None:
+def test_files_are_checked_and_reported_with_what_two_of_them_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = Pairs.from_lists(["a", "b", "c", "c"], ["b", "a", "d", "c"], [1, 0.5, 0, 0], name="one")
-    facts = ["4 rows of pairs", "3 queries (first sentences)", "duplicate rows: 1", "rows that repeat one sentence: 1"]
-    facts += ["pairs that have two different scores: 1", "4 pairs are few: below 30 a correlation is mostly chance"]
-    assert {*facts} <= {*report(one)}
-    assert {"empty sentences: 1", "sentences of more than 64 words (training cuts them): 1"} <= {
-        *report(Sentences.from_lists(["a", "", "word " * 70]))
-    }
+    assert {"4 rows of pairs", "3 queries (first sentences)", "duplicate rows: 1"} <= {*report(one)}
+    counts = {"empty sentences: 1", "sentences of more than 64 words (training cuts them): 1"}
+    assert counts <= {*report(Sentences.from_lists(["a", "", "word " * 70]))}
     other = Pairs.from_lists(["d", "e"], ["c", "f"], [0, 1])
     assert overlaps({"train": one, "test": other}) == ["train and test share 1 rows, 2 sentences"]
     assert "hold the same rows" in overlaps({"train": one, "dev": replace(one, gold=one.gold / 2)})[0]
-
-
-def test_own_files_are_checked_like_sets_next_to_names_that_do_not_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad.tsv").write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
     Path("flat.csv").write_text(f"{HEADER}a,b,1\nc,d,1\n")
     table = check(["bad.tsv", "flat.csv", "world-dev", "world-devv", "gone.tsv"]).set_index("name")
     assert table["kind"].tolist() == ["pairs", "pairs", "pairs", "", ""]
-    assert table["found"].tolist() == ["damaged", "own file", "bundled", "missing", "missing"]
+    assert table["status"].tolist() == ["damaged", "own file", "bundled", "missing", "missing"]
     assert table.loc["flat.csv", "rows"] == 2
     assert "no correlation" in table.loc["flat.csv", "problem"]
     assert list(unusable(table.reset_index())) == ["bad.tsv", "world-devv", "gone.tsv"]
@@ -319,7 +269,6 @@ def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     put(root, STSB_FILE, STSB | {"source_year": ["2012"] * 3})
     assert load_pairs("stsb-dev").pair_id == ["2012:MSRvid:1.0", "2012:MSRvid:2.0", "2012:MSRvid:1.1"]
     for column, value, refusal in (
-        ("score", "nan", "line 3: score is 'nan', not a number from 0 to 5"),
         ("score", "5.01", "line 3: score is '5.01', not a number from 0 to 5"),
         ("sentence2", " ", "line 3: sentence2 is empty"),
         ("sentence2", "one\ttwo", "Expected 7 fields in line 3, saw 8"),
@@ -327,41 +276,6 @@ def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
         put(root, STSB_FILE, STSB | {column: [STSB[column][0], value, STSB[column][2]]})
         with pytest.raises(DataError, match=f"stsb.dev.tsv.gz.*{refusal}"):
             load_pairs("stsb-dev")
-
-
-def test_content_that_the_manifest_contradicts_is_an_error_and_not_downloaded(root: Path) -> None:
-    content = gzip.decompress((root / STSB_FILE).read_bytes())
-    entry = {"file": STSB_FILE, "sha256_uncompressed": hashlib.sha256(content).hexdigest()}
-    (root / "MANIFEST.json").write_text(json.dumps({"files": [entry]}))
-    assert check(["stsb-dev"]).loc[0, ["found", "sha256"]].tolist() == ["local", "ok"]
-    put(root, STSB_FILE, {name: values[:2] for name, values in STSB.items()})
-    with pytest.raises(DataError, match=r"stsb.dev.tsv.gz: its content has not the sha256"):
-        load_pairs("stsb-dev")
-    table = check(["stsb-dev"])
-    assert table.loc[0, ["found", "sha256"]].tolist() == ["damaged", "differs"]
-    assert list(unusable(table)) == ["stsb-dev"]
-    (root / "MANIFEST.json").write_text("{")
-    with pytest.raises(DataError, match="not a manifest"):
-        load_pairs("stsb-dev")
-
-
-def test_a_set_that_is_not_or_only_partly_on_this_machine_is_refused(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(root, "wiki/wiki_sentences.tsv.gz", {"sentence": ["one"]})
-    with pytest.raises(DataError, match=r"wiki_sentences_2.tsv.gz, wiki/wiki_sentences_3.tsv.gz is missing"):
-        load_sentences("wiki")
-    with pytest.raises(DataError, match="nli-triples is not on this machine; set WORKBENCH_DATA"):
-        load_data("nli-triples")
-    (root / STSB_FILE).write_bytes(b"")  # the hub has it, but a damaged file never falls back to the hub
-    with pytest.raises(DataError, match="the file is empty"):
-        load_pairs("stsb-dev")
-    monkeypatch.setenv("WORKBENCH_DATA", str(root / "nowhere"))
-    with pytest.raises(DataError, match="nowhere is not a folder"):
-        load_pairs("stsb-dev")
-
-
-def test_ordered_classes_become_gold_and_rows_without_a_label_are_left_out(root: Path) -> None:
     columns = {"label": ["entailment", "-", "neutral"], "premise": list("abc"), "hypothesis": list("efg")}
     put(root, "nli/snli.dev.tsv.gz", columns)
     pairs = load_pairs("snli-dev")
@@ -374,6 +288,28 @@ def test_ordered_classes_become_gold_and_rows_without_a_label_are_left_out(root:
     assert rows(load_data("cr")) == [("good", 1), ("", 0)]  # an empty sentence is kept in a transfer task
 
 
+def test_damaged_or_missing_content_is_an_error_and_not_downloaded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = gzip.decompress((root / STSB_FILE).read_bytes())
+    entry = {"file": STSB_FILE, "sha256_uncompressed": hashlib.sha256(content).hexdigest()}
+    (root / "MANIFEST.json").write_text(json.dumps({"files": [entry]}))
+    assert check(["stsb-dev"]).loc[0, "status"] == "local"
+    put(root, STSB_FILE, {name: values[:2] for name, values in STSB.items()})
+    with pytest.raises(DataError, match=r"stsb.dev.tsv.gz: its content has not the sha256"):
+        load_pairs("stsb-dev")
+    assert list(unusable(check(["stsb-dev"]))) == ["stsb-dev"]
+    (root / "MANIFEST.json").write_text("{")
+    with pytest.raises(DataError, match="not a manifest"):
+        load_pairs("stsb-dev")
+    put(root, "wiki/wiki_sentences.tsv.gz", {"sentence": ["one"]})
+    with pytest.raises(DataError, match=r"wiki_sentences_2.tsv.gz, wiki/wiki_sentences_3.tsv.gz is missing"):
+        load_sentences("wiki")
+    with pytest.raises(DataError, match="nli-triples is not on this machine; set WORKBENCH_DATA"):
+        load_data("nli-triples")
+    monkeypatch.setenv("WORKBENCH_DATA", str(root / "nowhere"))
+    with pytest.raises(DataError, match="nowhere is not a folder"):
+        load_pairs("stsb-dev")
+
+
 def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(root: Path) -> None:
     sentences = [f"sentence {i:03d}" for i in range(200)]
     for part, taken in {"": slice(70), "_2": slice(70, 71), "_3": slice(71, 200)}.items():
@@ -384,48 +320,36 @@ def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(ro
     assert some.sentences == [sentences[row] for row in drawn]
     assert some.checksum == hashlib.sha256(f"{whole.checksum} 60 3".encode()).hexdigest()
     assert some.source.endswith("60 of 200 rows sampled with seed 3")
-    one, two = (load_training(SimpleNamespace(train="wiki", train_limit=9, revisions={}, seed=seed)) for seed in (1, 2))
+    one, two = (load_training(SimpleNamespace(train="wiki", train_limit=9, seed=seed)) for seed in (1, 2))
     assert one == two
 
 
-def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path) -> None:
-    suites = load_suites(SimpleNamespace(suites=["world-test", "stsb-dev"], revisions={}))
-    assert list(suites) == ["world-test", "stsb-dev"]
+def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert list(load_suites(["world-test", "stsb-dev"])) == ["world-test", "stsb-dev"]
     with pytest.raises(DataError, match="no dataset 'stsb-devv'; did you mean 'stsb-dev'"):
-        load_suites(["world-test", "stsb-devv"])
-    with pytest.raises(DataError, match=r"no data set comes from hub id 'mteb/PAWS'.*mteb/PAWSX"):
-        load_suites(SimpleNamespace(suites=["world-test"], revisions={"mteb/PAWS": "main"}))
+        load_suites(SimpleNamespace(suites=["world-test", "stsb-devv"]))
     (root / "other").mkdir()
     for folder in (root, root / "other"):
         (folder / "mine.csv").write_text(f"{HEADER}a,b,1\nc,d,2\n")
     with pytest.raises(DataError, match="two sets are called mine"):
         load_suites([str(root / "mine.csv"), str(root / "other" / "mine.csv")])
+    load_training(SimpleNamespace(train=str(root / "mine.csv"), encoder="world-encoder"))
+    assert "use another encoder" in caplog.text
 
 
-def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path) -> None:
+def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(root, "world/world.dev.tsv.gz", {"score": ["1"], "sentence1": ["a"], "sentence2": ["b"]})
     pairs = load_pairs("world-dev")
     assert pairs.source.startswith("bundled ")
     assert len(set(pairs.pair_id)) == len(pairs) == 1750
-    table = check([name for name in dataset_names() if describe(name)["source"] == "bundled"])
-    assert (set(table["problem"]), set(table["sha256"])) == ({""}, {"ok"})
-    compared = subprocess.run([sys.executable, PROJECT / "data/build/manifest.py", "--check"], capture_output=True)
-    assert (compared.returncode, compared.stderr) == (0, b"")
-
-
-def test_sets_that_are_not_on_this_machine_are_listed_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setattr("sys.argv", ["manifest.py", "--check"])
+    assert runpy.run_path(str(PROJECT / "data/build/manifest.py"))["main"]() == 0
+    monkeypatch.delenv("WORKBENCH_DATA")
     table = check().set_index("name")
     assert table.index.tolist() == dataset_names()
-    assert table["found"][["world-dev", "sts12-test", "nli-triples"]].tolist() == ["bundled", "hub", "missing"]
+    assert table["status"][["world-dev", "sts12-test", "nli-triples"]].tolist() == ["bundled", "hub", "missing"]
+    assert set(table["problem"][table["status"] == "bundled"]) == {""}
     assert table["rows"].fillna(0).tolist() == [describe(name)["rows"] or 0 for name in dataset_names()]
-
-
-def test_loading_imports_neither_torch_nor_the_hubs_library() -> None:
-    show = "print([name for name in ('torch', 'datasets', 'jaxtyping') if name in sys.modules])"
-    code = f"import sys; from workbench.data import load_pairs; load_pairs('world-dev'); {show}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_the_real_sets_are_whole_and_have_the_published_subsets(real_data: Path) -> None:
@@ -433,9 +357,9 @@ def test_the_real_sets_are_whole_and_have_the_published_subsets(real_data: Path)
     here = {entry["file"]: entry for entry in entries if not entry["file"].startswith(("wiki/", "vocab/"))}
     names = [name for name in dataset_names() if describe(name)["files"][0] in here]
     assert len(names) == len(here), "a file of the root is in no set of the catalogue"
-    table = check(names).set_index("name")
-    assert (set(table["problem"]), set(table["sha256"])) == ({""}, {"ok"})
-    assert {name: here[describe(name)["files"][0]]["rows"] for name in names} == table["rows"].to_dict()
+    table = check([name for name in names if here[describe(name)["files"][0]]["rows"] < 20_000]).set_index("name")
+    assert (set(table["problem"]), set(table["status"]) - {"bundled"}) == ({""}, {"local"})
+    assert {name: here[describe(name)["files"][0]]["rows"] for name in table.index} == table["rows"].to_dict()
     subset = load_pairs("sts12-test").subset or []
     sizes = {name: subset.count(name) for name in set(subset)}
     assert sizes == {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "OnWN": 750, "SMTnews": 399}
@@ -498,14 +422,20 @@ def test_every_kind_of_file_in_sentevals_archive_is_read() -> None:
     repo = "princeton-nlp/datasets-for-simcse/senteval.tar"
     assert pairs.source == f"hub {repo} at {COMMIT} (6 rows; published: 3108)"
     dev, trial = load_pairs("stsb-dev"), load_pairs("sick-trial")
-    assert (dev[0], dev.pair_id) == (('a "quoted b', "c", 3.2), ["2015:headlines:0003"])
-    assert (trial[0], trial.extra["entailment"], trial.scale) == (("A dog", "A cat", 1.5), ["NEUTRAL"], (1.0, 5.0))
+    assert (rows(dev)[0], dev.pair_id) == (('a "quoted b', "c", 3.2), ["2015:headlines:0003"])
+    assert (rows(trial)[0], trial.extra["entailment"], trial.scale) == (
+        ("A dog", "A cat", 1.5),
+        ["NEUTRAL"],
+        (1.0, 5.0),
+    )
     assert rows(load_data("mr")) == [("café good", 1), ("fine", 1), ("bad", 0)]
-    assert load_data("sst2-dev")[1] == ("dull film", 0)
-    assert load_data("trec-test")[0] == ("How far ?", 5)
-    assert load_pairs("mrpc-test")[0] == ("One .", "Two .", 1.0)
+    assert rows(load_data("sst2-dev"))[1] == ("dull film", 0)
+    assert rows(load_data("trec-test"))[0] == ("How far ?", 5)
+    assert rows(load_pairs("mrpc-test"))[0] == ("One .", "Two .", 1.0)
     with pytest.raises(DataError, match=r"senteval.tar: no file STSBenchmark/sts-test.csv in the archive"):
         load_pairs("stsb-test")
+    with pytest.raises(DataError, match=r"^wiki1m.*princeton-nlp/datasets-for-simcse.*WORKBENCH_DATA.*HF_HOME.*$"):
+        load_data("wiki1m")
 
 
 def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
@@ -516,9 +446,6 @@ def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
     pairs = load_pairs("snli-dev")
     assert pairs.gold.tolist() == [2.0, 1.0, 0.0]
     assert pairs.source.startswith(f"hub stanfordnlp/snli at {CATALOGUE['snli-dev'].hub.revision}")  # pyright: ignore[reportOptionalMemberAccess]
-    put_parquet(hub / "C-MTEB/LCQMC/data/test.parquet", {"sentence1": ["甲"], "sentence2": ["乙"], "score": [1]})
-    pairs = load_pairs("zh-lcqmc-test", revisions={"C-MTEB/LCQMC": "main"})
-    assert (rows(pairs), pairs.source[:25]) == ([("甲", "乙", 1.0)], "hub C-MTEB/LCQMC at main ")
     put_parquet(hub / "C-MTEB/BQ/data/test.parquet", {"question1": ["甲"], "sentence2": ["乙"], "score": [1]})
     with pytest.raises(DataError, match=r"C-MTEB/BQ: no column sentence1 \(columns: question1, sentence2"):
         load_pairs("zh-bq-test")
@@ -527,14 +454,7 @@ def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
     (folder / "wiki1m_for_simcse.txt").write_text("one\n\nthree\n")
     (folder / "nli_for_simcse.csv").write_text('sent0,sent1,hard_neg\n"a, b",None,NA\n')
     assert load_sentences("wiki1m").sentences == ["one", " ", "three"]
-    assert load_data("nli-simcse")[0] == ("a, b", "None", "NA")
-
-
-@pytest.mark.usefixtures("hub")
-def test_without_the_hub_the_error_names_the_repository_and_the_remedies() -> None:
-    for name, repo in (("zh-lcqmc-test", "C-MTEB/LCQMC"), ("wiki1m", "princeton-nlp/datasets-for-simcse")):
-        with pytest.raises(DataError, match=f"^{name}.*{repo}.*WORKBENCH_DATA.*HF_HOME.*$"):
-            load_data(name)
+    assert rows(load_data("nli-simcse"))[0] == ("a, b", "None", "NA")
 
 
 def test_the_readme_names_every_set_and_every_commit() -> None:

@@ -204,7 +204,7 @@ def check_data(
     logging.getLogger("workbench").setLevel(logging.WARNING)  # the report contains what was guessed
     options = {"columns": parse_columns(columns), "scale": scale}
     table = check(names, **options)
-    own = {name: load_data(name, **options) for name in table["name"][table["found"] == "own file"]}
+    own = {name: load_data(name, **options) for name in table["name"][table["status"] == "own file"]}
     shown = table.drop(columns="problem").astype({"rows": object}).fillna("")
     print(shown.to_string(index=False, justify="left"))  # type: ignore[call-overload]
     for name, problem in zip(table["name"], table["problem"], strict=True):

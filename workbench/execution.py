@@ -14,7 +14,7 @@ from unittest import mock
 
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
-from workbench.data import check, data_revisions, kinds_of, unusable
+from workbench.data import check, kinds_of, unusable
 from workbench.errors import BusyRunError, DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import atomic_path, project_path
 from workbench.installation import require_modules
@@ -124,7 +124,6 @@ def check_settings(config: TrainingConfig) -> None:
 
     Encoders are fetched from the hub, data sets are not.
     """
-    data_revisions(config)
     problems = [
         f"{setting}: {name} holds {held[0]}; {config.method} needs {' or '.join(kinds)} there"
         for setting, (names, kinds) in config.data_sets.items()
@@ -137,6 +136,8 @@ def check_settings(config: TrainingConfig) -> None:
         raise DataError("\n".join(problems))
     if shared := {config.train} & {config.dev, *config.suites} | {config.dev} & {*config.suites}:
         _LOG.warning("%s is used twice among train, dev and suites: its scores are no test", ", ".join(shared))
+    if unknown := sorted(config.revisions.keys() - {*config.checkpoints}):
+        raise SettingError(f"revisions: {unknown[0]!r} is not an encoder of these settings; correct or remove it")
     for name in config.checkpoints:
         try:
             checkpoint = find_checkpoint(name, config.revisions.get(name))

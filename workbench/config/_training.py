@@ -72,7 +72,7 @@ class TrainingConfig(Settings):
     suites: Annotated[Suites, Source("SimCSE sec. 6.1")] = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
-    """hub id -> git revision, instead of the catalogue's"""
+    """hub id of an encoder -> git revision"""
     batch_size: Annotated[
         int, Ge(2), Unit("sentences"), Source("SimCSE app. A"), Also("per_device_train_batch_size")
     ] = 64

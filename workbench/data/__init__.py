@@ -10,7 +10,6 @@ from workbench.data._check import (
     write_split as write_split,
 )
 from workbench.data._loading import (
-    data_revisions as data_revisions,
     kinds_of as kinds_of,
     load_data as load_data,
     load_dev as load_dev,

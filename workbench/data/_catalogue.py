@@ -50,11 +50,11 @@ class DataSet:
 
 
 def dataset_names(kind: str | None = None) -> list[str]:
-    """Return the names of all data sets, or of those of one kind: sentences, pairs, triples or labelled."""
+    """Return the names of all data sets, or of those of one kind."""
     return [name for name, entry in CATALOGUE.items() if kind in (None, entry.kind)]
 
 
-def find(name: str, kind: str | None = None) -> DataSet:
+def find_set(name: str, kind: str | None = None) -> DataSet:
     """Return the entry called `name`. Raises DataError with the closest name, or if it is of another kind."""
     entry = CATALOGUE.get(name)
     if entry is None:
@@ -65,7 +65,7 @@ def find(name: str, kind: str | None = None) -> DataSet:
 
 
 def _read_sets() -> Iterator[DataSet]:
-    """Yield every set; one with a table of `rows` stands for a set per part, whose name replaces "{}"."""
+    """Yield every set; an entry with a table of `rows` is a set per part, whose name replaces "{}"."""
     for own in _TABLES["set"]:
         sources = [*(_TABLES["like"][name] for name in own.pop("like", [])), own]
         hub = {key: value for source in sources for key, value in source.get("hub", {}).items()}
@@ -90,4 +90,4 @@ CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
 ROLES: Mapping[Kind, Mapping[str, list[str]]] = {
     kind: {role: names.split() for role, names in roles.items()} for kind, roles in _TABLES["columns"].items()
 }
-BESIDE = {role: set(names.split()) for role, names in _TABLES["beside"].items()}
+COMPANIONS = {role: set(names.split()) for role, names in _TABLES["companions"].items()}

@@ -1,4 +1,4 @@
-"""Facts about data sets and files: what the catalogue has, whether they can be read, what two of them share."""
+"""Facts about data sets and files: whether they can be read, what is in them, what two of them share."""
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations
@@ -8,33 +8,32 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._catalogue import CATALOGUE, find
+from workbench.data._catalogue import CATALOGUE, find_set
 from workbench.data._loading import kinds_of, load_data, located, rows_note
 from workbench.data._roles import Columns, Scale
 from workbench.data._senteval import sets_of
-from workbench.data._sets import AnySet, LabelledSentences, Pairs, Triples
-from workbench.data._tables import own_file, read_manifest, write_table
+from workbench.data._sets import AnySet, Pairs
+from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
-_FEW = 30  # pairs: the standard error of a correlation is about 0.2 there
 _LONG = 64  # words: more than most training cuts leave of a sentence
 
 
 def describe(name: str) -> dict[str, Any]:
     """Return the catalogue's facts about a set: kind, title, rows, scale, source, files, hub, licence, note, ..."""
-    entry = find(name)
+    entry = find_set(name)
     scale = "{:g} to {:g}".format(*entry.scale) if entry.scale else ""
     source = "bundled" if entry.bundled else "local or hub" if entry.hub else "local"
     return vars(entry) | {"rows": entry.rows or "", "scale": scale, "source": source}
 
 
 def check(names: Iterable[str] | None = None, *, columns: Columns = None, scale: Scale = None) -> pd.DataFrame:
-    """Read data sets whole and return a row for each: name, kind, found, file, rows, sha256, problem.
+    """Read data sets whole and return a row for each: name, kind, status, rows, problem.
 
     names: of the catalogue, or paths of your own files, read with `columns` and `scale`; None: the whole catalogue.
-    found: "bundled", "local", "own file", "hub" (not on this machine; nothing is downloaded), "damaged" or "missing".
-    sha256: "ok" if the manifest lists the content.  problem: "" if the set loads and nothing is remarkable.
+    status: "bundled", "local", "own file", "hub" (not on this machine; not downloaded), "damaged" or "missing".
+    problem: "" if the set loads and nothing is remarkable.
     """
     every = [part for name in (CATALOGUE if names is None else names) for part in sets_of(name)]
     return pd.DataFrame([_check(name, columns, scale) for name in every]).astype({"rows": "Int64"})
@@ -42,35 +41,30 @@ def check(names: Iterable[str] | None = None, *, columns: Columns = None, scale:
 
 def unusable(table: pd.DataFrame) -> dict[str, str]:
     """Return name -> problem of the sets in a table of `check` that cannot be loaded."""
-    broken = table[table["found"].isin(["damaged", "missing"])]
+    broken = table[table["status"].isin(["damaged", "missing"])]
     return dict(zip(broken["name"], broken["problem"], strict=True))
 
 
 def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
-    row = {"name": name, "kind": "", "found": "missing", "file": name, "rows": None, "sha256": "", "problem": ""}
+    row = {"name": name, "kind": "", "status": "missing", "rows": None, "problem": ""}
     try:
-        if own_file(name):
-            row |= {"found": "damaged", "kind": kinds_of(name, columns)[0]}
-            data, place, note = load_data(name, columns=columns, scale=scale), "own file", ""
-        else:
-            entry = find(name)
-            row |= {"kind": entry.kind, "file": ", ".join(entry.files)}
-            if (here := located(entry)) is None:
-                hub = {"found": "hub", "file": entry.hub.repo} if entry.hub else {"problem": "set WORKBENCH_DATA"}
-                return row | hub | {"rows": entry.rows}
-            place, listed = here[0], read_manifest(here[1])
-            row |= {"found": "damaged", "sha256": "ok" if {*entry.files} <= {*listed} else ""}
-            data = load_data(name)
-            note = rows_note(entry, len(data)).strip(" ()")
-        flat = isinstance(data, Pairs) and np.ptp(data.gold) == 0
-        same = "the score is the same in every row: no correlation can be computed" if flat else ""
-        return row | {"found": place, "rows": len(data), "problem": "; ".join(filter(None, [note, same]))}
+        entry = None if own_file(name) else find_set(name)
+        place = ("own file", "") if entry is None else located(entry)
+        if entry is not None and place is None:
+            there = {"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"}
+            return row | {"kind": entry.kind, "rows": entry.rows} | there
+        row |= {"status": "damaged", "kind": kinds_of(name, columns)[0]}
+        data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
+        note = rows_note(entry, len(data)).strip(" ()") if entry else ""
+        if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
+            note = "the score is the same in every row: no correlation can be computed"
+        return row | {"status": place[0], "rows": len(data), "problem": note}
     except DataError as error:
-        return row | {"problem": str(error), "sha256": "differs" if "sha256" in str(error) else ""}
+        return row | {"problem": str(error)}
 
 
 def report(data: AnySet) -> list[str]:
-    """Return one line per fact: how rows were read, their number, scale or classes, duplicates, empty and long ones."""
+    """Return one line per fact: how rows were read, their number and scale, duplicates, empty and long ones."""
     rows = _rows(data)
     texts = [text for row in rows for text in row]
     counts = {
@@ -79,9 +73,6 @@ def report(data: AnySet) -> list[str]:
         f"sentences of more than {_LONG} words (training cuts them)": sum(len(text.split()) > _LONG for text in texts),
     }
     lines = [data.source, f"{len(data)} rows of {data.kind}"]
-    if isinstance(data, LabelledSentences):
-        sizes = np.bincount(data.label, minlength=len(data.classes))
-        lines.append(", ".join(f"{name} {size}" for name, size in zip(data.classes, sizes, strict=True)))
     if isinstance(data, Pairs):
         gold, groups = data.gold, len(ranking_groups(data.sentence1, data.sentence2, data.gold))
         scale = "{:g} to {:g}".format(*data.scale)
@@ -90,13 +81,7 @@ def report(data: AnySet) -> list[str]:
             f"{len(set(data.sentence1))} queries (first sentences)",
             f"{groups} sentences in {FEWEST_TARGETS} pairs or more, which rankings use as queries",
         ]
-        scored = set(zip(rows, gold.tolist(), strict=True))
-        counts["pairs that have two different scores"] = len(scored) - len(set(rows))
-    if isinstance(data, (Pairs, Triples)):
-        counts["rows that repeat one sentence"] = sum(len(set(row)) < len(row) for row in rows)
     lines += [f"{what}: {number}" for what, number in counts.items() if number] or ["no duplicate, empty or long rows"]
-    if isinstance(data, Pairs) and len(data) < _FEW:
-        lines.append(f"{len(data)} pairs are few: below {_FEW} a correlation is mostly chance")
     return lines
 
 
@@ -129,17 +114,9 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
     if existing := [path for path in paths if path.exists()]:
         raise DataError(f"{existing[0]} exists already; move it away, or choose another folder")
     for path, data in zip(paths, parts.values(), strict=True):
-        write_table(path, _columns(data))
+        columns = dict(zip(data.sides if len(data.sides) > 1 else ["sentence"], data.texts, strict=True))
+        if isinstance(data, Pairs):  # the header has the scale
+            columns["score ({:g} to {:g})".format(*data.scale)] = [repr(value) for value in data.gold.tolist()]
+            columns = {**columns, **data.extra, **columns}
+        write_table(path, columns)
     return paths
-
-
-def _columns(data: AnySet) -> dict[str, list[str]]:
-    """Return the columns of a set as its file has them; pairs write their scale into the header."""
-    names = data.row if len(data.texts) > 1 else ["sentence"]
-    columns = dict(zip(names, data.texts, strict=False))
-    if isinstance(data, Pairs):
-        columns["score ({:g} to {:g})".format(*data.scale)] = [repr(value) for value in data.gold.tolist()]
-        columns = {**columns, **data.extra, **columns}
-    if isinstance(data, LabelledSentences):
-        columns["label"] = [data.classes[label] for label in data.label]
-    return columns

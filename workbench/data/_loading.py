@@ -6,22 +6,20 @@ A bundled name is always the bundled set. Otherwise WORKBENCH_DATA serves the se
 
 import logging
 import os
-import re
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from workbench.config import BUNDLED_MODELS
-from workbench.data._catalogue import CATALOGUE, DataSet, Hub, Kind, find
+from workbench.data._catalogue import CATALOGUE, DataSet, Hub, Kind, find_set
 from workbench.data._roles import Columns, Scale, kinds_of_table, read_roles
 from workbench.data._senteval import TRANSFER, TransferTask, read_senteval
 from workbench.data._sets import Pairs, Sentences, Triples, make_set, sample
-from workbench.data._tables import Table, one_line, own_file, read_manifest, read_own, read_table, table_content
-from workbench.errors import DataError, did_you_mean
+from workbench.data._tables import Table, own_file, read_manifest, read_own, read_table, table_content, table_of
+from workbench.errors import DataError
 from workbench.files import file_checksum, project_path, set_name, text_checksum
 
-Revisions = dict[str, str] | None
 SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on
 _LOG = logging.getLogger("workbench")
 
@@ -34,7 +32,6 @@ def load_data(
     seed: int = 0,
     columns: Columns = None,
     scale: Scale = None,
-    revisions: Revisions = None,
 ) -> Any:
     """Load a set of the catalogue, or your own file: .txt, .csv, .tsv, .jsonl (these also as .gz) or .parquet.
 
@@ -43,12 +40,10 @@ def load_data(
         limit, seed: At most so many rows, drawn with the seed and kept in order.
         columns: Role -> column of your own file. By default guessed; `.source` reports the guess.
         scale: Range of the scores of your own file. By default guessed.
-        revisions: Hub id -> git revision, instead of the catalogue's.
 
     Raises:
         DataError: The set or file does not exist, is damaged, or cannot be read as this kind.
     """
-    revisions = _check_revisions(revisions or {})
     kind = kind or kinds_of(name, columns)[0]
     if path := own_file(name):
         stem = set_name(path)
@@ -57,31 +52,31 @@ def load_data(
         entry, table, note = read_roles(stem, kind, _read_once(path, file_checksum(path)), columns, scale)
         source = f"file {path}" + (f"; {note}" if note else "")
         _log_once(f"{path}: {kind}; {note}")
+    elif scale is not None or columns:
+        raise DataError(f"{name}: columns and scale are known; they can only be set for your own file")
     else:
-        if scale is not None or columns:
-            raise DataError(f"{name}: columns and scale are known; they can only be given for your own file")
-        entry = find(str(name), kind)
-        table, source = _read_set(entry, revisions)
+        entry = find_set(str(name), kind)
+        table, source = _read_set(entry)
         source += rows_note(entry, len(table))
     return sample(make_set(entry, table, source), limit, seed)
 
 
 def load_sentences(name: str | Path, **options: Any) -> Sentences:
-    """Load unlabelled sentences; options: limit, seed, columns, revisions, as of load_data."""
+    """Load unlabelled sentences; options: limit, seed, columns, as of load_data."""
     return load_data(name, "sentences", **options)
 
 
 def load_pairs(name: str | Path, **options: Any) -> Pairs:
-    """Load scored pairs; options: limit, seed, columns, scale, revisions, as of load_data.
+    """Load scored pairs; options: limit, seed, columns, scale, as of load_data.
 
     The text of STS12-16 and STS-B is what SentEval and so every paper here scores (Moses tokens, lower case).
     """
     return load_data(name, "pairs", **options)
 
 
-def load_task(name: str, *, revisions: Revisions = None) -> TransferTask:
+def load_task(name: str) -> TransferTask:
     """Load a transfer task of SentEval: mr, cr, subj, mpqa, sst2, trec or mrpc."""
-    return TransferTask(name, {split: load_data(part, revisions=revisions) for split, part in TRANSFER[name].items()})
+    return TransferTask(name, {split: load_data(part) for split, part in TRANSFER[name].items()})
 
 
 def load_training(config: Any) -> Sentences | Pairs | Triples:
@@ -93,38 +88,23 @@ def load_training(config: Any) -> Sentences | Pairs | Triples:
     kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triples", "pairs")]
     kind = kinds[0] if kinds else "sentences"
     limit = getattr(config, "train_limit", None)
-    return load_data(name, kind, limit=limit, seed=SAMPLE_SEED, revisions=data_revisions(config))
+    return load_data(name, kind, limit=limit, seed=SAMPLE_SEED)
 
 
 def load_dev(config: Any) -> Pairs:
     """Load the scored pairs of `config.dev`."""
-    return load_pairs(config.dev, revisions=data_revisions(config))
+    return load_pairs(config.dev)
 
 
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     """Load the suites of `config.suites`, or of a list of names, in order: scored pairs and transfer tasks."""
-    names, revisions = (config, None) if isinstance(config, (list, tuple)) else (config.suites, data_revisions(config))
     suites: dict[str, Pairs | TransferTask] = {}
-    for name in names:
-        suite = (load_task if name in TRANSFER else load_pairs)(name, revisions=revisions)
+    for name in config if isinstance(config, (list, tuple)) else config.suites:
+        suite = load_task(name) if name in TRANSFER else load_pairs(name)
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")
         suites[suite.name] = suite
     return suites
-
-
-def data_revisions(config: Any) -> dict[str, str]:
-    """Return the revisions of data sets among `config.revisions`. Raises DataError for an unknown hub id."""
-    models = {getattr(config, "encoder", ""), getattr(config, "base", ""), *getattr(config, "teachers", [])}
-    every = getattr(config, "revisions", None) or {}
-    return _check_revisions({repo: revision for repo, revision in every.items() if repo not in models})
-
-
-def _check_revisions(revisions: dict[str, str]) -> dict[str, str]:
-    repos = {entry.hub.repo for entry in CATALOGUE.values() if entry.hub}
-    for repo in revisions.keys() - repos:
-        raise DataError(f"revisions: no data set comes from hub id {repo!r}{did_you_mean(repo, repos)}")
-    return revisions
 
 
 def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:
@@ -132,7 +112,7 @@ def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:
     if name in TRANSFER:
         return ("labelled", "transfer tasks") if name in CATALOGUE else ("transfer tasks",)
     path = own_file(name)
-    return kinds_of_table(_read_once(path, file_checksum(path)), columns) if path else (find(str(name)).kind,)
+    return kinds_of_table(_read_once(path, file_checksum(path)), columns) if path else (find_set(str(name)).kind,)
 
 
 def located(entry: DataSet) -> tuple[str, Path] | None:
@@ -155,10 +135,10 @@ def rows_note(entry: DataSet, rows: int) -> str:
     return f" ({rows} rows; published: {' or '.join(map(str, known))})" if known and rows not in known else ""
 
 
-def _read_set(entry: DataSet, revisions: dict[str, str]) -> tuple[Table, str]:
+def _read_set(entry: DataSet) -> tuple[Table, str]:
     """Return the table of a set and its source; files of a data root must agree with its manifest."""
     if (place := located(entry)) is None:
-        return _read_hub(entry, revisions)
+        return _read_hub(entry)
     where, root = place
     listed, tables = read_manifest(root), [read_table(root / file) for file in entry.files]
     for file, table in zip(entry.files, tables, strict=True):
@@ -166,52 +146,47 @@ def _read_set(entry: DataSet, revisions: dict[str, str]) -> tuple[Table, str]:
             raise DataError(f"{root / file}: its content has not the sha256 that MANIFEST.json lists; restore it")
     if len(tables) == 1:
         return tables[0], f"{where} {root / entry.files[0]}"
-    columns = {name: list(chain.from_iterable(t.column(name) for t in tables)) for name in tables[0].columns}
+    columns = {name: list(chain.from_iterable(t.columns[name] for t in tables)) for name in tables[0].columns}
     joined = Table(columns, entry.name, text_checksum(*(table.checksum for table in tables)))
     return joined, f"{where} {root / entry.files[0]} and {len(tables) - 1} more"
 
 
-def _read_hub(entry: DataSet, revisions: dict[str, str]) -> tuple[Table, str]:
+def _read_hub(entry: DataSet) -> tuple[Table, str]:
     """Return the table of a data set on the hub in our columns, and its source. HF_HOME and HF_ENDPOINT apply."""
     if (hub := entry.hub) is None:
         raise DataError(f"{entry.name} is not on this machine; set WORKBENCH_DATA to a folder with {entry.files[0]}")
-    revision = revisions.get(hub.repo, hub.revision)
     try:
-        columns, commit = (_read_archive if hub.archive else _read_dataset)(entry.name, hub, revision)
+        columns = _download(entry.name, hub)
     except DataError:
         raise
     except Exception as error:  # the hub's clients raise a dozen unrelated types for "not there" and "no network"
         problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        what = f"{entry.name}: cannot read {hub.repo} at {revision} from the hub ({problem})"
+        what = f"{entry.name}: cannot read {hub.repo} at {hub.revision} from the hub ({problem})"
         raise DataError(f"{what}; without a network set WORKBENCH_DATA, or HF_HOME to a filled cache") from error
-    source = f"hub {hub.repo}{f'/{hub.file}' if hub.file else ''} at {commit}{f', {hub.note}' if hub.note else ''}"
+    origin = "/".join(filter(None, [hub.repo, hub.file]))
+    source = f"hub {origin} at {hub.revision}" + (f", {hub.note}" if hub.note else "")
     return Table(columns, f"hub {hub.repo}", text_checksum(table_content(columns))), source
 
 
-def _read_archive(name: str, hub: Hub, revision: str) -> tuple[dict[str, list[str]], str]:
-    from huggingface_hub import hf_hub_download
+def _download(name: str, hub: Hub) -> dict[str, list[str]]:
+    """Return the columns of a set on the hub, under our names."""
+    if hub.archive:
+        from huggingface_hub import hf_hub_download
 
-    archive = Path(hf_hub_download(hub.repo, str(hub.file), repo_type="dataset", revision=revision))
-    return read_senteval(archive, name, hub), archive.parent.name  # the snapshot's folder is named by its commit
-
-
-def _read_dataset(_: str, hub: Hub, revision: str) -> tuple[dict[str, list[str]], str]:
+        archive = hf_hub_download(hub.repo, str(hub.file), repo_type="dataset", revision=hub.revision)
+        return read_senteval(Path(archive), name, hub)
     from datasets import load_dataset
 
     options: dict[str, Any] = {"data_files": hub.file} if hub.file else {}
     if str(hub.file).endswith(".csv"):
         options["keep_default_na"] = False  # "None" and "NA" are sentences here
-    loaded = load_dataset(hub.repo, hub.config, split=hub.split, revision=revision, **options)
+    loaded = load_dataset(hub.repo, hub.config, split=hub.split, revision=hub.revision, **options)
     if missing := {*hub.columns.values()} - {*loaded.column_names}:
         raise DataError(f"{hub.repo}: no column {', '.join(missing)} (columns: {', '.join(loaded.column_names)})")
-    columns = {
-        ours: ["" if value is None else one_line(str(value)) for value in loaded[theirs]]
-        for ours, theirs in hub.columns.items()
-    }
+    columns = table_of({ours: loaded[theirs] for ours, theirs in hub.columns.items()}, hub.repo).columns
     if hub.labels:
         columns["label"] = [hub.labels.get(label, label) for label in columns["label"]]
-    commit = re.search(r"@([0-9a-f]{40})/", " ".join(loaded.info.download_checksums or {}))
-    return columns, commit[1] if commit else revision
+    return columns
 
 
 @lru_cache(maxsize=4)

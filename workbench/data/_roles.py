@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from workbench.data._catalogue import BESIDE, ROLES, DataSet, Kind
+from workbench.data._catalogue import COMPANIONS, ROLES, DataSet, Kind
 from workbench.data._tables import Table
 from workbench.errors import DataError, SettingError
 
@@ -26,29 +26,29 @@ def parse_columns(text: str) -> dict[str, str]:
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     """Return every kind that a table can be read as, the fullest first. Raises DataError if there is none."""
-    found = {kind: _find_columns(kind, table.columns, chosen) for kind in ROLES}
-    kinds: list[Kind] = [kind for kind in ROLES if found[kind] and all(found[kind].values())]
+    columns = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
+    kinds: list[Kind] = [kind for kind in ROLES if columns[kind] and all(columns[kind].values())]
     if not kinds:
-        raise _missing_columns(table, max(found.values(), key=lambda columns: sum(map(bool, columns.values()))))
+        raise _missing_columns(table, max(columns.values(), key=lambda each: sum(map(bool, each.values()))))
     return tuple(kinds)
 
 
 def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
     """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
-    found = _find_columns(kind, table.columns, chosen)
-    if not found:
-        wrong, known = ", ".join(chosen or {}), ", ".join(ROLES[kind])
-        raise DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {known}")
-    if not all(found.values()):
-        raise _missing_columns(table, found)
-    for role, (column, *others) in found.items():
+    matches = _match_columns(kind, table.columns, chosen)
+    if not matches:
+        wrong, roles = ", ".join(chosen or {}), ", ".join(ROLES[kind])
+        raise DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {roles}")
+    if not all(matches.values()):
+        raise _missing_columns(table, matches)
+    for role, (column, *others) in matches.items():
         if others and _plain(column) not in ROLES[kind][role][:3]:
             several = " or ".join(map(repr, [column, *others]))
             raise DataError(f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME")
-    roles = {role: columns[0] for role, columns in found.items()}
+    roles = {role: columns[0] for role, columns in matches.items()}
     columns = table.by_role(roles)
     for role, texts in columns.items():
-        if role not in ("score", "label") and all(map(_is_number, texts)):
+        if role != "score" and all(map(_is_number, texts)):
             raise DataError(
                 f"{table.where}: {roles[role]} is a number in every row; are columns swapped? Use --columns"
             )
@@ -56,38 +56,35 @@ def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scal
     if kind == "pairs":
         explicit = roles["score"] in (chosen or {}).values()
         entry, table, note = _read_scores(entry, table, columns["score"], scale, explicit=explicit)
-    elif kind == "labelled":
-        entry = replace(entry, classes=_list_classes(table, roles["label"], columns["label"], columns["sentence"]))
-        note = f"{len(entry.classes)} classes"
     renamed = [f"{role} = {column}" for role, column in roles.items() if role != column]
     unread = ", ".join(column for column in table.columns if column not in roles.values())
     rest = f"not read: {unread}" if unread and kind != "pairs" else ""
-    return entry, table, ", ".join(filter(None, [*renamed, note, rest, table.note]))
+    return entry, table, ", ".join(filter(None, [*renamed, note, rest]))
 
 
 def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", _STATED_SCALE.sub("", name).casefold())
 
 
-def _find_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[str, list[str]]:
+def _match_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[str, list[str]]:
     """Return role -> the columns that may have it, best first; {} if a chosen role is not one of this kind."""
     named = {_plain(role): column for role, column in (chosen or {}).items()}
-    taken, found = set(named.values()), {}
+    taken, matches = set(named.values()), {}
     for role, names in ROLES[kind].items():
         if key := next((name for name in names if name in named), None):
-            found[role] = [named.pop(key)]
+            matches[role] = [named.pop(key)]
             continue
         free = [(_plain(column), column) for column in columns if column not in taken]
-        found[role] = [column for name in names for plain, column in free if plain == name]
-        if kind == "pairs" and not found[role] and BESIDE.get(role, set()) & {*map(_plain, columns)}:
-            found[role] = [column for plain, column in free if plain in ("text", "sentence")]
-        taken.update(found[role][:1])
-    return {} if named else found
+        matches[role] = [column for name in names for plain, column in free if plain == name]
+        if kind == "pairs" and not matches[role] and COMPANIONS.get(role, set()) & {*map(_plain, columns)}:
+            matches[role] = [column for plain, column in free if plain in ("text", "sentence")]
+        taken.update(matches[role][:1])
+    return {} if named else matches
 
 
-def _missing_columns(table: Table, found: Mapping[str, list[str]]) -> DataError:
-    known = ", ".join(f"{role} = {columns[0]}" for role, columns in found.items() if columns) or "none"
-    missing = ",".join(f"{role}=NAME" for role, columns in found.items() if not columns) or "ROLE=NAME"
+def _missing_columns(table: Table, matches: Mapping[str, list[str]]) -> DataError:
+    known = ", ".join(f"{role} = {columns[0]}" for role, columns in matches.items() if columns) or "none"
+    missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
     have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
     return DataError(f"{have}; name the others: `workbench data check` or `data split` --columns {missing}")
 
@@ -97,15 +94,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _list_classes(table: Table, column: str, labels: list[str], sentences: list[str]) -> tuple[str, ...]:
-    if len(set(labels)) > max(1, len(set(sentences))):
-        sizes = f"{len(set(labels))} labels for {len(set(sentences))} sentences"
-        raise DataError(f"{table.where}: {sizes}; are columns swapped?")
-    if "" in labels:
-        raise DataError(f"{table.at(labels.index(''))}: {column} is empty; fill it in")
-    return tuple(sorted(set(labels), key=lambda label: (float(label), "") if _is_number(label) else (0.0, label)))
 
 
 def _read_scores(

@@ -18,23 +18,18 @@ from workbench.files import text_checksum
 
 
 class _Rows:
-    """Rows of one or more texts, perhaps with a gold score or a label."""
+    """Rows of one or more sentences."""
 
     kind: ClassVar[Kind]
-    row: ClassVar[tuple[str, ...]]  # the fields that make up a row
+    sides: ClassVar[tuple[str, ...]] = ("sentences",)  # the fields with the sentences of a row
 
     @property
     def texts(self) -> list[list[str]]:
         """The columns of sentences: one, of pairs two, of triples three."""
-        return [getattr(self, name) for name in self.row if name not in ("gold", "label")]
+        return [getattr(self, name) for name in self.sides]
 
     def __len__(self) -> int:
         return len(self.texts[0])
-
-    def __getitem__(self, row: int) -> Any:
-        values = [getattr(self, name)[row] for name in self.row]
-        values = [value.item() if isinstance(value, np.generic) else value for value in values]
-        return tuple(values) if len(values) > 1 else values[0]
 
     @classmethod
     def from_frame(cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None) -> Self:
@@ -53,7 +48,6 @@ class Sentences(_Rows):
     """Unlabelled sentences; an empty one is a single space, as in SimCSE's training code."""
 
     kind = "sentences"
-    row = ("sentences",)
 
     name: str
     sentences: list[str]
@@ -69,7 +63,7 @@ class Pairs(_Rows):
     """
 
     kind = "pairs"
-    row = ("sentence1", "sentence2", "gold")
+    sides = ("sentence1", "sentence2")
 
     name: str
     sentence1: list[str]
@@ -97,7 +91,7 @@ class Triples(_Rows):
     """Anchors, each with a positive and a hard negative."""
 
     kind = "triples"
-    row = ("anchor", "positive", "hard_negative")
+    sides = ("anchor", "positive", "hard_negative")
 
     name: str
     anchor: list[str]
@@ -112,7 +106,6 @@ class LabelledSentences(_Rows):
     """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as SentEval keeps them."""
 
     kind = "labelled"
-    row = ("sentences", "label")
 
     name: str
     sentences: list[str]

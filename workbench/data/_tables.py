@@ -19,32 +19,27 @@ from workbench.errors import DataError, did_you_mean
 from workbench.files import OWN_FILES, atomic_path, text_checksum
 
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
-_REMEDIES = {".json": "write one object per line, as .jsonl", ".xlsx": "save it as .csv", ".xls": "save it as .csv"}
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of text of one length; `lines` holds the line of each row, for errors, and `note` how it was read."""
+    """Columns of text of one length; `lines` holds the line of each row, for errors."""
 
     columns: dict[str, list[str]]
     where: str
     checksum: str  # sha256 of the content
     lines: Sequence[int] = ()
-    note: str = ""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def column(self, name: str) -> list[str]:
-        """Return the column called `name`. Raises DataError with the nearest name."""
-        if name not in self.columns:
-            hint = did_you_mean(name, self.columns)
-            raise DataError(f"{self.where}: no column {name!r}{hint} (columns: {', '.join(self.columns)})")
-        return self.columns[name]
-
     def by_role(self, roles: Mapping[str, str]) -> dict[str, list[str]]:
-        """Return role -> column. Raises DataError for a column that does not exist."""
-        return {role: self.column(name) for role, name in roles.items()}
+        """Return role -> column. Raises DataError, with the nearest name, for a column that does not exist."""
+        for name in roles.values():
+            if name not in self.columns:
+                hint = did_you_mean(name, self.columns)
+                raise DataError(f"{self.where}: no column {name!r}{hint} (columns: {', '.join(self.columns)})")
+        return {role: self.columns[name] for role, name in roles.items()}
 
     def at(self, row: int) -> str:
         """Return the place of a row, for an error."""
@@ -60,13 +55,13 @@ def read_table(path: Path) -> Table:
 
 def own_file(name: str | Path) -> Path | None:
     """Return the path if `name` is a user's own file and not the name of a set. Raises DataError if it is no file."""
-    path, remedy = Path(name).expanduser(), _REMEDIES.get(Path(name).suffix)
+    path = Path(name).expanduser()
     if path.name.endswith(OWN_FILES):
         if not path.is_file():
             raise DataError(f"{path}: {'not a regular file' if path.exists() else f'no such file in {Path.cwd()}'}")
         return path
-    if remedy or isinstance(name, Path) or "/" in name:
-        raise DataError(f"{name}: expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet; {remedy or 'convert it'}")
+    if path.suffix in (".json", ".xlsx", ".xls") or isinstance(name, Path) or "/" in name:
+        raise DataError(f"{name}: expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet; convert the file")
     return None
 
 
@@ -88,8 +83,7 @@ def read_own(path: Path) -> Table:
     delimiter = max(_DELIMITERS[kind], key=text.partition("\n")[0].count)
     columns, lines = _parse_fields(content, path, delimiter, quoted=delimiter != "\t" or _uses_quotes(text))
     columns = {name: list(map(one_line, values)) for name, values in columns.items()}
-    note = "" if delimiter == _DELIMITERS[kind][0] else f"fields split by {delimiter!r}"
-    return Table(columns, str(path), text_checksum(table_content(columns)), lines, note)
+    return Table(columns, str(path), text_checksum(table_content(columns)), lines)
 
 
 def _read_content(path: Path) -> bytes:
@@ -134,12 +128,6 @@ def _parse_fields(content: bytes, path: Path, delimiter: str, *, quoted: bool) -
     if len(names) > 1:
         filled = (frame != "").any(axis=1)
         frame, lines = frame[filled], lines[filled]
-        cut = lines[frame.iloc[:, -1] == ""]  # pandas fills a row that is too short
-        physical = content.split(b"\n") if len(cut) else []
-        for line in cut:
-            row = physical[line - 1]
-            if row.count(delimiter.encode()) < len(names) - 1 and row.count(b'"') % 2 == 0:
-                raise DataError(f"{path}, line {line}: fewer fields than the header has; correct it or drop the row")
     if len(lines) == 1:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
     return {name: list(frame[place])[1:] for place, name in enumerate(names)}, lines[1:]
@@ -155,10 +143,9 @@ def _uses_quotes(text: str) -> bool:
 def _parse_sentences(text: str, path: Path) -> list[str]:
     """Return one sentence per line. Raises DataError for a header or a table, which would be trained on."""
     lines = text.removesuffix("\n").split("\n")
-    if lines[0].strip().lower() in ("sentence", "sentences", "text"):
-        raise DataError(f"{path}: line 1, {lines[0]!r}, is a header; delete it, or rename the file to .tsv")
-    if len(lines) > 1 and "\t" in lines[0] and len({line.count("\t") for line in lines}) == 1:
-        raise DataError(f"{path}: the lines are fields split by tabs; add a header and rename the file to .tsv")
+    has_header = lines[0].strip().lower() in ("sentence", "sentences", "text")
+    if has_header or (len(lines) > 1 and "\t" in lines[0] and len({line.count("\t") for line in lines}) == 1):
+        raise DataError(f"{path}: line 1, {lines[0]!r}, reads as a header or a table; rename the file to .tsv")
     return [line.replace("\t", " ") for line in lines]
 
 
@@ -179,25 +166,13 @@ def _parse_json(text: str, path: Path) -> Table:
 
 def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
     """Return a DataFrame, a datasets.Dataset or a mapping of columns as columns of text; a missing cell is ""."""
-    try:
-        table: Any = pd.DataFrame(frame) if isinstance(frame, (Mapping, pd.DataFrame)) else frame.to_pandas()
-    except (ValueError, TypeError) as problem:
-        raise DataError(f"{where}: not a table ({problem})") from None
-    features = getattr(frame, "features", None) or {}
-    nested = [name for name in table if any(isinstance(cell, (list, tuple, dict, np.ndarray)) for cell in table[name])]
-    texts = {str(name): _texts(table[name], features.get(name)) for name in table if name not in nested}
-    if not len(table) or not texts:
-        raise DataError(f"{where}: no rows, or no column of text or numbers")
+    table: Any = pd.DataFrame(frame) if isinstance(frame, (Mapping, pd.DataFrame)) else frame.to_pandas()
+    if not table.size:
+        raise DataError(f"{where}: no rows, or no column")
+    table = table.astype(object).where(table.notna(), "")
+    texts = {str(name): [one_line(str(cell)) for cell in table[name]] for name in table}
     checksum = text_checksum(*("\n".join([name, *values, ""]) for name, values in texts.items()))
-    note = f"left out, as they hold lists: {', '.join(nested)}" if nested else ""
-    return Table(texts, where, checksum, lines, note)
-
-
-def _texts(cells: Any, feature: Any) -> list[str]:
-    if names := getattr(feature, "names", None):  # `datasets` stores a class as the number of its name
-        return [names[int(cell)] if not pd.isna(cell) and cell >= 0 else "-" for cell in cells]
-    texts = (str(cell).lower() if isinstance(cell, (bool, np.bool_)) else cell for cell in cells)
-    return ["" if pd.isna(text) else one_line(str(text)) for text in texts]
+    return Table(texts, where, checksum, lines)
 
 
 def one_line(text: str) -> str:

@@ -63,8 +63,7 @@ class RankEncoder(ContrastiveMethod):
     def read_ranks(self, data: Any, sentences: list[str]) -> None:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible: the targets."""
         config = self.config
-        revisions = {name: at for name, at in config.revisions.items() if name not in (config.encoder, config.base)}
-        drawn_from = data if config.corpus is None else load_sentences(config.corpus, revisions=revisions)
+        drawn_from = data if config.corpus is None else load_sentences(config.corpus)
         self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
         base = load_e1(config)
         self.rank_inputs = {"base": (base.source, base.checksum)}
