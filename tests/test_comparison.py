@@ -151,9 +151,9 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
 @pytest.mark.parametrize(
     ("low", "high", "std", "words"),
     [
-        (-0.001, 0.02, 0.001, "not told apart"),
+        (-0.001, 0.02, 0.001, "no clear difference"),
         (0.00001, 0.0002, 0.00001, "but under 0.1 points"),
-        (0.005, 0.015, math.nan, "one seed"),
+        (0.005, 0.015, math.nan, "of one seed"),
         (0.005, 0.015, 0.02, "within the deviation over seeds"),
         (0.005, 0.015, 0.005, "beyond the deviation over seeds"),
     ],

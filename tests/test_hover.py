@@ -10,7 +10,6 @@ import pytest
 
 from workbench.views import response_curves
 from workbench.views._style import FIGURE_RULES
-from workbench.views.tables import _RULES, table_html
 
 pytestmark = pytest.mark.slow
 
@@ -53,13 +52,3 @@ def test_a_figure_has_the_ink_of_the_page_and_a_figure_of_others_keeps_its_own(p
         written = page.locator(".xtick text, .annotation-text")
         inks.append(set(written.evaluate_all("all => all.map(one => getComputedStyle(one).fill)")))
     assert inks == [{"rgb(255, 255, 254)"}, {"rgb(119, 0, 0)"}]
-
-
-def test_a_table_that_is_wider_than_the_page_fades_where_more_of_it_is(page: Any):
-    shown = (table_html(pd.DataFrame({f"column {number}": [number] for number in range(count)})) for count in (99, 2))
-    parts = "".join(f'<div class="output" style="overflow-x:auto">{one}</div>' for one in shown)
-    page.set_content(f"<style>{_RULES}</style>{parts}")
-    ends = "[...document.querySelectorAll('.output')].map(one => getComputedStyle(one).getPropertyValue('--end'))"
-    assert page.evaluate(ends) == ["0", "1"]
-    page.evaluate("document.querySelector('.output').scrollLeft = 1e6")
-    page.wait_for_function(f"{ends}[0] === '1'")

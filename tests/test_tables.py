@@ -25,41 +25,28 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
     wide = table_html(pd.DataFrame({"command": [command]}, index=["BERT-base, RankCSE & <u>"]))
     assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, "it breaks where it has no space"
     assert 'white-space:nowrap">BERT-base, RankCSE &amp; &lt;u&gt;</div></th>' in wide
-    assert "<th>-0.0000" in table_html(pd.DataFrame({"gold": [1]}, index=[-1.2345678901234567e-05])), "no text"
 
 
-def test_an_index_with_a_name_is_a_column_whatever_the_columns_are():
+def test_an_index_with_a_name_is_a_column_and_of_a_long_table_the_two_ends_are_shown():
     table = pd.DataFrame({"kind": ["a", "a", "b"], "gold": [1, 2, 3]})
     columns = pd.CategoricalIndex(["low", "high"], name="part")
-    for shown in (
-        table.set_index("kind", drop=False),
-        table.groupby("kind")["kind"].count().to_frame(),
-        pd.DataFrame([[1, 2]], pd.Index(["a"], name="kind"), columns),
-    ):
+    for shown in (table.set_index("kind", drop=False), pd.DataFrame([[1, 2]], pd.Index(["a"], name="kind"), columns)):
         html = table_html(shown)
         assert "kind</div></th>" in html
         assert "<th></th>" not in html, "its name is no row"
     assert table_html(table.groupby("kind").agg(["min", "max"])), "columns of two levels too"
-
-
-def test_of_a_long_table_the_two_ends_are_shown():
     html = table_html(pd.DataFrame({"text": [f"row {number}." for number in range(5000)]}))
-    assert "row 0." in html
-    assert "row 4999." in html
-    assert "row 2500." not in html
-    assert "5000 rows" in html
-    assert "rows" not in table_html(pd.DataFrame({"text": ["a"] * 200}))
+    assert [name in html for name in ("row 0.", "row 4999.", "5000 rows", "row 2500.")] == [True, True, True, False]
 
 
 def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
     from IPython.core.interactiveshell import InteractiveShell
 
-    with pd.option_context("display.max_colwidth", 50):
-        show_tables()  # outside a notebook there is no formatter to change
-        shell = InteractiveShell()
-        monkeypatch.setattr("IPython.get_ipython", lambda: shell)
-        show_tables()
-        shown, _ = shell.display_formatter.format(pd.DataFrame({"text": ["word " * 40]}))
+    show_tables()  # outside a notebook there is no formatter to change
+    shell = InteractiveShell()
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    show_tables()
+    shown, _ = shell.display_formatter.format(pd.DataFrame({"text": ["word " * 40]}))
     assert "word " * 40 in shown["text/html"]
     assert "mathjax_ignore" in shown["text/html"]
 

@@ -8,6 +8,7 @@ from workbench.views.figures import (
     cosine_by_gold as cosine_by_gold,
     part_scores as part_scores,
     score_intervals as score_intervals,
+    sentence_map as sentence_map,
     setting_sweep as setting_sweep,
     training_curve as training_curve,
 )
@@ -18,7 +19,6 @@ from workbench.views.finished import (
     suite_scores as suite_scores,
 )
 from workbench.views.live_curve import LiveCurve as LiveCurve
-from workbench.views.maps import sentence_map as sentence_map
 from workbench.views.mechanisms import Mechanism as Mechanism, explore_rank_plane as explore_rank_plane
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer
@@ -29,8 +29,7 @@ from workbench.views.paired import (
     summarize_tests as summarize_tests,
 )
 from workbench.views.paper_figures import paper_figure as paper_figure
-from workbench.views.paper_tables import paper_table as paper_table
-from workbench.views.papers import published_scores as published_scores, runs_by_settings as runs_by_settings
+from workbench.views.papers import paper_table as paper_table, runs_by_settings as runs_by_settings
 from workbench.views.response import (
     chosen_on_dev as chosen_on_dev,
     response as response,

@@ -1,4 +1,4 @@
-"""What all figures share: colours, layout, and names that are neither markup nor mathematics."""
+"""Colours and layout of all figures, and names that are neither markup nor mathematics."""
 
 import json
 import textwrap
@@ -15,8 +15,7 @@ import plotly.io as pio
 # Okabe and Ito's colours, which readers of every colour vision tell apart, and two more for many labels.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888", "#9467BD", "#A6761D"]
 GREY = "#767776"  # of what is no data: readable on white and on nearly black
-# On a page that defines its ink, JupyterLab's or VS Code's, the grey text of figures has that colour. Text in other
-# colours keeps them, and so do other figures: nobody else uses this grey.
+# On a page that defines its ink, JupyterLab's or VS Code's, the grey text of figures has that colour.
 FIGURE_RULES = (
     f'.js-plotly-plot text[style*="rgb{tuple(bytes.fromhex(GREY[1:]))}"] '
     f"{{ fill: var(--jp-ui-font-color1, var(--vscode-editor-foreground, {GREY})) !important; }}"
@@ -75,7 +74,6 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
     lines = textwrap.wrap(title, (min(width, WIDEST) - 300) // 8)  # 300 for the buttons, 8 for a character
     notes: Any = figure.layout["annotations"]
     further, panels = 20 * (len(lines) - 1), any(note.yref == "paper" for note in notes)
-    # plotly sets the first of several lines 0.7 of a letter higher than a single line.
     place = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 23 if further else 12}}
     text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container", **place}
     margin = {"l": 60, "r": 60, "t": 80 if panels else 40, "b": 50} | layout.pop("margin", {})

@@ -85,7 +85,7 @@ def compare(
 
     Args:
         runs_root: Folder of runs.
-        suites: Columns of the table, in this order; none: all that a finished run was scored on.
+        suites: Columns of the table; none: all that a finished run was scored on.
         baseline: A label; "": the first SimCSE, otherwise the first label.
         alpha: Chance of any false mark in the table.
         samples: Of each permutation test. Its result is stored in the folder of the run.
@@ -109,11 +109,8 @@ def compare(
         raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
     for label, group in groups.items() if not mixed else ():
         _require_alike(label, group)
-    values = {
-        label: [format_spread(np.array([s.get(suite, [np.nan])[0] for s in group["scores"]])) for suite in columns]
-        for label, group in groups.items()
-    }
-    table = pd.DataFrame.from_dict(values, orient="index", columns=columns).rename_axis("label")
+    scores = pd.DataFrame([{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]])
+    table = scores.reindex(columns=columns).groupby(runs["label"]).agg(format_spread)
     return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
 
 

@@ -1,14 +1,17 @@
 """Figures of tables, by plotly: pure functions without torch or widgets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.express as px
 import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+from plotly.subplots import make_subplots
 
 from workbench.files import set_name
-from workbench.views._style import COLOURS, GREY, coloured, laid_out, nothing_yet, plain, tick_names
+from workbench.views._style import COLOURS, GREY, coloured, laid_out, nothing_yet, plain, tick_names, wrapped
 from workbench.views.pairs import gold_bands
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
@@ -17,9 +20,7 @@ _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a
 def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False) -> go.Figure:
     """Draw dev Spearman x 100 (left) and loss (right) by step; the best checkpoint is ringed.
 
-    Args:
-        histories: label -> history.csv; each label has a colour.
-        terms: Draw each loss term instead of their sum.
+    histories: label -> history.csv; terms: draw each loss term instead of their sum.
     """
     figure = go.Figure()
     for colour, (label, table) in coloured(histories.items()):
@@ -45,47 +46,26 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
 
 
 def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figure:
-    """Draw the path of each training in the plane of uniformity and alignment, both better if smaller.
-
-    histories: label -> history.csv. The steps at the ends are named.
-    """
-    figure = go.Figure()
-    for colour, (label, history) in coloured(histories.items()):
-        path = history.reindex(columns=["step", "dev_uniformity", "dev_alignment"]).dropna()
-        steps = path["step"].map("step {:.0f}".format)
-        figure.add_scatter(
-            x=path["dev_uniformity"],
-            y=path["dev_alignment"],
-            text=steps.where(path["step"].isin([path["step"].min(), path["step"].max()]), ""),
-            textposition="top center",
-            textfont={"color": GREY},
-            mode="lines+markers+text",
-            cliponaxis=False,
-            name=plain(label),
-            line={"color": colour},
-            hovertext=steps,
-        )
-    figure.update_xaxes(title="uniformity (log of a mean; smaller: more spread out)")
-    figure.update_yaxes(title="alignment (mean squared distance)")
-    title = "Alignment and uniformity on dev (left and down is better)"
-    return laid_out(figure, title, showlegend=len(histories) > 1)
+    """Draw the path of each training (label -> history.csv) in the plane of uniformity and alignment."""
+    columns = ["step", "dev_uniformity", "dev_alignment"]
+    paths = {plain(label): history.reindex(columns=columns).dropna() for label, history in histories.items()}
+    table = pd.concat(paths, names=["label"]).reset_index("label")
+    ends = table.groupby("label")["step"].agg(["min", "max"]).loc[table["label"]].to_numpy()
+    is_end = (table[["step"]].to_numpy() == ends).any(axis=1)
+    table["text"] = table["step"].map("step {:.0f}".format).where(is_end, "")
+    place = {"x": "dev_uniformity", "y": "dev_alignment", "color": "label", "text": "text", "hover_data": ["step"]}
+    figure = px.line(table, **place, markers=True, color_discrete_sequence=COLOURS)
+    figure.update_traces(textposition="top center", textfont_color=GREY, cliponaxis=False)
+    axes = {"xaxis_title": "uniformity (log of a mean; smaller: more spread out)", "legend_title": ""}
+    axes |= {"yaxis_title": "alignment (mean squared distance)", "showlegend": len(histories) > 1}
+    return laid_out(figure, "Alignment and uniformity on dev (left and down is better)", **axes)
 
 
-def cosine_by_gold(
-    scores: Mapping[str, pd.DataFrame], suite: str, *, bands: int = 5, score: str = "cosine"
-) -> go.Figure:
-    """Draw the distribution of the scores in equal bands of gold (as SimCSE figure G.1); a line is a mean.
+def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str, *, score: str = "cosine") -> go.Figure:
+    """Draw the distribution of the scores in five equal bands of gold (as SimCSE figure G.1); a line is a mean.
 
-    Well-ordered scores climb from band to band without overlap. Bands begin and end at whole numbers of gold.
-
-    Args:
-        scores: label -> scores.csv; each label has a colour.
-        suite: Whose pairs.
-        bands: Number of bands.
-        score: What the scores are, in a word.
-
-    Raises:
-        ValueError: A label has no scores of the suite.
+    scores: label -> scores.csv; score: what they are, in a word. Well-ordered scores climb from band to band without
+    overlap. Bands begin and end at whole numbers of gold. ValueError if a label has no scores of the suite.
     """
     table = pd.concat({plain(label): rows for label, rows in scores.items()}, names=["label"]).reset_index()
     rows = table.loc[table["suite"] == set_name(suite)]
@@ -93,7 +73,7 @@ def cosine_by_gold(
         known = ", ".join(table["suite"].unique())
         raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
     gold = rows["gold"].to_numpy(dtype=float)
-    names, places = gold_bands(gold, gold, bands)
+    names, places = gold_bands(gold, gold)
     rows = rows.assign(band=[names[place] for place in places])
     style = {"category_orders": {"band": names}, "color_discrete_sequence": COLOURS, "points": False}
     figure = px.violin(rows, x="band", y="predicted", color="label", violinmode="group", **style)
@@ -102,9 +82,40 @@ def cosine_by_gold(
     return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", **axes)
 
 
-def setting_sweep(
-    table: pd.DataFrame, setting: str, *, label: str | None = None, paper: float | None = None
+def sentence_map(
+    vectors: Mapping[str, ArrayLike], sentences: Sequence[str], *, values: ArrayLike | None = None, method: str = "PCA"
 ) -> go.Figure:
+    """Draw sentences in a plane for each label, on one scale and the same each time; hovering shows a sentence.
+
+    Args:
+        vectors: label -> [n, d], such as an encoder returns for the sentences.
+        sentences: n texts.
+        values: [n] numbers that colour the points, such as gold or an error; a Series has their name. None: the colour
+            is the place along the first component of the first label.
+        method: "PCA" or "t-SNE", of vectors of unit length.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+    from sklearn.preprocessing import normalize
+
+    near = min(30, (len(sentences) - 1) / 3)
+    model = PCA(2, random_state=0) if method == "PCA" else TSNE(perplexity=near, init="pca", random_state=0)
+    planes = [model.fit_transform(normalize(np.asarray(rows, dtype=np.float64))) for rows in vectors.values()]
+    figure = make_subplots(cols=len(planes), subplot_titles=tick_names([*vectors], 28), horizontal_spacing=0.03)
+    colours = planes[0][:, 0] if values is None else np.asarray(values)
+    marker = {"size": 8 if len(sentences) < 200 else 4, "color": colours, "coloraxis": "coloraxis"}
+    dots = {"mode": "markers", "marker": marker, "hovertemplate": "%{text}<extra></extra>"}
+    for column, (x, y) in enumerate((points.T for points in planes), start=1):
+        figure.add_scatter(x=x, y=y, text=[wrapped(text, 60) for text in sentences], **dots, row=1, col=column)
+    figure.update_xaxes(visible=False, matches="x")
+    figure.update_yaxes(visible=False, matches="y")
+    bar = {"title": plain(getattr(values, "name", None) or "")}
+    scale = {"colorscale": "Viridis", "showscale": values is not None, "colorbar": bar}
+    title, width = f"{plain(method)} of {len(sentences)} sentences", 330 * len(vectors)
+    return laid_out(figure, title, coloraxis=scale, showlegend=False, width=width)
+
+
+def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None) -> go.Figure:
     """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure 4).
 
     Args:
@@ -121,26 +132,18 @@ def setting_sweep(
         line = {"dash": "dot", "color": GREY, "width": 1.5}
         figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
     figure.update_xaxes(title=plain(label or setting), type="category")
-    title = f"Spearman on dev by {label or setting}"
-    return laid_out(figure, title, yaxis_title="Spearman on dev x 100", legend_title="")
+    axes = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
+    return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
 
 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
-    """Draw the score of each run with its interval over pairs, x 100; a label has a colour.
-
-    The table is as `intervals` of this package returns it: label, seed, value, low, high.
-    """
+    """Draw the score of each run with its interval over pairs, x 100, from the table that `intervals` returns."""
     rows = [f"{label}, seed {seed}" for label, seed in zip(intervals["label"], intervals["seed"], strict=True)]
-    return _draw_dots(
-        intervals.assign(row=rows), f"Spearman on {suite}: a dot for each seed, its 95% interval over pairs"
-    )
+    return _draw_dots(intervals.assign(row=rows), f"Spearman on {suite}, 95% interval over pairs")
 
 
 def part_scores(parts: pd.DataFrame) -> go.Figure:
-    """Draw Spearman x 100 on every suite and subset: means over seeds ± one standard deviation; a label has a colour.
-
-    The table is as `suite_scores` returns it: label, part, mean, std (nan for one seed).
-    """
+    """Draw Spearman x 100 on every suite and subset, mean ± deviation, from the table that `suite_scores` returns."""
     ends = {"low": parts["mean"] - parts["std"], "high": parts["mean"] + parts["std"]}
     table = parts.rename(columns={"mean": "value", "part": "row"}).assign(**ends)
     return _draw_dots(table, "Spearman by suite and subset, mean over seeds ± one standard deviation")
@@ -150,7 +153,7 @@ def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
     """Draw value x 100 from low to high by row, the first at the top, the dots of several labels next to each other."""
     if table.empty:
         return nothing_yet()
-    rows = list(dict.fromkeys(table["row"]))
+    rows, labels = (list(dict.fromkeys(table[name])) for name in ("row", "label"))
     names = dict(zip(rows, tick_names(rows, 24), strict=True))
     numbers = 100 * table[["value", "low", "high"]]
     shown = pd.DataFrame(
@@ -160,7 +163,9 @@ def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
     style: Any = {"category_orders": {"row": [*names.values()]}, "color_discrete_sequence": COLOURS}
     figure = px.scatter(shown, x="x", y="row", color="label", error_x="above", error_x_minus="below", **style)
     figure.update_traces(orientation="h", marker_size=8, hovertemplate="%{y}: %{x:.2f}<extra></extra>")
-    height = 140 + len(rows) * (15 + 20 * shown["label"].nunique() if shown["row"].duplicated().any() else 35)
-    layout = {"scattermode": "group", "legend_title": "", "showlegend": bool(shown["row"].duplicated().any())}
-    layout |= {"xaxis_title": "Spearman x 100", "yaxis_title": "", "yaxis_automargin": True}
-    return laid_out(figure, title, width=800, height=height, **layout)
+    least, most = numbers.min(axis=None), numbers.max(axis=None)
+    room = 0.05 * (most - least) + 0.5
+    axis = {"title": "Spearman x 100", "range": [least - room, most + room]}  # grouped dots would begin at 0
+    layout = {"scattermode": "group", "legend_title": "", "yaxis": {"title": "", "automargin": True}}
+    height = 140 + len(rows) * (15 + 20 * len(labels) if len(table) > len(rows) else 35)
+    return laid_out(figure, title, width=800, height=height, xaxis=axis, **layout)

@@ -40,9 +40,9 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     """
     name, rows, first, suites = set_name(suite), [], {}, set()
     for row in read_rows(runs_root):
+        if row["status"].startswith("unreadable"):
+            _LOG.warning("left out: %s: %s", row["path"], row["status"])
         if row["status"] != "finished":
-            if "settings" not in row:
-                _LOG.warning("left out: %s: %s", row["path"], row["status"])
             continue
         suites |= set(row["scores"])
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
@@ -89,20 +89,11 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure_of(runs) == "accuracy":
         titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
-    own = split_common_settings(runs["settings"].tolist())[1]
-    rows = [
-        {
-            "label": label,
-            "settings": group["own"].iloc[0],
-            "seeds": len(group),
-            **{title: format_spread(group[name].to_numpy()) for name, title in titles.items()},
-            "pairs": group["pairs"].iloc[0],
-            "queries": group["queries"].fillna(0).iloc[0],
-        }
-        for label, group in runs.assign(own=own).groupby("label", sort=False)
-    ]
-    columns = ["label", "settings", "seeds", *titles.values(), "pairs", "queries"]
-    table = pd.DataFrame(rows, columns=columns).set_index("label").astype({"pairs": "Int64", "queries": "Int64"})
+    groups = runs.assign(settings=split_common_settings(runs["settings"].tolist())[1]).groupby("label", sort=False)
+    columns = {"settings": groups["settings"].first(), "seeds": groups.size()}
+    columns |= {title: groups[name].agg(format_spread) for name, title in titles.items()}
+    columns |= {name: groups[name].first().fillna(0).astype("Int64") for name in ("pairs", "queries")}
+    table = pd.DataFrame(columns)
     return table.loc[:, (table != "").any() | (table.columns == [*titles.values()][1])]
 
 
@@ -205,7 +196,7 @@ def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, p
     return {str(suite): rows.reset_index(drop=True) for suite, rows in table.groupby("suite", sort=False)}
 
 
-def format_spread(values: np.ndarray) -> str:
+def format_spread(values: Any) -> str:
     """Return mean ± deviation x 100 of the seeds' values; "" if undefined."""
-    spread = seed_spread(100 * values)
+    spread = seed_spread(100 * np.asarray(values))
     return "" if pd.isna(spread.mean) else str(spread)

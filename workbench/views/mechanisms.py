@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from html import escape
-from itertools import combinations
 from typing import Any
 
 import ipywidgets
@@ -65,23 +64,17 @@ class Mechanism(ipywidgets.VBox):
 def explore_rank_plane() -> Mechanism:
     """Show RankEncoder figure 3: a sentence x moves among the sentences a, b, c of a corpus in a plane.
 
-    At each line two sentences of the corpus change their order, so all places between the lines around x have the rank
-    vector of x. The colour of a place is the similarity of its rank vector to that of x (eqs. 2 to 4).
+    The colour of a place is the similarity of its rank vector to that of x (eqs. 2 to 4). Places of one area have one
+    rank vector; at its borders two sentences of the corpus change their order.
     """
     side = np.linspace(0, 1, 101)
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    ends = []
-    for one, other in combinations(_CORPUS, 2):
-        middle, along = (one + other) / 2, 10 * (one - other)[::-1] * [1, -1]  # past every edge
-        ends += [middle - along, middle + along, [None, None]]
-    line, corpus = np.array(ends).T, _CORPUS.T
     scale = {"colorscale": [COLOURS[1], "white", COLOURS[0]], "zmid": 0, "zmin": -1, "zmax": 1}
     areas = go.Heatmap(x=side, y=side, **scale, colorbar_title="similarity", hovertemplate="%{z:.2f}<extra></extra>")
-    edges = go.Scatter(x=line[0], y=line[1], mode="lines", line={"color": "#444", "width": 2}, hoverinfo="skip")
     marker = {"size": 12, "color": ["black"] * 3 + [COLOURS[4]], "line": {"color": "black", "width": 1}}
     names = {"text": [*"abc", "x"], "textposition": "top right", "textfont": {"size": 16, "color": "black"}}
     dots = go.Scatter(mode="markers+text", **names, marker=marker, hoverinfo="skip")
-    figure = go.FigureWidget(laid_out(go.Figure([areas, edges, dots]), "x", height=560))
+    figure = go.FigureWidget(laid_out(go.Figure([areas, dots]), "x", height=560))
     figure.update_xaxes(range=[0, 1], visible=False, constrain="domain")
     figure.update_yaxes(range=[0, 1], visible=False, constrain="domain", scaleanchor="x")
 
@@ -96,7 +89,7 @@ def explore_rank_plane() -> Mechanism:
         # Not in a batch: it would give the dots' coordinates to the areas too.
         figure.update_layout(title_text=f"x sees, nearest first: {order}")
         figure.data[0].z = (ranks[1:] @ ranks[0]).reshape(len(side), -1).round(6).tolist()
-        figure.data[2].update(x=[*corpus[0], across], y=[*corpus[1], up])
+        figure.data[1].update(x=[*_CORPUS[:, 0], across], y=[*_CORPUS[:, 1], up])
         return f"x at {across:.2f}, {up:.2f} sees, nearest first: {order}."
 
     return Mechanism(draw, figure, across=(0, 1, 0.02), up=(0, 1, 0.02))

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from workbench.config import BaseConfig
@@ -24,13 +25,8 @@ def intervals(
     """Return label, seed, value, low, high: the score of each run with its 95% bootstrap interval over pairs.
 
     The score is Spearman in [-1, 1], or the accuracy on a transfer task. Pairs of an average are drawn within each of
-    its sets. If all runs have one label, the first run's encoder before training comes first.
-
-    Args:
-        runs: As `finished_runs` returns them.
-        suite: A set, or "sts-average" or "transfer-average".
-        samples: Number of resamples.
-        method: "percentile", or "bca", which corrects for bias and skewness.
+    its sets. If all runs (of `finished_runs`) have one label, the first run's encoder before training comes first. The
+    method "bca" corrects for bias and skewness.
     """
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples, "method": method}
     rows = []
@@ -45,15 +41,15 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
 
     Args:
         runs: As `finished_runs` returns them.
-        suite: A set, or an average of sets, whose pairs are drawn and exchanged within each set.
+        suite: A set, or an average of sets, whose pairs are exchanged within each set.
         baseline: A label; "before": each run's own encoder before training; "": the first SimCSE, otherwise the first
             label, and "before" if there is one label only.
         samples: Number of resamples, and of permutations.
 
     Returns:
-        label, seed, against (label and seed), difference of Spearman or accuracy in [-2, 2] (positive: better than the
-        baseline), low, high (95% bootstrap interval over pairs), p_value (permutation test), pairs, mean and std of
-        the difference over the label's seeds (std nan for one). `summarize_tests` puts it into words.
+        label, seed, against, difference of Spearman or accuracy in [-2, 2] (positive: better than the baseline), low,
+        high (95% bootstrap interval over pairs), p_value (permutation test), pairs, mean and std of the difference over
+        the label's seeds (std nan for one). `summarize_tests` puts it into words.
 
     Raises:
         ValueError: No such label, or two runs scored different pairs.
@@ -95,8 +91,7 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     """Return the table of `paired_tests` x 100, with each result in words.
 
     A difference can be certain on these pairs and still be too small to matter, or smaller than the change from one
-    seed to another. "reads as" is the first that holds: not told apart, under 0.1 points, one seed, within or beyond
-    the deviation over seeds.
+    seed to another.
     """
     percent: Any = tests[["difference", "low", "high", "mean", "std"]].mul(100)
     deviation = percent["std"].map(" ± {:.2f}".format).replace(" ± nan", "")
@@ -105,26 +100,29 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
         "95% interval": percent["low"].map("{:+.2f} to ".format) + percent["high"].map("{:+.2f}".format),
         "p": tests["p_value"].map("{:.3g}".format),
         "over seeds": percent["mean"].map("{:+.2f}".format) + deviation,
-        "reads as": [_in_words(*row) for row in percent.itertuples(index=False)],
+        "reads as": np.select(
+            [
+                ~((percent["low"] > 0) | (percent["high"] < 0)),
+                percent["difference"].abs() < 0.1,
+                percent["std"].isna(),
+                percent["mean"].abs() <= percent["std"],
+            ],
+            [
+                "no clear difference on these pairs",
+                "clear on these pairs, but under 0.1 points",
+                "clear on these pairs; of one seed",
+                "clear on these pairs, within the deviation over seeds",
+            ],
+            "clear on these pairs, beyond the deviation over seeds",
+        ),
     }
     return tests[["label", "seed", "against"]].assign(**columns).set_index("label")
-
-
-def _in_words(difference: float, low: float, high: float, mean: float, std: float) -> str:
-    if not (low > 0 or high < 0):
-        return "not told apart on these pairs"
-    if abs(difference) < 0.1:
-        return "sure on these pairs, but under 0.1 points"
-    if pd.isna(std):
-        return "sure on these pairs; one seed says nothing of others"
-    return f"sure on these pairs, {'within' if abs(mean) <= std else 'beyond'} the deviation over seeds"
 
 
 def compare_with_start(run: Run) -> str:
     """Return a sentence: is the run better than its start, by how much, and what to try if it is worse.
 
-    It is about the average of the seven sets if all were evaluated, otherwise about the run's first suite, and has the
-    95% bootstrap interval of the paired difference.
+    It is about the average of the seven sets if all were evaluated, otherwise about the run's first suite.
     """
     if not run.has(BEFORE):
         return "The start was not evaluated, so that the run cannot be compared with it."

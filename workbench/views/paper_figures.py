@@ -3,20 +3,26 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.express as px
 import plotly.graph_objects as go
 
-from workbench.config import SEVEN_STS
 from workbench.errors import RunError, WorkbenchError
 from workbench.files import set_name
 from workbench.runs import Run
 from workbench.views._style import COLOURS, WIDEST, laid_out, plain
 from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
-from workbench.views.paper_tables import kept_checkpoint, paper_table
-from workbench.views.papers import Config, Runs, commands, demo_config, parse_command, read_shape, settings_key
-from workbench.views.response import best_dev
+from workbench.views.papers import (
+    Config,
+    Runs,
+    commands,
+    demo_config,
+    paper_table,
+    parse_command,
+    read_shape,
+    settings_key,
+)
+from workbench.views.response import kept_checkpoint, read_dev
 
 FirstRuns = Mapping[str, Run]  # row -> its run of the first seed
 
@@ -42,7 +48,7 @@ def paper_figure(
     missing = {name: commands([config]) for name, config in configs.items() if name not in first}
     try:
         drawn = _KINDS[shape["kind"]](first, shape, set_name(suite) if demo else shape.get("suite", ""))
-    except WorkbenchError as problem:  # the other figures are still drawn
+    except (ValueError, WorkbenchError) as problem:  # the other figures are still drawn
         table = pd.DataFrame({"not drawn": {", ".join(first): str(problem)}})
         table = table if first else pd.DataFrame({"command": missing}).rename_axis("no run yet")
         table.attrs["title"] = f"{shape['heading']}: {shape['title']}"
@@ -76,19 +82,10 @@ def _read_histories(first: FirstRuns, column: str = "loss") -> dict[str, Any]:
     return histories
 
 
-def _read_scores(first: FirstRuns, suites: Sequence[str]) -> dict[str, Any]:
-    scores = {name: run.scores() for name, run in first.items()}
-    scores = {name: table[table["suite"].isin(suites)] for name, table in scores.items()}
-    scores = {name: table for name, table in scores.items() if len(table)}
-    if not scores:
-        raise RunError(f"no run was scored on {', '.join(suites)}")
-    return scores
-
-
 def _draw_sweep(first: FirstRuns, shape: Mapping[str, Any], _: str) -> go.Figure:
     if not first:
         raise RunError("no run")
-    points = pd.Series({tuple(name.split(" | ")): best_dev(run) for name, run in first.items()})
+    points = pd.Series({tuple(name.split(" | ")): read_dev(run) for name, run in first.items()})
     table = points.unstack(0, sort=False).rename(float).sort_index().rename_axis(shape["setting"]).reset_index()
     return setting_sweep(table, shape["setting"], paper=shape.get("published"))
 
@@ -118,16 +115,6 @@ def _draw_losses(first: FirstRuns, *_: Any) -> go.Figure:
     return figure.update_layout(xaxis_title="training step", yaxis_title="loss (log scale)", legend_title="")
 
 
-def _draw_gold(first: FirstRuns, _: Mapping[str, Any], suite: str) -> go.Figure:
-    """Draw the distribution of gold, at 0 to 1, of each suite that the first run was scored on."""
-    scores = next(iter(_read_scores(first, [suite] if suite else SEVEN_STS).values()))
-    scaled = scores.groupby("suite")["gold"].transform(lambda gold: (gold - gold.min()) / (np.ptp(gold) or 1))
-    names = scores["suite"].map(plain)
-    figure = px.violin(x=scaled, y=names, orientation="h", points=False, color_discrete_sequence=COLOURS)
-    figure.update_traces(side="positive", width=1.6, spanmode="hard")
-    return figure.update_layout(xaxis_title="gold, at 0 to 1", yaxis_title="")
-
-
 def _draw_bars(table: pd.DataFrame, columns: Sequence[str]) -> go.Figure:
     """Draw published values and means over seeds from these columns of a paper's table; none: those of a demo's."""
     if columns:
@@ -149,7 +136,6 @@ _KINDS: dict[str, Callable[[FirstRuns, Mapping[str, Any], str], go.Figure]] = {
     "curve": lambda first, *_: training_curve(_read_histories(first)),
     "path": lambda first, *_: alignment_uniformity_path(_read_histories(first, "dev_alignment")),
     "plane": _draw_plane,
-    "cosines": lambda first, _, suite: cosine_by_gold(_read_scores(first, [suite]), suite),
+    "cosines": lambda first, _, suite: cosine_by_gold({name: run.scores() for name, run in first.items()}, suite),
     "losses": _draw_losses,
-    "gold": _draw_gold,
 }

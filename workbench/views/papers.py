@@ -1,6 +1,6 @@
 """Published values of the papers, the settings that reproduce them, and their commands.
 
-In `data/published/` the .csv files hold the numbers; a paper's .toml describes its tables and figures and gives the
+In `data/published/` the .csv files have the numbers; a paper's .toml describes its tables and figures and has the
 command that reproduces each row.
 """
 
@@ -8,24 +8,28 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from workbench.config import CONFIGS, RECORDED, BaseConfig, TrainingConfig
 from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
-from workbench.files import project_path
+from workbench.files import project_path, set_name
+from workbench.metrics import seed_spread, similar_third, spearman
 from workbench.runs import Run, list_runs
 from workbench.views.finished import read_or_warn
+from workbench.views.response import kept_checkpoint, read_dev
 
 Config = TrainingConfig | BaseConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
 _TRANSFER = AVERAGES["transfer-average"]
 _KEY = ["model", "method", "task"]
+_LEADS = ("average", "STS-B dev", "STS-B", "transfer average")  # the first that a table has is shown with "demo"
 _NAMES = ("profiles", "encoders", "sets", "suites", "commands")  # what a table may replace of its paper's .toml
 # Settings that stay the bundled world's own, and settings of a method that a paper's profile may change.
 _OF_THE_DATA = {"encoder", "teachers", "suites", "base", "batch_size", "subvector"}
@@ -155,25 +159,92 @@ def _typed_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value).removesuffix(".0")
 
 
-def published_scores(suite: str, methods: Collection[str], model: str = "") -> pd.DataFrame:
-    """Return what the papers print for a suite, or if they do not have it, for the average of the seven.
+def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = "") -> pd.DataFrame:
+    """Return a table of a paper: below each row that has a command the values measured here, empty without a run.
 
     Args:
-        suite: Such as "stsb-test", "mr" or "sts-average".
-        methods: Only rows of these methods of ours; "SimCSE + RankEncoder" is one of rankencoder.
-        model: Only rows of this model, such as "BERT-base"; "": of all.
+        paper: "rankcse", "compcse", "cosent" or "rankencoder".
+        table: Its number there: 2, "III".
+        runs: As `runs_by_settings` returns them.
+        profile: "paper": the table itself; "demo": the same changes on the bundled world, one row each.
+        suite: With "demo", what the runs were scored on.
 
     Returns:
-        By method: name, model, task, published (as printed, x 100), from. A value that several tables repeat is one
-        row.
+        Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
+        `attrs["title"]`. SettingError if the paper or the table does not exist.
     """
-    tables = [published_table(paper, table) for paper, whole in read_papers().items() for table in whole["tables"]]
-    values = pd.concat(tables).query("metric in ('spearman', 'accuracy')").rename(columns={"method": "name"})
-    values = values.loc[values["suite"] == (suite if suite in set(values["suite"]) else "sts-average")]
-    # Behind a comma are the teachers and the like.
-    names = values["name"].str.casefold().str.partition(",")[0]
-    values["method"] = names.str.findall(rf"(?:^| \+ )({'|'.join(CONFIGS)})").str[-1]
-    values["published"] = values["value"].str.partition(" ")[0]
-    values = values.loc[values["method"].isin(list(methods)) & values["model"].str.startswith(model)]
-    columns = ["method", "name", "model", "task", "published"]
-    return values.groupby(columns, sort=False).agg(**{"from": ("table", "; ".join)}).reset_index().set_index("method")
+    shape, values = read_shape(paper, "table", table), published_table(paper, str(table))
+    rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)
+    rows.attrs["title"] = f"{shape['heading']}: {shape['title']}"
+    return rows
+
+
+def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
+    """Return two rows for each row of the paper: published, and here."""
+    lines: dict[Any, dict[str, str]] = {}
+    for row, of_row in values.groupby("row", sort=False):
+        lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
+        is_average = of_row["task"] == "row average"
+        reproduced: list[Any] = list(of_row[(of_row["command"] != "") & ~is_average].itertuples())
+        if reproduced:
+            here = {value.column: _measure(value, runs) for value in reproduced}
+            empty = [parse_command(value.command) for value in reproduced if not here[value.column]]
+            if not empty:
+                here |= {name: [np.mean([*map(np.mean, here.values())])] for name in of_row.loc[is_average, "column"]}
+            lines[row, "here"] = {name: _as_text(numbers) for name, numbers in here.items()}
+            lines[row, "here"]["command"] = commands(empty)
+    columns = list(dict.fromkeys(values["column"]))
+    columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
+    table = pd.DataFrame(lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"])
+    return table.astype(object).fillna("")
+
+
+def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
+    """Return a row for each method: its published lead value | dev | the suite | KCC | NDCG | seeds | command."""
+    lead = next((task for task in _LEADS if task in set(values["task"])), values["task"].iloc[-1])
+    rows, keys = {}, set()
+    leads: Any = values[(values["task"] == lead) & (values["command"] != "")]
+    for value in leads.itertuples():
+        config = demo_config(parse_command(value.command))
+        if config is None or settings_key(config) in keys:
+            continue
+        keys.add(settings_key(config))
+        of_seeds = runs.get(settings_key(config), ())
+        metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
+        scores = {"dev": [read_or_warn(run.path, read_dev) for run in of_seeds]}
+        for title, name in {suite: "spearman", "KCC": "kcc", "NDCG": "ndcg"}.items():
+            scores[title] = [one.get(name) for one in metrics]
+        texts = {title: _as_text(100 * pd.Series(numbers, dtype=float)) for title, numbers in scores.items()}
+        command = "" if of_seeds else commands([config])
+        rows[value.method] = {f"published, {lead}": value.value, **texts, "seeds": len(of_seeds), "command": command}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _measure(value: Any, runs: Runs) -> list[float]:
+    """Return what each finished run has for a published value, in the paper's unit."""
+    of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
+    numbers = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)
+    return [number for number in numbers if number is not None]
+
+
+def _measure_run(run: Run, value: Any) -> float | None:
+    number = None
+    if value.suite:
+        number = run.metrics().get(value.suite, {}).get(value.metric)
+    elif value.task == "STS-B similar":
+        scores = run.scores()
+        similar = scores.loc[(scores["suite"] == "stsb-test") & similar_third(scores["gold"], (0.0, 5.0))]
+        number = spearman(similar["gold"], similar["predicted"]) if len(similar) else None
+    elif (run.path / "history.csv").is_file():
+        best = kept_checkpoint(run.history())
+        if value.task in ("uniformity", "alignment"):
+            return best.get(f"dev_{value.task}")
+        if value.task == "STS-B dev" and run.config.model_dump()["dev"] == "stsb-dev":
+            number = best["dev_spearman"]
+    return None if number is None else 100 * number
+
+
+def _as_text(values: Iterable[float]) -> str:
+    """Return the numbers as mean ± deviation; "" if there are none."""
+    numbers = pd.Series(values, dtype=float).dropna()
+    return str(seed_spread(numbers)) if len(numbers) else ""

@@ -32,10 +32,10 @@ def response(
         runs_root: Folder of runs; those that have the setting and were scored on the suite are taken.
         setting: One setting, or two: the table then has `second`, the value of the second.
         suite: Of test.
-        paths: Only these runs, such as `[sweep.path(cell) for cell in sweep.cells]`; None: all.
+        paths: Only these runs, such as `[sweep.path(cell) for cell in sweep.cells]`.
 
     Raises:
-        SettingError: Runs were scored on the suite, and none has a setting of this name.
+        SettingError: No run that was scored on the suite has a setting of this name.
     """
     suite, settings = set_name(suite), (setting,) if isinstance(setting, str) else setting
     settings = tuple(ALIASES.get(name, name) for name in settings)
@@ -50,16 +50,23 @@ def response(
     for row, label in zip(rows, label_runs(rows, settings), strict=True):
         place = [row["settings"][name] for name in settings]
         place = [str(value) if isinstance(value, list | dict) else value for value in place]
-        values.append((label, *place, read_or_warn(row["path"], best_dev), row["scores"][suite][0]))
+        values.append((label, *place, read_or_warn(row["path"], read_dev), row["scores"][suite][0]))
     table = pd.DataFrame(values, columns=["label", *axes, "dev", "test"]).astype({"dev": float, "test": float})
     kinds = {f"{kind}{end}": (kind, how) for kind in ("dev", "test") for end, how in (("", "mean"), ("_std", "std"))}
     return table.groupby(["label", *axes], dropna=False).agg(seeds=("test", "size"), **kinds).reset_index()
 
 
-def best_dev(run: Run) -> float | None:
+def kept_checkpoint(history: pd.DataFrame) -> Any:
+    """Return the row of the checkpoint that was kept: the best on dev after step 0, otherwise the last."""
+    trained = history.loc[history["step"] > 0]
+    if trained.get("dev_spearman", pd.Series(dtype=float)).isna().all():
+        return trained.iloc[-1]
+    return trained.loc[trained["dev_spearman"].idxmax()]
+
+
+def read_dev(run: Run) -> float | None:
     """Return the Spearman on dev of the checkpoint that was kept, in [-1, 1]; None if dev was not measured."""
-    history = run.history()
-    return history.loc[history["step"] > 0, "dev_spearman"].max() if "dev_spearman" in history else None
+    return kept_checkpoint(run.history()).get("dev_spearman")
 
 
 def chosen_on_dev(table: pd.DataFrame) -> pd.DataFrame:

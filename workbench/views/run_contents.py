@@ -22,17 +22,10 @@ SEEDS = {"first": "the first of each", "mean": "averaged", "each": "one by one"}
 def _tables_of_runs(
     kind: str, runs: pd.DataFrame, suite: str, *, before: bool = True, seeds: str = "first"
 ) -> dict[str, pd.DataFrame]:
-    """Return label -> rankings.csv or scores.csv of `suite`.
+    """Return label -> rankings or scores (`kind`) of `suite`. ValueError if the seeds of a mean scored different pairs.
 
-    Args:
-        kind: "rankings" or "scores".
-        runs: As `finished_runs` returns them.
-        suite: Of the tables.
-        before: Also the encoder before training, as "before", or as "before LABEL" if runs started from different ones.
-        seeds: "first" of each label; "mean": the mean of the seeds' scores, ranked anew; "each": as "label, seed 0".
-
-    Raises:
-        ValueError: The seeds of a label scored different pairs, and their mean was asked for.
+    before: also the encoder before training, as "before", or as "before LABEL" if runs started from different ones.
+    seeds: "first" of each label; "mean": the mean of the seeds' scores, ranked anew; "each": as "label, seed 0".
     """
     paths = paths_of_runs(runs, seeds=seeds)
     starts = _starts(paths) if before else {}
@@ -47,8 +40,7 @@ rankings_of_runs, scores_of_runs = partial(_tables_of_runs, "rankings"), partial
 def encoders_of_runs(runs: pd.DataFrame, *, before: bool = True, seeds: str = "first") -> dict[str, Any]:
     """Return label -> encoder for `Why` and `Ask`, named as by `rankings_of_runs`; of a mean, that of the first seed.
 
-    Encoders are loaded on first use. A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is
-    left out.
+    A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
     """
     paths = paths_of_runs(runs, seeds=seeds)
     starts = _starts(paths) if before else {}

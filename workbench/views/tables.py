@@ -11,17 +11,6 @@ import plotly.io as pio
 from workbench.runs import Run, metrics_table
 from workbench.views._style import FIGURE_RULES, figure_theme
 
-# A table that scrolls sideways fades out at the end where it goes on.
-_RULES = (
-    FIGURE_RULES
-    + """
-@property --end { syntax: "<number>"; inherits: false; initial-value: 1; }
-@keyframes more { from, 95% { --end: 0; } }
-:has(> table.dataframe.mathjax_ignore) {
-  animation: more linear; animation-timeline: scroll(self inline);
-  mask-image: linear-gradient(to left, rgb(0 0 0 / var(--end)), black 5em);
-}"""
-)
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
 
 
@@ -33,7 +22,7 @@ def show_tables() -> None:
     shell = ipython.get_ipython() if ipython else None
     if ipython and shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
-        ipython.display.display_html(f"<style>{_RULES}</style>", raw=True)
+        ipython.display.display_html(f"<style>{FIGURE_RULES}</style>", raw=True)
 
 
 def table_html(table: pd.DataFrame) -> str:
