@@ -22,8 +22,7 @@ from forking import python
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from workbench.baselines import load_base
-from workbench.config import BaseConfig, SimCSEConfig
+from workbench.config import SimCSEConfig
 from workbench.data import Pairs, Sentences, load_dev, load_training
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError
@@ -90,7 +89,6 @@ def test_weights_changed_since_training_are_refused_wherever_the_run_is_used(
         lambda: Encoder.from_pretrained(run.path),
         lambda: SimCSE(config(run.path)),
         lambda: load_teacher(str(run.path)),
-        lambda: load_base(BaseConfig(encoder=str(run.path))),
         lambda: fit(SimCSE(settings), sentences, dev, run=run),
     ]
     for use in uses:
@@ -99,14 +97,9 @@ def test_weights_changed_since_training_are_refused_wherever_the_run_is_used(
     for use in uses:
         with pytest.raises(EncoderError, match=re.escape(f"{own} was changed after the run saved it")):
             use()
-    facts = run.facts()
-    del facts["files"]["encoder"]
-    (run.path / "config.json").write_text(json.dumps(facts))
-    for use in uses:  # a run without the checksum
-        use()
 
 
-def test_a_run_killed_after_its_last_step_takes_no_further_step(
+def test_a_run_takes_no_step_after_its_last_and_refuses_other_inputs(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, capsys: pytest.CaptureFixture
 ):
     settings = config(tiny_encoder, max_steps=6)  # 60 sentences make 8 steps: the end is within an epoch
@@ -118,16 +111,6 @@ def test_a_run_killed_after_its_last_step_takes_no_further_step(
     tables = [table.drop(columns="seconds").dropna(axis=1, how="all") for table in (again, history)]
     pd.testing.assert_frame_equal(*tables, check_dtype=False)
     assert same(weights(first), weights(second) | {n: v for n, v in weights(first).items() if n.startswith("head")})
-
-
-def test_a_run_refuses_a_trained_method_changed_data_and_another_encoder(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
-):
-    settings = config(tiny_encoder)
-    method, run = SimCSE(settings), Run.create(settings, tmp_path)
-    fit(method, sentences, dev)
-    with pytest.raises(RunError, match="trained already"):
-        fit(method, sentences, dev, run=run)
     changed = Sentences("tiny", sentences.sentences[1:], "made here", "2")
     with pytest.raises(RunError, match="train: made here is not what"):
         fit(SimCSE(settings), changed, dev, run=run)
@@ -135,6 +118,11 @@ def test_a_run_refuses_a_trained_method_changed_data_and_another_encoder(
     other.starting_weights = "another"
     with pytest.raises(RunError, match=r"encoder: .* is not what"):
         fit(other, sentences, dev, run=run)
+    with pytest.raises(RunError, match="trained already"):
+        fit(first, sentences, dev, run=Run.create(settings, tmp_path / "new"))
+    shutil.rmtree(run.path / "encoder")
+    with pytest.raises(RunError, match=r"encoder is missing.*checkpoint to train again"):
+        fit(SimCSE(settings), sentences, dev, run=run)
 
 
 # Each start is a fork, since loading torch takes longer than the training.
@@ -243,44 +231,28 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_state_is_refused_with_its_path_and_a_deleted_one_trains_again(
-    damage: str, half_trained: Run, tiny_encoder: Path, sentences: Sentences
+    half_trained: Run, tiny_encoder: Path, sentences: Sentences, dev: Pairs
 ):
     file = state_of(half_trained.path)
-    DAMAGE[damage](file)
-    method, whole = SimCSE(config(tiny_encoder)), SimCSE(config(tiny_encoder))
+    whole_state, method = file.read_bytes(), SimCSE(config(tiny_encoder))
     before = weights(method)
-    with pytest.raises(RunError, match="delete this file to train again") as refused:
-        fit(method, sentences, run=half_trained)
-    assert str(file) in str(refused.value)
-    assert same(before, weights(method)), "weights were touched"
+    with pytest.raises(RunError, match=r"training of .* has not finished"):
+        evaluate(method.encode, {"tiny-dev": dev}, run=half_trained)
+    for damage in DAMAGE.values():
+        file.write_bytes(whole_state)
+        damage(file)
+        with pytest.raises(RunError, match="delete this file to train again") as refused:
+            fit(method, sentences, run=half_trained)
+        assert str(file) in str(refused.value)
+        assert same(before, weights(method)), "weights were touched"
     file.unlink()
+    whole = SimCSE(config(tiny_encoder))
     fit(method, sentences, run=half_trained)
     fit(whole, sentences)
     assert same(weights(method), weights(whole))
-
-
-def test_an_interrupted_training_is_not_what_a_run_is_measured_by(
-    half_trained: Run, tiny_encoder: Path, sentences: Sentences, dev: Pairs
-):
-    method = SimCSE(config(tiny_encoder))
-    with pytest.raises(RunError, match=r"training of .* has not finished"):
-        evaluate(method.encode, {"tiny-dev": dev}, run=half_trained)
-    assert state_of(half_trained.path).is_file()
-    fit(method, sentences, run=half_trained)
     evaluate(method.encode, {"tiny-dev": dev}, run=half_trained)
     assert half_trained.finished
-
-
-def test_a_missing_best_encoder_is_not_passed_over(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
-):
-    run = Run.create(config(tiny_encoder), tmp_path)
-    fit(SimCSE(config(tiny_encoder)), sentences, dev, run=run)
-    shutil.rmtree(run.path / "encoder")
-    with pytest.raises(RunError, match=r"encoder is missing.*checkpoint to train again"):
-        fit(SimCSE(config(tiny_encoder)), sentences, dev, run=run)
 
 
 def test_a_full_disk_is_reported_and_the_last_state_stays_whole(half_trained: Run, tiny_encoder: Path, sentences):
@@ -361,40 +333,23 @@ def test_rows_go_to_the_tracker(
     assert (tracker.settings["batch_size"], tracker.finished) == (8, [True])
 
 
-def test_repeated_empty_and_endless_sentences_are_trained_on(tiny_encoder: Path):
-    texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4 + ["the cat"] * 16
-    history = fit(SimCSE(config(tiny_encoder)), Sentences("odd", texts, "made here", "0"))
-    assert np.isfinite(history["loss"]).all()
-
-
-def test_a_training_that_could_only_fail_is_refused_before_the_first_step(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, monkeypatch
-):
-    monkeypatch.setattr(SimCSE, "forward", lambda self, batch: pytest.fail("a step was taken"))
-    method = SimCSE(config(tiny_encoder))
-    for gold in (np.full(20, 3.0), np.ones(1)):
-        count = len(gold)
-        first, second, ids = dev.sentence1[:count], dev.sentence2[:count], dev.pair_id[:count]
-        flat = Pairs("flat", first, second, gold, None, ids, (0.0, 5.0), "", "")
-        with pytest.raises(DataError, match=rf"flat: {count} pair\(s\) with one and the same gold.*dev=None"):
-            fit(method, sentences, flat)
-    with pytest.raises(DataError, match="at least 2"):
-        fit(method, Sentences("one", ["the cat"], "made here", "0"))
-
-
-def test_a_training_too_short_to_learn_is_warned_of(
+def test_a_training_that_could_only_fail_is_refused_and_a_short_one_is_warned_of(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, capsys: pytest.CaptureFixture, caplog
 ):
-    def warned(**changes: object) -> bool:
-        caplog.clear()
-        fit(SimCSE(config(tiny_encoder, **changes)), sentences, dev)
-        return "too few to learn from; raise epochs" in caplog.text
-
-    assert warned()
-    assert "6 steps with 3 evaluation(s) on dev" in caplog.text
+    method = SimCSE(config(tiny_encoder))
+    flat = Pairs("flat", ["a"], ["b"], np.ones(1), None, ["0"], (0.0, 5.0), "", "")
+    with pytest.raises(DataError, match=r"flat: 1 pair\(s\) with one and the same gold.*dev=None"):
+        fit(method, sentences, flat)
+    with pytest.raises(DataError, match="at least 2"):
+        fit(method, Sentences("one", ["the cat"], "made here", "0"))
+    fit(method, sentences, dev)
+    assert "6 steps with 3 evaluation(s) on dev are too few to learn from; raise epochs" in caplog.text
     assert capsys.readouterr().out.startswith("learning_rate is 3e-05, as ")
-    assert warned(max_steps=30, eval_steps=30), "dev is measured once"
-    assert not warned(max_steps=30, eval_steps=15)
+    caplog.clear()
+    texts = ["", "the cat " * 5000, "a dog", "the bird"] * 4 + ["the cat"] * 16  # empty, endless, repeated
+    long = SimCSE(config(tiny_encoder, max_steps=30, eval_steps=15))
+    assert np.isfinite(fit(long, Sentences("odd", texts, "made here", "0"))["loss"]).all()
+    assert "too few" not in caplog.text
 
 
 def test_of_scores_that_are_all_equal_is_warned_once_and_the_last_step_is_kept(  # noqa: PLR0917

@@ -17,7 +17,7 @@ from workbench.files import OWN_FILES, checkpoint_checksum, file_checksum, text_
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
 
-ALIASES: dict[str, str] = {}  # other name -> the setting that it stands for, in every method
+ALIASES: dict[str, str] = {}  # other name -> setting, of all methods
 
 # Names and values by which settings count in the digest, so that runs made under former ones keep their folders.
 _FORMER_NAMES = {
@@ -116,7 +116,7 @@ class Settings(pydantic.BaseModel):
 
     @classmethod
     def setting_name(cls, name: str) -> str:
-        """Return the setting that a name or an alias stands for. Raises SettingError, with a suggestion, if none."""
+        """Return the setting of this name or alias. Raises SettingError, with a suggestion, if none."""
         plain = name.replace("-", "_")
         setting = plain if plain in cls.model_fields else ALIASES.get(plain, plain)
         if setting not in cls.model_fields:
@@ -199,7 +199,7 @@ class Settings(pydantic.BaseModel):
         for name, field in type(self).model_fields.items():
             marks = {type(mark): str(mark) for mark in field.metadata}
             source = f"our choice for {self.profile!r}" if name in ours else marks.get(Source, "our choice")
-            source = "given for this run" if name in changed else source
+            source = "set for this run" if name in changed else source
             # A setting that a subclass declares again, with another default, keeps its meaning.
             every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))
             meaning = " ".join(next(each.description for each in every if each.description).split())
@@ -221,8 +221,8 @@ class Settings(pydantic.BaseModel):
 
 @functools.lru_cache
 def _unchanged(cls: type[Settings], profile: str, encoder: str | None) -> Settings:
-    known = profile if profile in cls.profiles else cls.model_fields["profile"].default
-    return cls(profile=known, **cls.profile_values(known, encoder))
+    profile = profile if profile in cls.profiles else cls.model_fields["profile"].default
+    return cls(profile=profile, **cls.profile_values(profile, encoder))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -48,12 +48,12 @@ def load_data(
     if path := own_file(name):
         stem = set_name(path)
         if stem in CATALOGUE:
-            raise DataError(f"{path}: {stem} is the name of a known data set; rename the file")
+            raise DataError(f"{path}: {stem} is the name of a data set of the catalogue; rename the file")
         entry, table, note = read_roles(stem, kind, _read_once(path, file_checksum(path)), columns, scale)
         source = f"file {path}" + (f"; {note}" if note else "")
         _log_once(f"{path}: {kind}; {note}")
     elif scale is not None or columns:
-        raise DataError(f"{name}: columns and scale are known; they can only be set for your own file")
+        raise DataError(f"{name}: columns and scale follow from the catalogue; they can only be set for your own file")
     else:
         entry = find_set(str(name), kind)
         table, source = _read_set(entry)
@@ -131,8 +131,8 @@ def located(entry: DataSet) -> tuple[str, Path] | None:
 
 def rows_note(entry: DataSet, rows: int) -> str:
     """Return a note if the number of rows differs from the published ones; a sample is not refused."""
-    known = [number for number in dict.fromkeys((entry.rows, entry.hub and entry.hub.rows)) if number]
-    return f" ({rows} rows; published: {' or '.join(map(str, known))})" if known and rows not in known else ""
+    published = [number for number in dict.fromkeys((entry.rows, entry.hub and entry.hub.rows)) if number]
+    return f" ({rows} rows; published: {' or '.join(map(str, published))})" if published and rows not in published else ""
 
 
 def _read_set(entry: DataSet) -> tuple[Table, str]:

@@ -46,8 +46,7 @@ def fit_in_processes(
             launched.terminate()
             raise
     if launched.returncode:
-        problem = f"training in {config.num_processes} processes ended with exit code {launched.returncode}"
-        raise RunError("\n".join([f"{problem}:", *last_lines]))
+        raise RunError("\n".join([f"training ended with exit code {launched.returncode}:", *last_lines]))
     run.acquire()
 
 

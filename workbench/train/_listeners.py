@@ -55,10 +55,12 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
 
         tracker = SummaryWriter(str(run.path / _PROJECT), flush_secs=5)
         tracker.add_hparams(settings, {})
-        log, close = (
-            lambda values, step: [tracker.add_scalar(name, v, step) for name, v in values.items()],
-            tracker.close,
-        )
+        close = tracker.close
+
+        def log(values: Row, step: int) -> None:
+            for name, value in values.items():
+                tracker.add_scalar(name, value, step)
+
     elif config.report_to == "mlflow":
         tracker = importlib.import_module("mlflow")
         tracker.set_experiment(_PROJECT)

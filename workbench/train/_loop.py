@@ -92,7 +92,9 @@ def _fit_here(
             facts = {"precision": method.encoder.precision, "threads": torch.get_num_threads(), "trained": False}
             saved_run.record(device=name, **facts)
         if step == 0 and plan.rank == 0:
-            _announce(plan, quiet=quiet or dev is None)
+            if plan.config.recipe and not quiet:
+                print(plan.config.recipe, flush=True)
+            _warn_if_short(plan)
         with open_tracker(method.config, saved_run) as trackers:
             progress = [] if quiet or plan.rank > 0 else [Progress(step, plan.steps)]
             record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])
@@ -171,13 +173,11 @@ def _to_device(batch: Any, device: torch.device) -> Any:
     return [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
 
 
-def _announce(plan: Plan, *, quiet: bool) -> None:
-    """Print which rate was chosen, and warn of a training that is too short to learn or to choose a checkpoint."""
-    config, times = plan.config, -(-plan.steps // plan.config.eval_steps)
-    if config.recipe and not quiet:
-        print(config.recipe, flush=True)
+def _warn_if_short(plan: Plan) -> None:
+    """Warn of a training that is too short to learn or to choose a checkpoint."""
+    times = -(-plan.steps // plan.config.eval_steps)
     if plan.steps < _MIN_STEPS or times < 2:
-        remedy = f"raise epochs or max_steps, or lower batch_size ({config.batch_size}) or eval_steps"
+        remedy = "raise epochs or max_steps, or lower batch_size or eval_steps"
         _LOG.warning("%d steps with %d evaluation(s) on dev are too few to learn from; %s", plan.steps, times, remedy)
 
 

@@ -21,10 +21,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.world > 1 and self.examples < self.config.batch_size:
-            raise RunError(
-                f"{self.examples} examples do not fill one batch of {self.config.batch_size} for several processes; "
-                "lower batch_size or set num_processes=1"
-            )
+            problem = f"{self.examples} examples do not fill one batch of {self.config.batch_size}"
+            raise RunError(f"{problem} for several processes; lower batch_size or set num_processes=1")
 
     @property
     def epoch_steps(self) -> int:

@@ -31,10 +31,8 @@ class Record:
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
         if self._measured and not (folder / "encoder").is_dir():
-            raise RunError(
-                f"{folder / 'encoder'} is missing, the best encoder of this run so far; put it back, or delete "
-                f"{folder / 'checkpoint'} to train again from the start of this run"
-            )
+            problem = f"{folder / 'encoder'} is missing, the best encoder so far; put it back, or delete"
+            raise RunError(f"{problem} {folder / 'checkpoint'} to train again from the start of this run")
 
     @property
     def _measured(self) -> list[float]:
@@ -59,10 +57,7 @@ class Record:
         """Return the mean loss, terms and observations since the last call; RunError if one is not finite."""
         terms = {name: float(value) / self._steps for name, value in self._sums.items()}
         if not all(map(math.isfinite, terms.values())):
-            raise RunError(
-                f"the loss is not finite at step {step} ({terms}); lower learning_rate (now "
-                f"{self.method.config.learning_rate}), raise the temperature, or look for broken data"
-            )
+            raise RunError(f"the loss is not finite at step {step} ({terms}); lower learning_rate, or check the data")
         self._sums, self._steps = {}, 0
         observed = {f"observed_{name}": value for name, value in self.method.observations().items()}
         return {"loss": sum(terms.values())} | (terms if len(terms) > 1 or "loss" not in terms else {}) | observed
@@ -74,10 +69,7 @@ class Record:
         values = dev_values(self.method, self.dev)
         spearman, best = values["dev_spearman"], max(self._measured, default=-math.inf)
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):
-            text = (
-                "step %d: all scores on %s are equal, so dev cannot choose a checkpoint; lower learning_rate (now %g)"
-            )
-            _LOG.warning(text, step, self.dev.name, self.method.config.learning_rate)
+            _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
         if step > 0 and (best == -math.inf or spearman > best):
             self.save_encoder({self.dev.name: spearman})
         return values

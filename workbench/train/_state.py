@@ -46,10 +46,7 @@ class State:
             raise RunError(f"{problem}; free some space and run again: it resumes from the last state") from error
 
     def load(self) -> tuple[int, list[Row]]:
-        """Load the state and return its step and history rows; (0, []) if there is none.
-
-        Raises RunError for a damaged state or one of other settings, before any weight is changed.
-        """
+        """Load the state; return its step and history, (0, []) if there is none. Raises RunError if it is damaged."""
         if not self.path.exists():
             return 0, []
         try:
