@@ -11,11 +11,11 @@ import pytest
 from written_runs import SUITE, write_run
 
 from workbench import views
-from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CoSENTConfig, SimCSEConfig
-from workbench.data import TRANSFER
+from workbench.config import CONFIGS, BaseConfig, CoSENTConfig, SimCSEConfig
+from workbench.data import AVERAGES
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
-from workbench.runs import Run, list_runs
+from workbench.runs import Run
 from workbench.views import paired
 from workbench.views.finished import label_runs
 from workbench.views.run_contents import rankings_of_runs
@@ -148,74 +148,61 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     assert "compared with simcse" in views.describe_runs(runs, root)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "std", "words"),
-    [
-        (-0.001, 0.02, 0.001, "no clear difference"),
-        (0.00001, 0.0002, 0.00001, "but under 0.1 points"),
-        (0.005, 0.015, math.nan, "of one seed"),
-        (0.005, 0.015, 0.02, "within the deviation over seeds"),
-        (0.005, 0.015, 0.005, "beyond the deviation over seeds"),
-    ],
-)
-def test_a_small_p_value_alone_is_not_called_a_gain(low: float, high: float, std: float, words: str):
-    middle = (low + high) / 2
-    row = {"label": "a", "seed": 0, "against": "b", "difference": middle, "low": low, "high": high, "p_value": 0.001}
-    (shown,) = views.summarize_tests(pd.DataFrame([{**row, "mean": middle, "std": std}])).to_dict("records")
-    assert words in shown["reads as"]
-    assert (shown["difference"], shown["p"]) == (f"{100 * middle:+.2f}", "0.001")
-    assert ("±" in shown["over seeds"]) is not math.isnan(std)
+def test_a_small_p_value_alone_is_not_called_a_gain():
+    rows = [
+        (-0.001, 0.02, 0.001),
+        (1e-5, 2e-4, 1e-5),
+        (0.005, 0.015, math.nan),
+        (0.005, 0.015, 0.02),
+        (0.005, 0.015, 0.005),
+    ]
+    table = pd.DataFrame(rows, columns=["low", "high", "std"]).assign(label="a", seed=0, against="b", p_value=0.001)
+    middle = (table["low"] + table["high"]) / 2
+    shown = views.summarize_tests(table.assign(difference=middle, mean=middle))
+    ends = ["no clear difference on these pairs", "under 0.1 points", "of one seed", "within the deviation over seeds"]
+    for words, end in zip(shown["reads as"], [*ends, "beyond the deviation over seeds"], strict=True):
+        assert words.endswith(end)
+    assert shown["difference"].iloc[2:].tolist() == ["+1.00"] * 3
+    assert shown["over seeds"].iloc[2:].tolist() == ["+1.00", "+1.00 ± 2.00", "+1.00 ± 0.50"]
 
 
-def write_sets(root: Path, seed: int, sets: tuple[str, ...], average: str) -> None:
+def write_sets(root: Path, seed: int, average: str) -> None:
     """Write a run that was scored on seven sets, better after training; pairs are correlated or classified."""
     run, draw = Run.create(SimCSEConfig.from_parameters("demo", seed, {}), root), np.random.default_rng(seed)
     for stage, noise in (("before", 4.0), ("", 1.0)):
         metrics, scores = {}, []
-        for suite in sets:
+        for suite in AVERAGES[average]:
             if average == "sts-average":
                 gold = np.arange(30) % 6
                 predicted = gold + noise * draw.standard_normal(30)
                 metrics[suite] = {"spearman": spearman(gold, predicted), "n": 30, "kcc": 0.5, "ndcg": 0.9}
             else:
-                gold = np.arange(40) % 2
-                predicted = np.where(np.arange(40) < (20 if stage else 4), 1 - gold, gold)
-                metrics[suite] = {"accuracy": float(np.mean(gold == predicted)), "n": 40, "classifier": "sklearn"}
-            identity = {"suite": suite, "subset": "", "pair_id": list(map(str, range(len(gold))))}
+                gold = np.arange(30) % 2
+                predicted = np.where(np.arange(30) < 5 * noise, 1 - gold, gold)
+                metrics[suite] = {"accuracy": float(np.mean(gold == predicted)), "n": 30, "classifier": "sklearn"}
+            identity = {"suite": suite, "subset": "", "pair_id": list(map(str, range(30)))}
             scores.append(pd.DataFrame({**identity, "gold": gold, "predicted": predicted}))
-        names = {"spearman", "kcc", "ndcg", "accuracy"} & metrics[sets[0]].keys()
-        metrics[average] = {name: float(np.mean([metrics[s][name] for s in sets])) for name in names}
+        names = {"spearman", "kcc", "ndcg", "accuracy"} & metrics[suite].keys()
+        metrics[average] = {name: float(np.mean([one[name] for one in metrics.values()])) for name in names}
         run.write_evaluation(metrics, pd.concat(scores), pd.DataFrame(columns=list(COLUMNS)), stage)
 
 
-def test_the_average_of_the_seven_sets_is_compared_like_a_suite(tmp_path: Path):
+@pytest.mark.parametrize(("average", "measure"), [("sts-average", "spearman"), ("transfer-average", "accuracy")])
+def test_the_average_of_seven_sets_is_compared_like_a_suite(tmp_path: Path, average: str, measure: str):
     for seed in (0, 1):
-        write_sets(tmp_path, seed, tuple(SEVEN_STS), "sts-average")
-    runs = views.finished_runs(tmp_path, "sts-average")
+        write_sets(tmp_path, seed, average)
+    runs = views.finished_runs(tmp_path, average)
     table = views.seed_table(runs).loc["simcse"]
-    assert (table["pairs"], table["queries"], table["KCC"]) == (210, 0, "50.00 ± 0.00")
-    found = views.intervals(runs, "sts-average", samples=60)
+    assert (table["pairs"], table["queries"], table["seeds"]) == (210, 0, 2)
+    found = views.intervals(runs, average, samples=60)
     assert found["label"].tolist() == ["before", "simcse", "simcse"]
-    assert found["value"].to_numpy() == pytest.approx(np.array([runs["before"][0], *runs["spearman"]]), abs=1e-12)
+    assert found["value"].to_numpy() == pytest.approx(np.array([runs["before"][0], *runs[measure]]), abs=1e-12)
     assert ((found["low"] < found["value"]) & (found["value"] < found["high"])).all()
-    tests = views.paired_tests(runs, "sts-average", samples=60)
-    assert tests["difference"].to_numpy() == pytest.approx((runs["spearman"] - runs["before"]).to_numpy(), abs=1e-12)
+    tests = views.paired_tests(runs, average, samples=60)
+    assert tests["difference"].to_numpy() == pytest.approx((runs[measure] - runs["before"]).to_numpy(), abs=1e-12)
     assert tests["p_value"].tolist() == pytest.approx([1 / 61] * 2)
+    assert set(views.suite_scores(runs)["part"]) == {*AVERAGES[average], average}
     assert views.compare(tmp_path).tests.empty, "a single label is a table without marks"
-
-
-def test_transfer_accuracies_are_compared_like_correlations(tmp_path: Path):
-    for seed in (0, 1):
-        write_sets(tmp_path, seed, tuple(TRANSFER), "transfer-average")
-    assert list_runs(tmp_path)["mr"].tolist() == [90, 90]
-    for suite in ("mr", "transfer-average"):
-        runs = views.finished_runs(tmp_path, suite)
-        table = views.seed_table(runs).loc["simcse"]
-        assert (table["accuracy before"], table["accuracy"]) == ("50.00 ± 0.00", "90.00 ± 0.00")
-        found = views.intervals(runs, suite, samples=60)
-        assert found["value"].tolist() == pytest.approx([0.5, 0.9, 0.9])  # before, and two seeds
-        assert ((found["low"] < found["value"]) & (found["high"] > found["value"])).all()
-    assert set(views.suite_scores(runs)["part"]) == {*TRANSFER, "transfer-average"}
 
 
 def test_a_run_that_cannot_be_read_and_a_copy_are_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture):

@@ -45,10 +45,7 @@ class Mechanism(ipywidgets.VBox):
         try:
             drawn = self._draw(**{name: control.value for name, control in self.controls.items()})
             text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-            names = [(list(map(str, table.index)), list(map(str, table.columns))) for table in tables]
-            grids = [
-                grid("", one.to_numpy(), each, 1.0, "{:.3f}".format) for one, each in zip(tables, names, strict=True)
-            ]
+            grids = [grid("", one.to_numpy(), (one.index, one.columns), 1.0, "{:.3f}".format) for one in tables]
             html = framed(paragraph(escape(text)), *grids)
         except (ValueError, WorkbenchError) as problem:
             html = problem_html(problem)

@@ -12,17 +12,8 @@ from workbench.files import set_name
 from workbench.runs import Run
 from workbench.views._style import COLOURS, WIDEST, laid_out, plain
 from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
-from workbench.views.papers import (
-    Config,
-    Runs,
-    commands,
-    demo_config,
-    paper_table,
-    parse_command,
-    read_shape,
-    settings_key,
-)
-from workbench.views.response import kept_checkpoint, read_dev
+from workbench.views.papers import Runs, commands, paper_table, read_shape, row_settings, settings_key
+from workbench.views.response import read_dev
 
 FirstRuns = Mapping[str, Run]  # row -> its run of the first seed
 
@@ -42,7 +33,7 @@ def paper_figure(
     if shape["kind"] == "bars":
         table = paper_table(paper, shape["table"], runs, profile=profile, suite=suite)
         return laid_out(_draw_bars(table, [] if demo else shape["columns"]), title, width=800)
-    configs = _row_settings(shape, demo=demo)
+    configs = row_settings(shape, demo=demo)
     of_seeds = {name: runs.get(settings_key(config), ()) for name, config in configs.items()}
     first = {name: each[0] for name, each in of_seeds.items() if each}
     missing = {name: commands([config]) for name, config in configs.items() if name not in first}
@@ -62,18 +53,6 @@ def paper_figure(
     return laid_out(drawn, title, width=width, height=layout.height or 380)
 
 
-def _row_settings(shape: Mapping[str, Any], *, demo: bool) -> dict[str, Config]:
-    """Return the settings of each row, of a sweep those of each of its values."""
-    rows = shape.get("demo", shape["rows"]) if demo else shape["rows"]  # the papers' backbones and sets are one there
-    swept = [shape["setting"]] if "setting" in shape else []
-    for name in swept:
-        rows = {f"{row} | {value}": f"{rows[row]} --set {name}={value}" for row in rows for value in shape["values"]}
-    configs = {row: parse_command(command) for row, command in rows.items()}
-    if demo:
-        configs = {row: demo_config(config, *swept) for row, config in configs.items()}
-    return {row: config for row, config in configs.items() if config is not None}
-
-
 def _read_histories(first: FirstRuns, column: str = "loss") -> dict[str, Any]:
     histories = {name: run.history() for name, run in first.items() if (run.path / "history.csv").is_file()}
     histories = {name: history for name, history in histories.items() if column in history}
@@ -88,18 +67,6 @@ def _draw_sweep(first: FirstRuns, shape: Mapping[str, Any], _: str) -> go.Figure
     points = pd.Series({tuple(name.split(" | ")): read_dev(run) for name, run in first.items()})
     table = points.unstack(0, sort=False).rename(float).sort_index().rename_axis(shape["setting"]).reset_index()
     return setting_sweep(table, shape["setting"], paper=shape.get("published"))
-
-
-def _draw_plane(first: FirstRuns, _: Mapping[str, Any], suite: str) -> go.Figure:
-    """Draw the kept encoders in the plane of uniformity and alignment, coloured by their Spearman on the suite."""
-    kept = pd.DataFrame({name: kept_checkpoint(h) for name, h in _read_histories(first, "dev_alignment").items()}).T
-    scores = [first[name].metrics().get(suite or "sts-average", {}).get("spearman") for name in kept.index]
-    kept["Spearman x 100"] = 100 * pd.Series(scores, kept.index, dtype=float).fillna(kept["dev_spearman"])
-    place = {"x": "dev_uniformity", "y": "dev_alignment", "text": kept.index.map(plain), "color": "Spearman x 100"}
-    figure = px.scatter(kept, **place, color_continuous_scale="Viridis")
-    figure.update_traces(marker={"size": 14}, textposition="top center", cliponaxis=False)
-    axes = {"xaxis_title": "uniformity (smaller is better)", "yaxis_title": "alignment (smaller is better)"}
-    return figure.update_layout(axes)
 
 
 def _draw_losses(first: FirstRuns, *_: Any) -> go.Figure:
@@ -135,7 +102,6 @@ _KINDS: dict[str, Callable[[FirstRuns, Mapping[str, Any], str], go.Figure]] = {
     "sweep": _draw_sweep,
     "curve": lambda first, *_: training_curve(_read_histories(first)),
     "path": lambda first, *_: alignment_uniformity_path(_read_histories(first, "dev_alignment")),
-    "plane": _draw_plane,
     "cosines": lambda first, _, suite: cosine_by_gold({name: run.scores() for name, run in first.items()}, suite),
     "losses": _draw_losses,
 }

@@ -139,6 +139,18 @@ def demo_config(config: Config, *swept: str) -> TrainingConfig | None:
         return None
 
 
+def row_settings(shape: Mapping[str, Any], *, demo: bool) -> dict[str, Config]:
+    """Return the settings of each row of a figure, of a sweep those of each of its values."""
+    rows = shape.get("demo", shape["rows"]) if demo else shape["rows"]  # the papers' backbones and sets are one there
+    swept = [shape["setting"]] if "setting" in shape else []
+    for name in swept:
+        rows = {f"{row} | {value}": f"{rows[row]} --set {name}={value}" for row in rows for value in shape["values"]}
+    configs = {row: parse_command(command) for row, command in rows.items()}
+    if demo:
+        configs = {row: demo_config(config, *swept) for row, config in configs.items()}
+    return {row: config for row, config in configs.items() if config is not None}
+
+
 def commands(configs: Iterable[Config]) -> str:
     """Return the commands that make runs of these settings, each once."""
     lines = {}
