@@ -132,7 +132,9 @@ def located(entry: DataSet) -> tuple[str, Path] | None:
 def rows_note(entry: DataSet, rows: int) -> str:
     """Return a note if the number of rows differs from the published ones; a sample is not refused."""
     published = [number for number in dict.fromkeys((entry.rows, entry.hub and entry.hub.rows)) if number]
-    return f" ({rows} rows; published: {' or '.join(map(str, published))})" if published and rows not in published else ""
+    return (
+        f" ({rows} rows; published: {' or '.join(map(str, published))})" if published and rows not in published else ""
+    )
 
 
 def _read_set(entry: DataSet) -> tuple[Table, str]:

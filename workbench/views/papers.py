@@ -21,7 +21,7 @@ from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path, set_name
 from workbench.metrics import seed_spread, similar_third, spearman
-from workbench.runs import Run, list_runs
+from workbench.runs import Run, read_rows
 from workbench.views.finished import read_or_warn
 from workbench.views.response import kept_checkpoint, read_dev
 
@@ -37,13 +37,12 @@ _OF_THE_METHOD = ("ranking", "compose")
 
 
 def runs_by_settings(root: str | Path) -> Runs:
-    """Return the finished runs under `root` by `settings_key`; one that cannot be read is left out with a warning."""
+    """Return the finished runs under `root` by `settings_key`; one that cannot be read is left out."""
     runs: dict[str, list[Run]] = {}
-    listed = list_runs(root)
-    for path in listed.loc[listed["status"] == "finished", "path"]:
-        key = read_or_warn(path, lambda run: settings_key(run.config))
-        if key is not None:
-            runs.setdefault(key, []).append(Run(path))
+    for row in read_rows(root):
+        if row["status"] == "finished":
+            config = RECORDED[row["method"]](**row["settings"])
+            runs.setdefault(settings_key(config), []).append(Run(row["path"]))
     return runs
 
 
@@ -199,7 +198,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
         is_average = of_row["task"] == "row average"
         reproduced: list[Any] = list(of_row[(of_row["command"] != "") & ~is_average].itertuples())
         if reproduced:
-            here = {value.column: _measure(value, runs) for value in reproduced}
+            here = {value.column: _measure_runs(value, runs) for value in reproduced}
             empty = [parse_command(value.command) for value in reproduced if not here[value.column]]
             if not empty:
                 here |= {name: [np.mean([*map(np.mean, here.values())])] for name in of_row.loc[is_average, "column"]}
@@ -232,7 +231,7 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _measure(value: Any, runs: Runs) -> list[float]:
+def _measure_runs(value: Any, runs: Runs) -> list[float]:
     """Return what each finished run has for a published value, in the paper's unit."""
     of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
     numbers = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)

@@ -1,6 +1,6 @@
 """The response to one or two settings: scores on dev and test by their values, and the values that dev chooses."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def response(
     setting: str | tuple[str, str],
     suite: str,
     *,
-    paths: Iterable[str | Path] | None = None,
+    paths: Sequence[str | Path] | None = None,
 ) -> pd.DataFrame:
     """Return label, value, seeds, dev, dev_std, test, test_std: means and deviations over seeds, in [-1, 1].
 
@@ -40,12 +40,11 @@ def response(
     suite, settings = set_name(suite), (setting,) if isinstance(setting, str) else setting
     settings = tuple(ALIASES.get(name, name) for name in settings)
     rows = [row for row in read_rows(runs_root) if row["status"] == "finished" and suite in row["scores"]]
-    known = {name for row in rows for name in row["settings"]}
-    if rows and (unknown := set(settings) - known):
-        raise SettingError(unknown_name("setting", min(unknown), known, "of these runs"))
-    chosen = None if paths is None else {Path(path).resolve() for path in paths}
-    rows = [row for row in rows if set(settings) <= set(row["settings"])]
-    rows = [row for row in rows if chosen is None or Path(row["path"]).resolve() in chosen]
+    names = {name for row in rows for name in row["settings"]}
+    if rows and (unknown := set(settings) - names):
+        raise SettingError(unknown_name("setting", min(unknown), names, "of these runs"))
+    chosen = {Path(path).resolve() for path in ([row["path"] for row in rows] if paths is None else paths)}
+    rows = [row for row in rows if set(settings) <= {*row["settings"]} and Path(row["path"]).resolve() in chosen]
     axes, values = ["value", "second"][: len(settings)], []
     for row, label in zip(rows, label_runs(rows, settings), strict=True):
         place = [row["settings"][name] for name in settings]
