@@ -181,7 +181,7 @@ def test_rankings_of_baselines_are_shown_without_runs(tmp_path: Path, executed: 
     assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 3
     picked, html, every_pair = output(done, "text/html")
     assert "0 of 0 runs" in picked
-    assert f"The first of 1750 pairs of {SUITE}" in every_pair.replace(",", "")
+    assert "The first of 1750 pairs" in every_pair.replace(",", "")
     html = re.sub("</?span[^>]*>", "", html)
     assert re.findall(r"<th[^>]*>([^<]*)</th></tr></thead>", html)[0] == "tf-idf"
     assert ">word overlap</th>" in html

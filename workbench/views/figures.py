@@ -155,7 +155,7 @@ def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
         return nothing_yet()
     rows, labels = (list(dict.fromkeys(table[name])) for name in ("row", "label"))
     names = dict(zip(rows, tick_names(rows, 24), strict=True))
-    numbers = 100 * table[["value", "low", "high"]]
+    numbers: Any = 100 * table[["value", "low", "high"]]
     shown = pd.DataFrame(
         {"row": table["row"].map(names), "label": tick_names(table["label"], 24), "x": numbers["value"]}
     )

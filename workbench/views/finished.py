@@ -90,10 +90,10 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     if measure_of(runs) == "accuracy":
         titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
     groups = runs.assign(settings=split_common_settings(runs["settings"].tolist())[1]).groupby("label", sort=False)
-    columns = {"settings": groups["settings"].first(), "seeds": groups.size()}
+    columns: dict[str, Any] = {"settings": groups["settings"].first(), "seeds": groups.size()}
     columns |= {title: groups[name].agg(format_spread) for name, title in titles.items()}
     columns |= {name: groups[name].first().fillna(0).astype("Int64") for name in ("pairs", "queries")}
-    table = pd.DataFrame(columns)
+    table: Any = pd.DataFrame(columns)
     return table.loc[:, (table != "").any() | (table.columns == [*titles.values()][1])]
 
 
@@ -115,7 +115,7 @@ def suite_scores(runs: pd.DataFrame) -> pd.DataFrame:
 
 def measure_of(runs: pd.DataFrame) -> Measure:
     """Return how the runs of `finished_runs` were scored on their suite."""
-    return "accuracy" if runs["accuracy"].notna().any() else "spearman"
+    return "accuracy" if runs["accuracy"].notna().to_numpy().any() else "spearman"
 
 
 def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:

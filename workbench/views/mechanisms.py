@@ -27,7 +27,7 @@ class Mechanism(ipywidgets.VBox):
             figure: Shown instead of a table.
             controls: Widgets, or abbreviations as of `ipywidgets.interact`, which begin at the defaults of `draw`.
         """
-        made = ipywidgets.interactive(draw, **controls).kwargs_widgets
+        made: Any = ipywidgets.interactive(draw, **controls).kwargs_widgets
         self.controls = {control.description: control for control in made}
         self._draw, self._figure, self.drawing = draw, figure, ipywidgets.HTML()
         for name, control in self.controls.items():

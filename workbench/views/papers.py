@@ -239,7 +239,7 @@ def _measure_runs(value: Any, runs: Runs) -> list[float]:
 
 
 def _measure_run(run: Run, value: Any) -> float | None:
-    number = None
+    number: Any = None
     if value.suite:
         number = run.metrics().get(value.suite, {}).get(value.metric)
     elif value.task == "STS-B similar":
