@@ -160,14 +160,12 @@ def test_the_card_has_the_facts_given_no_html_and_no_path_of_this_machine(checkp
         "tags": ["simcse"],
         "title": "SimCSE <script>alert(1)</script>",
         "description": f"From {checkpoint}, and C:\\data\\my.txt.\n\n# No title",
-        "results": {"a | b": "<b>1</b>", f"Spearman on {tmp_path}/dev.tsv": 0.5},
     }
     _, folder = saved(checkpoint, tmp_path / "encoder", card=card)
     text = (folder / "README.md").read_text()
     assert "<" not in text
     assert str(tmp_path.parent) not in text + (folder / "config.json").read_text()
     assert f"From {checkpoint.name}, and my.txt. # No title\n" in text
-    assert "| a \\| b | &lt;b&gt;1&lt;/b&gt; |\n| Spearman on dev.tsv | 0.5 |" in text
     header = yaml.safe_load(text.split("---")[1])
     assert set(header) == {"library_name", "pipeline_tag", "tags", "license", "datasets"}, "no bundled base model"
     assert header["datasets"] == ["princeton-nlp/datasets-for-simcse", "owner/set"]

@@ -10,12 +10,13 @@ from typing import NoReturn
 def main() -> None:
     """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
     signal.signal(signal.SIGINT, _interrupt)
-    if os.environ.pop("WORKBENCH_CELL", ""):  # a cell of a sweep ends with it, even after kill -9
+    in_sweep = bool(os.environ.pop("WORKBENCH_CELL", ""))
+    if in_sweep:  # whose cells end with it, even after kill -9
         threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         from workbench.cli import main as command
 
-        command()
+        command(in_sweep=in_sweep)
     finally:
         if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # some libraries raise another error instead
             raise SystemExit(130)

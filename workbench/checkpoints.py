@@ -116,10 +116,8 @@ class Checkpoint:
             raise EncoderError(f"pooling is {pooling!r}; choose one of {', '.join(POOLINGS)}")
         saved = [*([self.stored.pooling] if self.stored else []), *self.foreign]
         if self.foreign and pooling is None:
-            raise EncoderError(
-                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; set pooling "
-                f"to one of {', '.join(POOLINGS)} to use its backbone without that"
-            )
+            problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
+            raise EncoderError(f"{problem}; set pooling ({', '.join(POOLINGS)}) to use its backbone without that")
         if pooling is not None and saved not in ([], [pooling]):
             _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, ", ".join(saved), pooling)
         readings = [self.stored, published_reading(self.name), Reading(pooling) if pooling else None]  # type: ignore[arg-type]
@@ -163,9 +161,9 @@ def encoder_folder(folder: Path) -> Path:
     if "settings" not in facts:
         return folder
     if not (run / "metrics.json").is_file():
+        best = folder / "encoder"
         raise EncoderError(
-            f"{folder} is a run that is not finished, so its encoder may still change: run it to its end, or name "
-            f"{folder / 'encoder'} to take the best checkpoint so far"
+            f"{folder} is a run that is not finished: run it to its end, or name its best so far, {best}"
         )
     saved = facts.get("files", {}).get("encoder")
     if saved is not None and saved["sha256"] != checkpoint_checksum(run):
@@ -182,10 +180,9 @@ def _download(name: str, revision: str | None) -> Path:
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
         command = f"hf download {name}" + (f" --revision {revision}" if revision else "")
-        raise EncoderError(
-            f"{name!r}{near} is no local folder and cannot be fetched ({' '.join(str(error).split())[:300]}). "
-            f"Without a network, set HF_HOME to a cache that was filled by `{command}`, and HF_HUB_OFFLINE=1"
-        ) from error
+        problem = f"{name!r}{near} is no local folder and cannot be fetched ({' '.join(str(error).split())[:300]})"
+        remedy = f"without a network, set HF_HOME to a cache filled by `{command}`, and HF_HUB_OFFLINE=1"
+        raise EncoderError(f"{problem}; {remedy}") from error
 
 
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
@@ -196,9 +193,8 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         raise EncoderError(f"{folder} has no config.json, so it is no checkpoint; give the folder that save() wrote")
     if not any((folder / weights).is_file() for weights in ("model.safetensors", "model.safetensors.index.json")):
         raise EncoderError(
-            f"{folder} has no model.safetensors; pickled weights can execute code and are not read. Convert them by "
-            "AutoModel.from_pretrained(folder).save_pretrained(folder), or name the pull request of a conversion on "
-            f'the hub: revisions={{"{name}": "refs/pr/<number>"}}'
+            f"{folder} has no model.safetensors, and pickled weights can execute code: convert them by AutoModel's "
+            f'save_pretrained, or name a pull request on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
         )
     limit = _read_json(folder / "tokenizer_config.json").get("model_max_length") if modules else None
     if (root / SETTINGS_FILE).is_file():

@@ -13,7 +13,7 @@ import typer
 
 from workbench.cli_runs import Runs, Settings, metrics_text, overrides_of, runs_app, sweep_app, with_folders
 from workbench.config import CONFIGS
-from workbench.errors import SettingError, WorkbenchError, printable, unknown_name
+from workbench.errors import BusyRunError, RunError, SettingError, WorkbenchError, printable, unknown_name
 from workbench.files import PACKAGE
 from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, require_modules
 
@@ -237,8 +237,8 @@ def split_data(  # noqa: PLR0917
     print("".join(f"\nwarning: {line}" for line in overlaps(parts)))
 
 
-def main() -> None:
-    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed, 75 for one that is in use."""
+def main(*, in_sweep: bool = False) -> None:
+    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed or, but in a sweep, is in use."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
@@ -253,6 +253,8 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         problem, code = f"{error.strerror}: {str(error.filename)[:200]}", 2
+    except BusyRunError as error:
+        problem, code = error, BusyRunError.exit_code if in_sweep else RunError.exit_code
     except WorkbenchError as error:
         problem, code = error, error.exit_code
     else:

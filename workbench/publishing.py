@@ -46,5 +46,6 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
     for key, value in {**facts, "model_name": name, "eval_results": results}.items():
         if value:
             setattr(card.data, key, value)
-    card.text = "\n".join([card.text.partition("\n## Results")[0].rstrip(), "", "## Results", "", *rows, ""])
+    text = card.text.partition("\n## Results")[0].rstrip()  # version 0.1 wrote the score of dev there
+    card.text = "\n".join([text, "", "## Results", "", *rows, ""])
     return str(card)

@@ -41,11 +41,8 @@ def find_teacher(
     checkpoint = find_checkpoint(name, revision)
     reading = checkpoint.read(pooling, template)
     if reading is None:
-        raise EncoderError(
-            f"the pooling of teacher {name!r} is unknown (no modules.json, no published name); set it: "
-            f'teacher_pooling={{"{name}": "cls"}} of RankCSE, base_pooling="cls" of RankEncoder, or another of '
-            f"{', '.join(POOLINGS)}"
-        )
+        remedy = f'set teacher_pooling={{"{name}": "cls"}} of RankCSE or base_pooling="cls" of RankEncoder, or another'
+        raise EncoderError(f"the pooling of teacher {name!r} is unknown; {remedy} of {', '.join(POOLINGS)}")
     return checkpoint, reading
 
 

@@ -52,10 +52,8 @@ class CrossEncoder(Encoder):
 
     def vectors(self, sentences: Iterable[str], batch_size: int = 64) -> NoReturn:
         """Raise EncoderError: a cross-encoder has no embedding, so neither has `encode`."""
-        raise EncoderError(
-            "an interaction model reads two sentences together and has no embedding of one; use "
-            "score(sentence1, sentence2) or evaluate(method, suites), or train architecture=bi-encoder"
-        )
+        problem = "a cross-encoder reads two sentences together and has no embedding of one"
+        raise EncoderError(f"{problem}; use score(sentence1, sentence2), or train architecture=bi-encoder")
 
     def save(
         self, folder: str | Path, *, card: dict[str, Any] | None = None, dtype: torch.dtype = torch.float32

@@ -35,7 +35,6 @@ class Packing:
 
     @classmethod
     def of(cls, mask: Int[Tensor, "n l"]) -> "Packing":
-        """Return the packing of an attention mask; every sentence has at least one token."""
         kept = mask.flatten().nonzero().squeeze(1)
         source = torch.zeros(mask.numel(), dtype=torch.long)
         source[kept] = torch.arange(len(kept))

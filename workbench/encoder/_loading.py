@@ -60,10 +60,8 @@ def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> 
     """Load the checkpoint as a sequence classifier with one label; a head that it lacks is initialised randomly."""
     config = _load_config(checkpoint.folder, dropout)
     if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
-        raise EncoderError(
-            f"{checkpoint.folder} is a classifier with {config.num_labels} labels; an interaction model has one score: "
-            "start from the plain pretrained model"
-        )
+        problem = f"{checkpoint.folder} is a classifier with {config.num_labels} labels; an interaction model has one"
+        raise EncoderError(f"{problem}: start from the plain pretrained model")
     config.num_labels = 1
     return _load_model(AutoModelForSequenceClassification, checkpoint.folder, config)[0]
 
@@ -82,10 +80,8 @@ def load_word_head(checkpoint: Checkpoint) -> nn.Module:
             _LOG.warning("%s was saved without a head that guesses words: its begins at random", checkpoint.folder)
         heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
     if len(heads) != 1:
-        raise EncoderError(
-            f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part that guesses masked "
-            "words, as BERT and RoBERTa have; start from one of these, or set mlm_weight=0"
-        )
+        problem = f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part for masked words"
+        raise EncoderError(f"{problem}; start from BERT or RoBERTa, or set mlm_weight=0")
     return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
 
 
@@ -228,26 +224,20 @@ def _load_config(folder: Path, dropout: float | None) -> Any:
         with quiet():
             config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
-        raise EncoderError(
-            f"{folder / 'config.json'} cannot be used: {error}. Only architectures of transformers itself are loaded; "
-            "code from a checkpoint is never executed"
-        ) from error
+        remedy = "only architectures of transformers are loaded, and code from a checkpoint is never executed"
+        raise EncoderError(f"{folder / 'config.json'} cannot be used: {error}; {remedy}") from error
     kind, name = type(config), config.model_type
     is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
     is_causal &= name not in _BIDIRECTIONAL and getattr(config, "use_bidirectional_attention", False) is not True
     if is_causal or getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
-        raise EncoderError(
-            f"{folder} is a {name!r} decoder: each of its tokens sees only those before it. A sentence encoder reads "
-            "both ways: give one of the BERT, RoBERTa, MPNet, ... kinds"
-        )
+        remedy = "a sentence encoder reads both ways: give one of the BERT, RoBERTa, MPNet, ... kinds"
+        raise EncoderError(f"{folder} is a {name!r} decoder, whose tokens see only those before them; {remedy}")
     # BERT's weights load as RoBERTa's, at shifted positions.
     saved = {f"{one.partition('For')[0].removesuffix('Model')}Model" for one in config.architectures or []}
     known = {one for one in MODEL_MAPPING_NAMES.values() if isinstance(one, str)}
     if others := (saved & known) - {MODEL_MAPPING_NAMES.get(name)}:
-        raise EncoderError(
-            f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {min(others)}; take the "
-            "configuration that was saved with them"
-        )
+        problem = f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {min(others)}"
+        raise EncoderError(f"{problem}; take the configuration that was saved with them")
     rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
     if dropout is not None:
         if not rates:

@@ -270,8 +270,7 @@ class Encoder(nn.Module):
 
         Args:
             folder: A new or empty folder, or that of a saved encoder, which is replaced at the very end.
-            card: language, license, base_model, datasets, metrics, tags, title, description, results (name -> value)
-                of README.md.
+            card: language, license, base_model, datasets, metrics, tags, title and description of README.md.
             dtype: Of the weights; torch.float16 halves the file.
 
         Raises:

@@ -124,7 +124,7 @@ def write_card(
     Names that are not on the hub and the folders of absolute paths are left out. task: as the hub calls it.
     Raises EncoderError for an unknown field of `card`.
     """
-    known = [*_CARD_FIELDS, "title", "description", "results"]
+    known = [*_CARD_FIELDS, "title", "description"]
     if unknown := sorted(set(card) - set(known)):
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
@@ -135,9 +135,6 @@ def write_card(
     if card.get("description"):
         lines += [_one_line(card["description"]), ""]
     lines += [f"A {kind}.", "", "```python", *code, "```", ""]
-    if card.get("results"):
-        cells = [f"| {_one_line(name)} | {_one_line(value)} |" for name, value in card["results"].items()]
-        lines += ["## Results", "", "| | |", "|---|---:|", *cells, ""]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -153,6 +150,5 @@ def _hub_ids(names: Any) -> Any:
 
 
 def _one_line(value: Any) -> str:
-    """Return a text as one line of Markdown, without HTML, ends of cells and the folders of absolute paths."""
-    line = " ".join(_ABSOLUTE_PATH.sub("", str(value)).split())
-    return html.escape(line, quote=False).replace("|", "\\|")
+    """Return a text as one line of Markdown, without HTML and the folders of absolute paths."""
+    return html.escape(" ".join(_ABSOLUTE_PATH.sub("", str(value)).split()), quote=False)

@@ -104,7 +104,7 @@ def _fit_here(
         if dev is not None:
             method.restore(folder / "encoder")
         elif saved_run is not None:
-            record.save_encoder({})
+            record.save_encoder()
         if saved_run is not None:
             saved_run.record(trained=True, files={"encoder": {"sha256": checkpoint_checksum(saved_run.path)}})
         method.eval()

@@ -71,7 +71,7 @@ class Record:
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
         if step > 0 and (best == -math.inf or spearman > best):
-            self.save_encoder({self.dev.name: spearman})
+            self.save_encoder()
         return values
 
     def write(self, row: Row) -> None:
@@ -89,8 +89,8 @@ class Record:
             with reraise_os_error(path), atomic_write(path) as file:
                 pd.DataFrame(self.rows).to_csv(file, index=False)
 
-    def save_encoder(self, results: dict[str, float]) -> None:
-        """Save the encoder as it is now, with a card of these results."""
+    def save_encoder(self) -> None:
+        """Save the encoder as it is now, with a card."""
         config, method = self.method.config, type(self.method).__name__
         card = {
             "title": f"{method} on {config.train}, seed {config.seed}",
@@ -98,6 +98,5 @@ class Record:
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],
-            "results": {f"Spearman x 100 on {name}": round(100 * value, 2) for name, value in results.items()},
         }
         self.method.save(self.folder / "encoder", card=card)
