@@ -129,13 +129,12 @@ def test_hostile_text_is_text_in_every_view_light_and_dark_and_nothing_is_asked_
     views = {
         "pairs": PairExplorer(scores, pairs([HOSTILE] * 5, texts), encoders=both),
         "queries": RankingExplorer(rankings(labels, texts), encoders=both),
-        "ask": Ask(both, HOSTILE, texts, corpus=texts),
-        "corpus": Ask(both, HOSTILE, corpus=texts),
+        "ask": Ask(both, HOSTILE, texts),
         "why": Why(both, HOSTILE, texts[1], HOSTILE),
     }
     put_on(page, tmp_path, **views)
-    page.get_by_role("button", name="why this score?").first.click()
-    page.locator("[data-view=pairs2]").get_by_text("Why this score?").wait_for()
+    page.locator("[data-view=pairs1] tr[data-row=A]").first.click()
+    page.locator("[data-view=pairs2]").get_by_text("Why A?").wait_for()
     page.locator("[data-view=queries1] tr[data-row=B]").click()
     page.locator("[data-view=queries2]").get_by_text("Why B?").wait_for()
     assert page.evaluate("window.met") is None

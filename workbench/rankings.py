@@ -58,24 +58,3 @@ def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
     ]
     metrics = pd.DataFrame(rows, columns=[*_QUERY, "query", "kcc", "ndcg"])
     return metrics.assign(n=queries.size().to_numpy())
-
-
-def disagreements(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Return the queries by how differently two models rank their targets, the most different first.
-
-    Returns:
-        suite, query_id, query, disagreement = 1 - tau-b of the two models' scores, in [0, 2] (0: the same order; nan,
-        at the end: one of them ties all targets), largest_move in ranks, n.
-    """
-    key = [*_QUERY, "target_id"]
-    both = a.merge(b[[*key, "score", "rank"]], on=key, suffixes=("_a", "_b"), validate="one_to_one")
-    if not len(both) == len(a) == len(b):
-        raise ValueError(f"a and b share {len(both)} of {len(a)} and {len(b)} rows; score both models on one dataset")
-    both["move"] = (both["rank_a"] - both["rank_b"]).abs()
-    queries: Any = both.groupby(_QUERY, sort=False)
-    rows = [
-        (*key, group["query"].iloc[0], 1 - kendall(group["score_a"], group["score_b"]), group["move"].max(), len(group))
-        for key, group in queries
-    ]
-    table = pd.DataFrame(rows, columns=[*_QUERY, "query", "disagreement", "largest_move", "n"])
-    return table.sort_values("disagreement", ascending=False, kind="stable", ignore_index=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 import numpy as np
+import pandas as pd
 
 from workbench.views._style import shortened
 
@@ -87,23 +88,11 @@ def label_heads(labels: Sequence[str] | Mapping[str, object]) -> str:
     return "".join(th(short[label], "name", label) for label in labels)
 
 
-def grid(
-    caption: str,
-    values: np.ndarray,
-    names: tuple[Sequence[str], Sequence[str]],
-    largest: float,
-    written: Callable[[float], str],
-) -> str:
+def grid(values: pd.DataFrame, largest: float, written: Callable[[float], str], caption: str = "") -> str:
     """Return a table of numbers whose cells are shaded by size: blue above 0, orange below.
 
-    Args:
-        caption: The caption of the table.
-        values: [n, m]; nan leaves a cell empty.
-        names: Of the n rows and of the m columns.
-        largest: The value with the darkest shade.
-        written: Formats a value.
+    `largest` has the darkest shade; `written` formats a value; nan leaves a cell empty.
     """
-    rows, columns = names
 
     def cell(row: str, column: str, value: float) -> str:
         if np.isnan(value):
@@ -112,8 +101,8 @@ def grid(
         kind = f"number {'pro' if value > 0 else 'con'}{depth}" if depth else "number"
         return td(written(value), kind, title=f"{truncate(row, _LONG)}, {column}: {value:.3f}")
 
-    lines = []
-    for row, line in zip(rows, values.tolist(), strict=True):
+    lines, columns = [], list(map(str, values))
+    for row, line in zip(map(str, values.index), values.to_numpy(), strict=True):
         head = tag("th", escape(truncate(row, _LONG)), class_="word", scope="row", title=row)
         lines.append(tag("tr", head, *(cell(row, *one) for one in zip(columns, line, strict=True))))
     return table_tag(f"<td></td>{label_heads(columns)}", lines, caption)

@@ -18,7 +18,6 @@ _RULES = [(HERE / "table.css").read_text(encoding="utf-8"), FIGURE_RULES]
 _RULES += [f":is(.workbench-panel, .workbench-page) .{name} {{ {style} }}" for name, style in STYLES.items()]
 _RULES += [f".workbench-table .{name} {{ {style} }}" for name, style in STYLES.items() if name.startswith("shade")]
 STYLE_SHEET = "\n".join(_RULES)
-WIDE = {"style": {"description_width": "initial"}, "layout": {"width": "98%", "flex_flow": "column"}}  # of a field
 
 
 class Table(anywidget.AnyWidget):
@@ -129,6 +128,29 @@ class View(ipywidgets.VBox):
         return {**bundle, "text/html": inlined(self.static())}, {}
 
 
+class TypedView(View):
+    """Fields, and next to them what is drawn from them while they are typed."""
+
+    def __init__(self, controls: dict[str, Any]) -> None:
+        self.controls, self.panel = controls, Panel(layout={"width": "65%"})
+        for control in controls.values():
+            control.observe(self._draw, "value")
+        self._draw()
+        super().__init__(
+            [ipywidgets.HBox([ipywidgets.VBox([*controls.values()], layout={"width": "34%"}), self.panel])]
+        )
+
+    def html(self, *, is_static: bool) -> str:
+        """Return what is drawn, live or without a kernel; errors are shown in its place."""
+        raise NotImplementedError
+
+    def _draw(self, _: Any = None) -> None:
+        self.panel.html = or_problem(lambda: self.html(is_static=False))
+
+    def static(self) -> str:
+        return f"<p>Run the cell to type something else.</p>{or_problem(lambda: self.html(is_static=True))}"
+
+
 def dropdown(name: str, options: Mapping[Any, str], changed: Callable[..., None]) -> ipywidgets.Dropdown:
     """Return a list of choices, value -> text, that calls `changed` when the reader chooses another."""
     layout = {"width": "auto", "max_width": "22em", "min_width": "0"}
@@ -145,9 +167,10 @@ def offer(control: ipywidgets.Dropdown, options: Mapping[Any, str], default: Any
     control.layout.display = None if len(options) > 1 else "none"
 
 
-def text_area(name: str, text: str, rows: int = 1) -> ipywidgets.Textarea:
+def text_area(name: str, text: str, rows: int = 2) -> ipywidgets.Textarea:
     """Return a field for text with its name above it."""
-    return ipywidgets.Textarea(text, description=name, rows=rows, **WIDE)
+    layout = {"width": "98%", "flex_flow": "column"}
+    return ipywidgets.Textarea(text, description=name, rows=rows, style={"description_width": "initial"}, layout=layout)
 
 
 def value_of(name: str) -> property:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,25 +30,35 @@ ORDERS = {
     "gain": "b gains over a",
 }
 VALUE = "value"  # the column of the chosen order
+MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
 _STATIC_ROWS, _STATIC_DETAILS = 20, 3  # without a kernel
-MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _TARGETS = 50  # at most, in a table, so that the chart is near
 
 
-class Explorer(View):
-    """A table that is ordered and searched, and the details of its chosen row.
+@dataclass
+class Listing:
+    """What an explorer lists: a row for each of `ids`, with `views` as its details."""
 
-    A subclass reads its data in `take` and describes it in the methods that raise NotImplementedError here.
-    """
+    title: str
+    labels: list[str]
+    ids: list[Any]
+    frame: pd.DataFrame
+    columns: list[dict[str, Any]]
+    distances: Callable[..., np.ndarray]  # of a and b, or of a and gold, for each row
+    views: Callable[[int], list[QueryView]]
+    heading: Callable[[int], str] = lambda row: ""  # HTML above the views
+    texts: Sequence[str] | None = None  # a further text of each row to search
+    note: str = ""  # follows the number of listed rows
+
+
+class Explorer(View):
+    """A table that is ordered and searched, and the details of its chosen row."""
 
     kind: ClassVar[str]  # the plural of what is listed
     shows: ClassVar[str]  # the property of a `RunPicker` that has the data
-    distance: ClassVar[str]  # what `distances` returns, for a tooltip
-    settable = ("order", "a", "b", "search", "limits", "chosen")
-    title: str  # of the shared page
-    labels: list[str]
-    ids: list[Any]  # the name of each row in the data
+    distance: ClassVar[str]  # for a tooltip
+    settable = ("order", "a", "b", "chosen")
     order, a, b = map(value_of, ("order", "a", "b"))
 
     def __init__(self, data: Mapping[str, Any], encoders: Mapping[str, Any] | None, **table: Any) -> None:
@@ -55,49 +66,29 @@ class Explorer(View):
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
         self.grid.observe(self._draw, "chosen")
         self.look_at(data, encoders)
-        super().__init__()
+        choices = ipywidgets.HBox([*self.controls.values()])
+        super().__init__([choices, ipywidgets.Box([self.grid, self.detail]), self.reasons])
 
-    def take(self, data: Mapping[str, Any]) -> None:
-        """Read data into `labels`, `ids` and whatever else is listed; change nothing if it is wrong."""
-        raise NotImplementedError
-
-    def rows(self) -> tuple[pd.DataFrame, Sequence[str] | None]:
-        """Return the frame of the table, and a further text of each row to search."""
-        raise NotImplementedError
-
-    def columns(self) -> list[dict[str, Any]]:
-        """Return the columns of the table."""
-        raise NotImplementedError
-
-    def distances(self, a: str, b: str | None = None) -> np.ndarray:
-        """Return for each row how far a and b, or a and gold, are apart."""
-        raise NotImplementedError
-
-    def details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, explains: bool = False) -> str:
-        """Return HTML of a row; `explains` adds buttons that explain a rank."""
-        raise NotImplementedError
-
-    def targets(self, row: int) -> tuple[str, Mapping[str, str]]:
-        """Return a row's query, and its targets by the values of their buttons."""
+    def read(self, data: Mapping[str, Any]) -> Listing:
+        """Return what to list; change nothing if the data is wrong."""
         raise NotImplementedError
 
     def look_at(self, data: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
         """Show other data of the same kind; choices stay if they still exist. Errors as at first."""
-        chosen = self.chosen
-        self.take(data)
-        self._vectors = open_encoders(encoders or {})
-        orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
-        names = shortened(self.labels, 40)
+        chosen, listing = self.chosen, self.read(data)
+        self.listing, self._vectors = listing, open_encoders(encoders or {})
+        orders = dict(list(ORDERS.items())[: None if len(listing.labels) > 1 else 2])  # the others need two labels
+        names = shortened(listing.labels, 40)
         with self._drawing_once():
             offer(self.controls["order"], orders, list(orders)[min(2, len(orders) - 1)])
-            offer(self.controls["a"], names, self.labels[0])
-            offer(self.controls["b"], names, self.labels[-1])
-            self.frame, texts = self.rows()
+            offer(self.controls["a"], names, listing.labels[0])
+            offer(self.controls["b"], names, listing.labels[-1])
             with self.grid.hold_sync():
-                self.grid.set_rows(self.frame, self.columns(), texts=texts)
+                self.grid.note = listing.note
+                self.grid.set_rows(listing.frame, listing.columns, texts=listing.texts)
                 self._sort()
-                if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
-                    self.grid.chosen = self.ids.index(chosen)
+                if chosen in listing.ids and listing.ids.index(chosen) in self.grid.listed:
+                    self.chosen = chosen
 
     @contextmanager
     def _drawing_once(self) -> Iterator[None]:
@@ -114,70 +105,60 @@ class Explorer(View):
 
     def _sort(self) -> None:
         """Sort by the values of the order, which are a column, and choose the first row."""
-        if self.order == "data":
-            values = np.arange(1, len(self.ids) + 1)
-        elif self.order == "gain":
-            values = self.distances(self.a) - self.distances(self.b)
-        else:
-            values = self.distances(self.a, None if self.order == "worst" else self.b)
-        self.frame[VALUE] = values
-        hover = self.distance if self.order == "data" else f"{ORDERS[self.order]}: {self.distance}"
-        order = {"name": VALUE, "title": ORDERS[self.order], "hover": hover, "limit": True}
+        distances = self.listing.distances
+        values = {
+            "data": lambda: np.arange(1.0, len(self.listing.ids) + 1),
+            "worst": lambda: distances(self.a),
+            "disagreement": lambda: distances(self.a, self.b),
+            "gain": lambda: distances(self.a) - distances(self.b),
+        }[self.order]()
+        self.listing.frame[VALUE] = values
+        is_data, title = self.order == "data", ORDERS[self.order]
+        order = {"name": VALUE, "title": title, "hover": self.distance, "digits": 0 if is_data else 2, "limit": True}
         with self.grid.hold_sync():
-            self.grid.columns = [order | {"digits": 0 if self.order == "data" else 2}, *self.columns()]
+            self.grid.columns = [order, *self.listing.columns]
             self.grid.chosen = -1
-            self.grid.order_by(VALUE, values, [VALUE, self.order != "data"])
-
-    @property
-    def search(self) -> str:
-        """Return the words that are searched for."""
-        return self.grid.search
-
-    @search.setter
-    def search(self, words: str) -> None:
-        self.grid.search = words
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        """Return column -> [low, high], None for no limit; setting adds limits to those of other columns."""
-        return self.grid.limits
-
-    @limits.setter
-    def limits(self, limits: Mapping[str, Any]) -> None:
-        self.grid.limits = {**self.grid.limits, **limits}
+            self.grid.order_by(VALUE, values, [VALUE, not is_data])
 
     @property
     def chosen(self) -> Any:
-        """Return the id of the chosen row, None if there is none."""
-        return None if self.grid.chosen < 0 else self.ids[self.grid.chosen]
+        """Return the id of the chosen row, None if there is none; set to choose a row."""
+        return None if self.grid.chosen < 0 else self.listing.ids[self.grid.chosen]
 
     @chosen.setter
     def chosen(self, name: Any) -> None:
-        row = self.ids.index(name) if name in self.ids else -1
+        row = self.listing.ids.index(name) if name in self.listing.ids else -1
         if row not in self.grid.listed:
             raise ValueError(f"chosen is {name!r}, which is not listed; clear the search and the limits")
         self.grid.chosen = row
 
     def _draw(self, _: Any = None) -> None:
-        if self._is_filling:
-            return
-        row, self._why, self.reasons.html = self.grid.chosen, "", ""
-        self.detail.html = "" if row < 0 else or_problem(lambda: self.details(row, explains=bool(self._vectors)))
+        if not self._is_filling:
+            row, self._why, self.reasons.html = self.grid.chosen, "", ""
+            self.detail.html = "" if row < 0 else or_problem(lambda: self._details(row, explains=bool(self._vectors)))
+
+    def _details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, explains: bool = False) -> str:
+        """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
+        parts = [
+            view_html(view, chart=chart, targets=_TARGETS, explains=str(place) if explains else "")
+            for place, view in enumerate(self.listing.views(row))
+        ]
+        return self.listing.heading(row) + "".join(parts)
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""
         self._why = "" if value == self._why else value
-        query, targets = self.targets(self.grid.chosen)
-        asked = list(self._vectors.values())
-        explain = lambda: reasons_html(asked, [query, targets[value]], name=value)  # noqa: E731
-        self.reasons.html = or_problem(explain) if self._why else ""
+        place, letter = value[0], value[1:]
+        view, asked = self.listing.views(self.grid.chosen)[int(place)], list(self._vectors.values())
+        sentences = [view.query, view.table.loc[letter, "target"]]
+        self.reasons.html = or_problem(lambda: reasons_html(asked, sentences, name=letter)) if self._why else ""
 
     def static(self) -> str:
         listed = self.grid.listed
         titles = {column["name"]: column.get("title", column["name"]) for column in self.grid.columns}
-        table = table_html(self.frame.loc[listed[:_STATIC_ROWS], list(titles)].rename(columns=titles).round(2))
+        table = table_html(self.listing.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
         note = f"{len(listed):,} {self.kind}{escape(self.grid.note)}; a: {escape(self.a)}, b: {escape(self.b)}"
-        views = [self.details(row, slope_image) for row in listed[:_STATIC_DETAILS]]
+        views = [self._details(row, slope_image) for row in listed[:_STATIC_DETAILS]]
         return f"<p>The first of {note}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
 
     def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
@@ -187,12 +168,12 @@ class Explorer(View):
             RunError: The file cannot be written.
         """
         target, index, sections = Path(path).expanduser(), [], []
-        texts = self.frame.select_dtypes(exclude="number")
+        texts = self.listing.frame.select_dtypes(exclude="number")
         for row in self.grid.listed[:limit].tolist():
-            name, text = str(self.ids[row]), " / ".join(filter(None, texts.loc[row]))
+            name, text = str(self.listing.ids[row]), " / ".join(texts.loc[row])
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
-            sections.append(tag("section", self.details(row), id=name))
-        title = escape(f"{self.title}: {', '.join(self.labels)}")
+            sections.append(tag("section", self._details(row), id=name))
+        title = escape(f"{self.listing.title}: {', '.join(self.listing.labels)}")
         page = _PAGE.format(title=title, style=STYLE_SHEET, index="".join(index), sections="\n".join(sections))
         with reraise_os_error(target.parent, "another file"), atomic_write(target) as file:
             file.write(page)
@@ -221,40 +202,29 @@ class RankingExplorer(Explorer):
         """
         self._suite = suite
         super().__init__(tables, encoders, height=500)
-        self.grid.layout.width, self.detail.layout.width = "30%", "69%"
-        both = ipywidgets.HBox([self.grid, self.detail], layout={"justify_content": "space-between"})
-        self.children = [ipywidgets.HBox([*self.controls.values()]), both, self.reasons]
+        self.grid.layout.width, self.detail.layout.width = "30%", "70%"
 
-    def take(self, data: Mapping[str, Any]) -> None:
+    def read(self, data: Mapping[str, Any]) -> Listing:
         tables = read_rankings(data)
-        self.rankings = SuiteRankings(tables, self._suite)
-        self.labels, self.ids = self.rankings.labels, list(self.rankings.rows)
-        self.title = f"Rankings of {self.rankings.suite}"
-        absent = ", ".join(label for label in tables if label not in self.labels)
-        self._note = f"; not ranked here: {absent}" if absent else ""
+        suite = SuiteRankings(tables, self._suite)
+        ids, targets = list(suite.rows), suite.table["target"].to_numpy(dtype=object)
+        texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
+        is_long = sum(map(len, texts)) > MOST_CHARACTERS
+        absent = ", ".join(label for label in tables if label not in suite.labels)
+        note = f"; not ranked here: {absent}" if absent else ""
+        return Listing(
+            title=f"Rankings of {suite.name}",
+            labels=suite.labels,
+            ids=ids,
+            frame=pd.DataFrame({"query": [suite.query(query_id) for query_id in ids]}),
+            columns=[{"name": "query"}],
+            distances=suite.distances,
+            views=lambda row: [suite.view(ids[row])],
+            texts=None if is_long else texts,
+            note=note + ("; the targets are too long to be searched" if is_long else ""),
+        )
 
     @property
     def selected(self) -> pd.DataFrame:
         """Return the chosen query's targets by letter, with gold, ranks and scores; empty if there is no query."""
-        return pd.DataFrame() if self.chosen is None else self.rankings.view(self.chosen).table
-
-    def rows(self) -> tuple[pd.DataFrame, Sequence[str] | None]:
-        targets = self.rankings.table["target"].to_numpy(dtype=object)
-        texts = ["\n".join(targets[rows]) for rows in self.rankings.rows.values()]
-        queries = pd.DataFrame({"query": [self.rankings.query(query_id) for query_id in self.ids]})
-        is_long = sum(map(len, texts)) > MOST_CHARACTERS
-        self.grid.note = self._note + ("; the targets are too long to be searched" if is_long else "")
-        return queries, None if is_long else texts
-
-    def columns(self) -> list[dict[str, Any]]:
-        return [{"name": "query"}]
-
-    def distances(self, a: str, b: str | None = None) -> np.ndarray:
-        return self.rankings.distances(a, b)
-
-    def details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, explains: bool = False) -> str:
-        return view_html(self.rankings.view(self.ids[row]), chart=chart, targets=_TARGETS, explains=explains)
-
-    def targets(self, row: int) -> tuple[str, Mapping[str, str]]:
-        view = self.rankings.view(self.ids[row])
-        return view.query, view.table["target"].to_dict()
+        return pd.DataFrame() if self.chosen is None else self.listing.views(self.grid.chosen)[0].table

@@ -45,8 +45,7 @@ class Mechanism(ipywidgets.VBox):
         try:
             drawn = self._draw(**{name: control.value for name, control in self.controls.items()})
             text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-            grids = [grid("", one.to_numpy(), (one.index, one.columns), 1.0, "{:.3f}".format) for one in tables]
-            html = framed(paragraph(escape(text)), *grids)
+            html = framed(paragraph(escape(text)), *(grid(table, 1.0, "{:.3f}".format) for table in tables))
         except (ValueError, WorkbenchError) as problem:
             html = problem_html(problem)
         self.drawing.value = inlined(html)

@@ -22,6 +22,7 @@ DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from rank to rank in it
 _LONG = 400  # characters of a target that a row shows; the rest opens with a click
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
+_CHART = "the ranks of the table as lines"
 _LEGEND = (
     "Rank 1 is nearest; below a rank is its score. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places "
     "nearer/further than {reference} has it, which may be anywhere among the places that {reference} ties; the darker "
@@ -80,11 +81,11 @@ def view_html(
     *,
     chart: Callable[[QueryView], str] | None = None,
     targets: int = 100,
-    explains: bool = False,
+    explains: str = "",
 ) -> str:
     """Return the query, its table and, with `chart`, its chart, such as `slope_svg`, with classes of `STYLES`.
 
-    explains: Letters are buttons that explain the rank of a target.
+    explains: If not "", letters are buttons, with this and the letter as their value.
     """
     by = "a model" if view.gold is None else "gold or a model"
     part = f"{targets} of {view.total:,} targets, the nearest under {by}" if targets < view.total else ""
@@ -98,7 +99,7 @@ def view_html(
     return framed(title, both, small_print(_legend(view)))
 
 
-def _target_table(view: QueryView, targets: int, explains: bool) -> str:
+def _target_table(view: QueryView, targets: int, explains: str) -> str:
     """Return a table: letter, target, gold and its rank if known, a column for each label; KCC and NDCG below."""
     gold, (first, *_) = view.gold, view.ranks
     heads = th("") + th("target", "text") + ("" if gold is None else th("gold") + th("gold rank", "narrow"))
@@ -108,7 +109,7 @@ def _target_table(view: QueryView, targets: int, explains: bool) -> str:
     rows = list(zip(view.letters, view.table["target"], *columns, strict=True))
     lines = []
     for letter, target, *cells in (rows[place] for place in view.nearest_places(targets)):
-        button = tag("button", letter, value=letter, title="why this rank?") if explains else letter
+        button = tag("button", letter, value=explains + letter, title="why this rank?") if explains else letter
         text = escape(target[:_LONG])
         text = tag("details", tag("summary", text), escape(target[_LONG:])) if len(target) > _LONG else text
         lines.append(tag("tr", td(button), td(text, "text"), *cells, data_row=letter))
@@ -181,15 +182,14 @@ def slope_svg(view: QueryView) -> str:
     wide, high = across[-1] + 0.87 * name_width + 24, top + depth + 8
     size = {"width": f"{wide:g}", "height": f"{high:g}", "viewBox": f"0 0 {wide:g} {high:g}", "text_anchor": "middle"}
     font = {"font_family": "sans-serif", "font_size": 12, "fill": GREY, "role": "img"}
-    named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _describe_orders(shown)}
+    named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _CHART}
     return tag("svg", *drawn, **named, **size, **font)
 
 
 def slope_image(view: QueryView) -> str:
     """Return `slope_svg` as an <img>, since front ends remove drawings from HTML."""
     data = base64.b64encode(slope_svg(view).encode()).decode()
-    description = escape(_describe_orders(view.nearest(DRAWN)))
-    return f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{description}">' if data else ""
+    return f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">' if data else ""
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
@@ -198,11 +198,3 @@ def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:
     reach = " ".join(f"{x:g},{y:g}" for x, y, _ in ends)
     line = tag("path", d="".join(parts), stroke=colour, stroke_width=2.5, class_="seen")
     return line + tag("polyline", points=reach, fill="none", stroke="transparent", stroke_width=14)
-
-
-def _describe_orders(view: QueryView) -> str:
-    orders = {
-        name: ", ".join("=".join(letters) for letters in view.letters_by_rank(ranks).values())
-        for name, ranks in view.ranks.items()
-    }
-    return "From nearest to furthest by " + "; ".join(f"{name}: {order}" for name, order in orders.items())

@@ -105,7 +105,7 @@ def table_of(label: str, source: Any, kind: str) -> pd.DataFrame:
 
 
 class SuiteRankings:
-    """The queries of one suite under each label that has it.
+    """The queries of the suite `name` under each label that has it.
 
     `table` has query_id, target_id, query, target and gold, in the order of the first label's table; `scores` has the
     scores of each label in this order, and `rows` the positions of the targets of each query.
@@ -119,12 +119,12 @@ class SuiteRankings:
             ValueError: They rank different targets.
         """
         suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"].unique()))
-        self.suite = set_name(suite or next(iter(suites), ""))
-        parts = {label: table.loc[table["suite"] == self.suite] for label, table in tables.items()}
+        self.name = set_name(suite or next(iter(suites), ""))
+        parts = {label: table.loc[table["suite"] == self.name] for label, table in tables.items()}
         parts = {label: part for label, part in parts.items() if len(part)}
         if not parts:
             needed = f"a query is a sentence in at least {FEWEST_TARGETS} pairs"
-            raise DataError(f"no query of {self.suite or 'any suite'} ({', '.join(suites) or 'none'} ranked); {needed}")
+            raise DataError(f"no query of {self.name or 'any suite'} ({', '.join(suites) or 'none'} ranked); {needed}")
         self.labels = list(parts)
         self.table = parts[self.labels[0]][_TARGET].reset_index(drop=True)
         self.scores = {label: self._aligned_scores(label, part) for label, part in parts.items()}
@@ -140,7 +140,7 @@ class SuiteRankings:
         if len(different):
             row = different.iloc[0]
             raise ValueError(
-                f"{self.labels[0]!r} and {label!r} do not rank the same targets of {self.suite!r} with the same gold: "
+                f"{self.labels[0]!r} and {label!r} do not rank the same targets of {self.name!r} with the same gold: "
                 f"the first of {len(different)} rows in one alone is target {row['target_id']!r} of query "
                 f"{row['query_id']!r}; score both on one version of the set"
             )
@@ -153,10 +153,10 @@ class SuiteRankings:
     def view(self, query_id: Any) -> QueryView:
         """Return one query under all labels; ValueError for an unknown query."""
         if query_id not in self.rows:
-            raise ValueError(f"no query {query_id!r} in {self.suite}; it has {', '.join(map(str, self.rows)):.200}")
+            raise ValueError(f"no query {query_id!r} in {self.name}; it has {', '.join(map(str, self.rows)):.200}")
         rows = self.rows[query_id]
         scores = {label: values[rows] for label, values in self.scores.items()}
-        targets, place = self.table["target"].iloc[rows].tolist(), f"{self.suite}, {query_id}"
+        targets, place = self.table["target"].iloc[rows].tolist(), f"{self.name}, {query_id}"
         return QueryView.from_scores(self.query(query_id), targets, self.gold[rows], scores, place)
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:

@@ -11,7 +11,7 @@ import pandas as pd
 from workbench.errors import DataError, EncoderError
 from workbench.views._asked import ENCODER, Vectors, open_encoders
 from workbench.views._html import framed, grid, paragraph, small_print, tag
-from workbench.views._table import Panel, View, or_problem, text_area, value_of
+from workbench.views._table import TypedView, text_area, value_of
 
 _SIDES = ("query", "target", "second target")
 _SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
@@ -28,7 +28,7 @@ _MAP_NOTE = (
 )
 
 
-class Why(View):
+class Why(TypedView):
     """Show on which words the similarity of a query and a target depends, under each encoder, while they are typed.
 
     Each word is left out in turn. For an `Encoder` whose vector is the mean over tokens the cosine is also split into
@@ -43,25 +43,16 @@ class Why(View):
     ) -> None:
         """Show three sentences; `encoders` are by label, as of `Ask` or `encoders_of_runs`. `other` may be ""."""
         self._vectors = list(open_encoders(encoders or {ENCODER: ENCODER}).values())
-        names = {"query": "query", "target": "target", "other": "against (optional)"}
-        texts = {"query": query, "target": target, "other": other}
-        self.controls = {name: text_area(names[name], text) for name, text in texts.items()}
-        self.panel = Panel()
-        for control in self.controls.values():
-            control.observe(self._draw, "value")
-        self._draw()
-        super().__init__([*self.controls.values(), self.panel])
+        texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}
+        super().__init__({name: text_area(*text) for name, text in texts.items()})
 
     @property
     def selected(self) -> pd.DataFrame:
         """Return `word_effects` of the sentences."""
         return word_effects(self._vectors, self._sentences())
 
-    def _draw(self, _: Any = None) -> None:
-        self.panel.html = or_problem(lambda: reasons_html(self._vectors, self._sentences()))
-
-    def static(self) -> str:
-        return f"<p>Run the cell to change the sentences.</p>{self.panel.html}"
+    def html(self, *, is_static: bool) -> str:
+        return reasons_html(self._vectors, self._sentences())
 
     def _sentences(self) -> list[str]:
         return [self.query, self.target, *([self.other] if self.other.strip() else [])]
@@ -124,32 +115,29 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
     """Return the words of query and targets with their effects, and a map of tokens for each encoder that has one."""
     effects = word_effects(encoders, sentences)
     what, signs = _ONE if len(sentences) == 2 else _TWO
-    full = ", ".join(f"{escape(label)} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items())
+    full = ", ".join(f"{escape(str(label))} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items())
     largest = float(effects.iloc[1:].abs().to_numpy().max(initial=0))
-    words = ""
-    for side, part in effects.iloc[1:].groupby(level="side", sort=False):
-        names = part.index.get_level_values("word").tolist(), list(part)
-        words += tag("div", grid(str(side), part.to_numpy(), names, largest, _format_effect), style=_BLOCK)
-    maps, notes = "", {}
+    words = [
+        grid(part.droplevel("side"), largest, _format_effect, str(side))
+        for side, part in effects.iloc[1:].groupby(level="side", sort=False)
+    ]
+    maps, notes = [], {}
     for target in sentences[1:]:
         for vectors in encoders:
             try:
-                maps += _map_html(f"{vectors.label}: {target}", token_terms(vectors, sentences[0], target))
+                terms = token_terms(vectors, sentences[0], target)
             except EncoderError as problem:
                 notes[vectors.label] = escape(f"{vectors.label} has no map: {problem}.")
+                continue
+            terms = pd.concat([terms, terms.sum().to_frame("all").T])  # sums of columns, then of rows
+            terms = pd.concat([terms, terms.sum(axis=1).rename("all")], axis=1)
+            caption = f"{vectors.label}: {target}: {terms.iloc[-1, -1]:.3f}"
+            maps.append(grid(terms, float(terms.iloc[:-1, :-1].abs().to_numpy().max()), _format_hundredth, caption))
+    blocks = ["".join(tag("div", table, style=_BLOCK) for table in tables) for tables in (words, maps)]
     title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
     explained = small_print(_WORDS_NOTE.format(what=what, signs=signs))
     note = small_print(" ".join([*([_MAP_NOTE] if maps else []), *notes.values()]))
-    return framed(title, paragraph(f"{what.capitalize()}: {full}"), words, explained, maps, note)
-
-
-def _map_html(caption: str, terms: pd.DataFrame) -> str:
-    """Return the map of one encoder and target, with sums."""
-    values = np.column_stack([terms, terms.sum(axis=1)])
-    values = np.vstack([values, values.sum(axis=0)])
-    names, largest = ([*terms.index, "all"], [*terms.columns, "all"]), float(terms.abs().to_numpy().max())
-    cells = grid(f"{caption}: {values[-1, -1]:.3f}", values, names, largest, _format_hundredth)
-    return tag("div", cells, style=_BLOCK)
+    return framed(title, paragraph(f"{what.capitalize()}: {full}"), blocks[0], explained, blocks[1], note)
 
 
 def _format_hundredth(value: float) -> str:
