@@ -73,7 +73,7 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
     assert listed(view, {"words": [9, None]}) == ["p2"]
     assert listed(view, {"gold": [None, 0]}) == []
     assert (view.chosen, view.detail.html) == (None, "")
-    assert listed(view, {"gold": [None, None], "overlap": [60, None]}) == ["p0"]
+    assert listed(view, {"gold": [None, None], "overlap": [0.6, None]}) == ["p0"]
     view.grid.search = "CAT dog"
     assert listed(view) == ["p1"]
     for wrong, text in (({"order": "wrost"}, "choose one of data"), ({"chosen": "p3"}, "'p3', which is not listed")):
@@ -116,7 +116,7 @@ def test_a_query_is_shown_at_once_searched_with_its_targets_and_chosen_from_code
     assert view.selected["target"].tolist() == [f"target {place} of 1" for place in range(5)]
     assert {"gold", "rank: one", "score: two"} <= set(view.selected)
     view.select(order="worst")
-    values = np.frombuffer(view.grid.extra["value"], "<f4")[view.grid.listed]
+    values = np.frombuffer(view.grid.extra["value"], "<f8")[view.grid.listed]
     assert values.tolist() == sorted(values.tolist(), reverse=True)
     ids = ranking(1)["query_id"].map({"q0": 2, "q1": 0, "q2": 7, "q3": 1})
     one = RankingExplorer({"one": ranking(1).assign(query_id=ids)})

@@ -41,7 +41,6 @@ class Table(anywidget.AnyWidget):
     ticks = traitlets.Bool(False).tag(sync=True)
     ticked = traitlets.List().tag(sync=True)
     height = traitlets.Int(420).tag(sync=True)
-    row_height = traitlets.Int(40).tag(sync=True)
 
     def set_rows(
         self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], *, texts: Sequence[str] | None = None
@@ -49,27 +48,26 @@ class Table(anywidget.AnyWidget):
         """Replace all rows.
 
         Args:
-            frame: Columns of numbers, sent as float32, and of texts. A text column "name" names rows for
-                screen readers.
-            columns: For each column its name and, if needed, title, hover, digits, suffix, limit (True: limits in
-                its heading), error (the column of shares that shade it), score (the column below it).
+            frame: Columns of numbers and of texts.
+            columns: For each column its name and, if needed, title, hover, digits, limit (True: limits in its
+                heading), error (the column of shares that shade it).
             texts: A further text of each row, which is searched and not shown.
         """
-        numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name])]
-        self._frame = frame.reset_index(drop=True).astype(dict.fromkeys(numbers, "<f4"))
-        shown = {name: list(map(str, frame[name])) for name in frame if name not in numbers}
-        searched = shown | ({} if texts is None else {"searched": list(texts)})
-        self._searched = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
+        self._frame = frame.reset_index(drop=True)
+        named = {name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")}
+        searched = named | ({} if texts is None else {"searched": list(texts)})
+        rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
+        self._searched = pd.Series(rows, dtype=object)
         with self.hold_sync():
             self.columns, self.extra = list(columns), {}
-            self.data = {name: self._frame[name].to_numpy().tobytes() for name in numbers} | searched
+            self.data = {name: _bytes(values) for name, values in frame.select_dtypes("number").items()} | searched
             self._list()
 
     def order_by(self, name: str, values: np.ndarray, sort: list[Any]) -> None:
         """Replace the values of one number column, which may be hidden, and sort."""
-        self._frame[name] = np.asarray(values, dtype="<f4")
+        self._frame[name] = values
         with self.hold_sync():
-            self.extra = {**self.extra, name: self._frame[name].to_numpy().tobytes()}
+            self.extra = {**self.extra, name: _bytes(values)}
             if self.sort == sort:
                 self._list()
             self.sort = sort
@@ -77,20 +75,21 @@ class Table(anywidget.AnyWidget):
     @traitlets.observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
         kept: Any = pd.Series(True, self._frame.index)
-        for name, (low, high) in self.limits.items():
-            if name in self._frame and (low, high) != (None, None):
-                least, most = -np.inf if low is None else low, np.inf if high is None else high
-                kept &= self._frame[name].between(np.float32(least), np.float32(most))
-        if words := self.search.casefold().split():
-            kept &= np.array([all(word in text for word in words) for text in self._searched], dtype=bool)
+        for name in self._frame.columns.intersection(list(self.limits)):
+            (low, high), values = self.limits[name], self._frame[name]
+            kept &= (low is None or values >= low) & (high is None or values <= high)
+        for word in self.search.casefold().split():
+            kept &= self._searched.str.contains(word, regex=False)
         name, descending = self.sort
         if name in self._frame:
-            size = next((column.get("error") for column in self.columns if column["name"] == name), None)
-            values: Any = self._frame[size].abs() if size else self._frame[name]
-            kept = kept[values.sort_values(ascending=not descending, kind="stable").index]
+            kept = kept[self._frame[name].sort_values(ascending=not descending, kind="stable").index]
         self.listed = kept.index[kept].to_numpy()
         if self.chosen not in self.listed:
             self.chosen = int(self.listed[0]) if len(self.listed) else -1
+
+
+def _bytes(values: Any) -> bytes:
+    return np.asarray(values, dtype="<f8").tobytes()
 
 
 class Panel(anywidget.AnyWidget):

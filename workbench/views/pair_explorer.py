@@ -51,24 +51,33 @@ class PairExplorer(Explorer):
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
             for sentence in dict.fromkeys(both):
                 self._partners.setdefault(sentence, []).append(row)
-        kinds = ("rank", "error", "score") if len(labels) < 4 else ("rank", "error")  # fewer bytes
         texts = [*_SIDES, *(["subset"] if table["subset"].any() else [])]
-        names = [*texts, "gold", "words", *(f"{kind}: {label}" for label in labels for kind in kinds)]
+        names = [
+            *texts,
+            "gold",
+            "overlap",
+            "words",
+            *(f"{kind}: {label}" for label in labels for kind in ("rank", "error")),
+        ]
         columns: list[dict[str, Any]] = [
             *({"name": name, "title": re.sub(r"(\d)", r" \1", name)} for name in texts),
             {"name": "gold", "limit": True},
-            {"name": "overlap", "title": "in common", "suffix": "%", "digits": 0, "limit": True}
-            | {"hover": "words that both sentences have, of all their words"},
+            {
+                "name": "overlap",
+                "title": "common words",
+                "hover": "their share of all words",
+                "digits": 2,
+                "limit": True,
+            },
             {"name": "words", "limit": True},
         ]
         for label, short in shortened(labels, 24).items():
-            column = {"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"}
-            columns.append(column | ({"score": f"score: {label}"} if "score" in kinds else {}))
+            columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
         return Listing(
             title=f"Pairs of {self._suite}",
             labels=labels,
             ids=table["pair_id"].tolist(),
-            frame=table[names].assign(overlap=100 * table["overlap"]),
+            frame=table[names].copy(),
             columns=columns,
             distances=self._distances,
             views=self._views,

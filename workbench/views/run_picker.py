@@ -45,41 +45,34 @@ class RunPicker(View):
         self._all, self.suite = runs.reset_index(drop=True), suite
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
+        ended = [str(each.get("ended", "")) for each in facts]
+        newest = suite_version(facts[ended.index(max(ended))], suite) if facts else None
+        is_newest = [suite_version(each, suite) == newest for each in facts]
         shared, own = split_common_settings(self._all["settings"].tolist())
-        table = self._all[["label"]].assign(
+        self._note = f", all with {shared}" if shared else ""
+        if not all(is_newest):
+            self._note += "; those scored on another version of the suite are not ticked at first"
+        self._facts = self._all[["label"]].assign(
             settings=own,
             seed=self._all["seed"],
-            score=100 * self._all["spearman"].fillna(self._all["accuracy"]),
-            finished=[str(each.get("ended", ""))[:16].replace("T", " ") for each in facts],
+            score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).round(2),
+            finished=[time[:16].replace("T", " ") for time in ended],
         )
-        self._facts = table.loc[:, (table.astype(str) != "").any()]  # no column that no run has
-        names = [f"{label}, seed {seed}" for label, seed in zip(self._all["label"], self._all["seed"], strict=True)]
-        columns = [{"name": name, **({"digits": 2} if name == "score" else {})} for name in self._facts]
-        self.grid = Table(label="runs", ticks=True, height=260, row_height=28)
-        self.grid.set_rows(self._facts.assign(name=names), columns)
-        newest = max(facts, key=lambda each: str(each.get("ended", "")), default={})
-        is_newest = [suite_version(each, suite) == suite_version(newest, suite) for each in facts]
-        self._note = f", all with {shared}" if shared else ""
-        self._note += (
-            "; those scored on another version of the suite are not ticked at first" if not all(is_newest) else ""
-        )
-        self.grid.ticked = [row for row, same in enumerate(is_newest) if same]
+        self.grid = Table(label="runs", ticks=True, height=260)
+        self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
+        self.grid.ticked = [row for row, is_ticked in enumerate(is_newest) if is_ticked]
         self.problem, self.means = Panel(), Panel()
-        self.controls = {
-            "seeds": dropdown("seeds", SEEDS, self._update),
-            "before": ipywidgets.Checkbox(before, description="before", indent=False, layout={"width": "auto"}),
-        }
+        check = ipywidgets.Checkbox(before, description="before", tooltip="the encoder before training", indent=False)
+        check.layout.width = "auto"
+        check.observe(self._update, "value")
+        self.controls = {"seeds": dropdown("seeds", SEEDS, self._update), "before": check}
         self.seeds = seeds
-        self.controls["before"].tooltip = "the encoder before training"
-        self.controls["before"].observe(self._update, "value")
-        every, none = (
-            ipywidgets.Button(description=f"{verb} all listed", layout={"width": "auto"}) for verb in ("tick", "untick")
-        )
-        every.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed.tolist()}))
-        none.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed.tolist()}))
         if labels:
             self.labels = labels
         self.grid.observe(self._update, "ticked")
+        every, none = (ipywidgets.Button(description=f"{verb} all listed") for verb in ("tick", "untick"))
+        every.on_click(lambda _: self._tick({*self.grid.ticked, *self.grid.listed}))
+        none.on_click(lambda _: self._tick({*self.grid.ticked} - {*self.grid.listed}))
         super().__init__([ipywidgets.HBox([*self.controls.values(), every, none]), self.grid, self.problem, self.means])
         self._update()
 
@@ -133,14 +126,14 @@ class RunPicker(View):
         """Show what is ticked, here and in the explorers that follow."""
         self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
-        problems = {}
+        problems = []
         for explorer in self._explorers.values():
             try:
                 if data := getattr(self, explorer.shows):
                     explorer.look_at(data, self.encoders)
             except (ValueError, WorkbenchError) as problem:  # the others follow all the same
-                problems[problem_html(problem)] = None
-        self.problem.html = "".join(problems)
+                problems.append(problem_html(problem))
+        self.problem.html = "".join(dict.fromkeys(problems))
 
     def _means(self) -> str:
         if not self.grid.ticked:
@@ -149,5 +142,5 @@ class RunPicker(View):
 
     def static(self) -> str:
         text = f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._note)}"
-        ticked = table_html(self._facts.loc[sorted(self.grid.ticked)].round(2))
+        ticked = table_html(self._facts.loc[sorted(self.grid.ticked)])
         return f"<p>{text}. Run the cell to choose.</p>{framed(ticked)}{self._means()}"

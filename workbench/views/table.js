@@ -16,7 +16,7 @@ const moved = (error) => {
 function render({ model, el }) {
   el.classList.add("workbench-table");
   el.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take arrow keys and letters for its cells
-  const get = (name) => model.get(name), height = get("row_height");
+  const get = (name) => model.get(name), height = 40; // of a row, in pixels
   let data, columns, count, texts, rows, words, first, at;
   const isText = (name) => Array.isArray(data[name]);
   const set = (changes) => {
@@ -26,7 +26,7 @@ function render({ model, el }) {
 
   const read = () => {
     const every = Object.entries({ ...get("data"), ...get("extra") });
-    const numbers = (view) => new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+    const numbers = (view) => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
     data = Object.fromEntries(every.map(([name, one]) => [name, Array.isArray(one) ? one : numbers(one)]));
     count = every.length ? data[every[0][0]].length : 0;
     texts = null;
@@ -34,10 +34,10 @@ function render({ model, el }) {
   const list = () => {
     words = get("search").toLowerCase().split(/\s+/).filter(Boolean);
     rows = [...Array(count).keys()];
-    for (const [name, [low, high]] of Object.entries(get("limits"))) {
-      const least = low === null ? -Infinity : Math.fround(low), most = high === null ? Infinity : Math.fround(high);
-      const values = low === null && high === null ? undefined : data[name];
-      if (values) rows = rows.filter((row) => values[row] >= least && values[row] <= most);
+    for (const [name, [low, high]] of Object.entries(get("limits")).filter(([name]) => data[name])) {
+      const values = data[name];
+      if (low !== null) rows = rows.filter((row) => values[row] >= low);
+      if (high !== null) rows = rows.filter((row) => values[row] <= high);
     }
     if (words.length) {
       const searched = Object.keys(data).filter(isText);
@@ -47,9 +47,7 @@ function render({ model, el }) {
     }
     const [name, descending] = get("sort");
     if (data[name]) {
-      const size = get("columns").find((column) => column.name === name)?.error;
-      const values = size ? data[size].map(Math.abs) : data[name], sign = descending ? -1 : 1;
-      const last = (value) => Number.isNaN(value);
+      const values = data[name], sign = descending ? -1 : 1, last = Number.isNaN;
       rows.sort((a, b) => {
         const [x, y] = [values[a], values[b]];
         return last(x) || last(y) ? last(x) - last(y) || a - b : x < y ? -sign : x > y ? sign : a - b;
@@ -67,23 +65,20 @@ function render({ model, el }) {
     parts.forEach((part, place) => span.append(place % 2 ? make("mark", {}, part) : part));
     return span;
   };
-  const cell = ({ name, digits, suffix = "", error, score }, row) => {
+  const cell = ({ name, digits, error }, row) => {
     const value = data[name][row];
     if (isText(name)) return make("td", { class: "text" }, marked(value));
     const written = digits === undefined ? `${+value.toPrecision(6)}` : value.toFixed(digits);
-    const text = Number.isNaN(value) ? "" : written + suffix;
+    const text = Number.isNaN(value) ? "" : written;
     if (!error) return make("td", { class: "number" }, text);
-    const change = moved(data[error][row]);
-    const scored = data[score] && make("small", {}, data[score][row].toFixed(3));
-    const further = scored ? [` ${change}`, scored] : [make("div", {}, change)];
-    return make("td", { class: `number shade${shade(data[error][row])}` }, make("b", {}, text), ...further);
+    const share = data[error][row];
+    return make("td", { class: `number shade${shade(share)}` }, make("b", {}, text), make("div", {}, moved(share)));
   };
   const line = (row, place) => {
     const state = { "aria-selected": place === at, tabindex: place === Math.max(at, 0) ? 0 : -1 };
     const tr = make("tr", { "data-row": row, "aria-rowindex": place + 2, ...state });
     if (get("ticks")) {
-      const name = data.name?.[row] ?? `row ${place + 1}`;
-      const tickBox = make("input", { type: "checkbox", "aria-label": name, tabindex: -1 });
+      const tickBox = make("input", { type: "checkbox", "aria-label": `row ${place + 1}`, tabindex: -1 });
       tickBox.checked = get("ticked").includes(row);
       tr.append(make("td", {}, tickBox));
     }
