@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from workbench.metrics import kendall
-from workbench.views import RankingExplorer, most_changed, ranking_html
+from workbench.views import most_changed, ranking_html
 
 GOLD = [5.0, 4.0, 2.0, 2.0, 0.0]
 RIGHT = [0.9, 0.8, 0.4, 0.3, 0.1]
@@ -94,47 +94,30 @@ def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     assert len(said) < 600, "a title of 10,000 characters hides the screen"
 
 
-def long_list(count: int) -> dict[str, pd.DataFrame]:
-    """A query of `count` targets of falling gold, ranked right by one label and backwards by another."""
-    rows = pd.DataFrame(
-        {"suite": "long", "query_id": "q0", "target_id": [str(n) for n in range(count)], "query": "all"}
-    )
-    rows["target"] = [f"target {place}" for place in range(count)]
-    rows["gold"] = np.linspace(5, 0, count)
-    rank = np.arange(1.0, count + 1)
-    return {
-        "right": rows.assign(score=-rank, rank=rank),
-        "wrong": rows.assign(score=rank, rank=rank[::-1]),
-    }
-
-
 def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_their_true_ranks():
-    tables = long_list(2000)
-    html = ranking_html(tables, "q0", chart=True, targets=10).html
-    cells = shown(html)
-    assert [row[1] for row in cells[1:11]] == [f"target {place}" for place in [*range(5), *range(1995, 2000)]]
-    assert [row[3] for row in cells[1:11]] == [f"{place + 1}" for place in [*range(5), *range(1995, 2000)]]
+    ranks = np.arange(1.0, 2001)
+    rows = {"suite": "long", "query_id": "q0", "target_id": ranks, "query": "all", "gold": np.linspace(5, 0, 2000)}
+    right = pd.DataFrame({**rows, "target": [f"target {place}" for place in range(2000)], "score": -ranks})
+    html = ranking_html({"right": right, "wrong": right.assign(score=ranks)}, "q0", chart=True, targets=10).html
+    cells, nearest = shown(html), [*range(5), *range(1995, 2000)]
+    assert [row[1] for row in cells[1:11]] == [f"target {place}" for place in nearest]
+    assert [row[3] for row in cells[1:11]] == [f"{place + 1}" for place in nearest]
     assert "10 of 2,000 targets" in html
     assert cells[-2][1:] == ["100.0", "-100.0"], "KCC is that of all targets"
     picture = drawn(html)
     lines = heights(picture)
     assert len(lines) == 20
     assert max(map(max, lines)) < float(picture.attrib["height"]) < 900
-    assert len(html) < 40_000
 
 
 def test_most_changed_shows_the_query_of_the_largest_disagreement():
     tables = {"a": table(RIGHT, RIGHT), "b": table(RIGHT, TIED), "c": table(TIED, RIGHT)}
     assert "query 0" in most_changed(tables).html
-    assert "query 1" in most_changed(tables, ("a", "b"), chart=False).html
     other = {label: pd.concat([found, found.assign(suite="other")]) for label, found in tables.items()}
-    assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other").html
-    assert (
-        "no query of sets (few ranked); a query is a sentence in at least 4 pairs"
-        in most_changed(tables, suite="sets").html
-    )
-    some = {"a": other["a"], "b": tables["b"], "c": other["c"]}
-    assert "(other, q0)" in most_changed(some, suite="other").html, "a label without the suite stands in the way"
+    assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other", chart=False).html
+    assert "(other, q0)" in most_changed({**other, "b": tables["b"]}, suite="other").html, "a label without the suite"
+    text = "no query of sets (few ranked); a query is a sentence in at least 4 pairs"
+    assert text in most_changed(tables, suite="sets").html
 
 
 def test_the_picture_joins_golds_rank_of_a_target_to_every_models_rank_1_at_the_top():
@@ -160,7 +143,5 @@ def test_mistakes_are_explained():
     ):
         with pytest.raises(ValueError, match=re.escape(text)):
             ranking_html(tables, query)
-    with pytest.raises(ValueError, match="no query of fwe"):
-        RankingExplorer({"m": few}, "fwe")
     with pytest.raises(TypeError, match="'m' is a int; give a table, a Run or a Report"):
         ranking_html({"m": 3}, "q0")

@@ -23,7 +23,7 @@ class Ask(TypedView):
     """
 
     settable = ("query", "targets", "gold")
-    query = value_of("query")
+    query, targets, gold = map(value_of, settable)
 
     def __init__(
         self,
@@ -51,29 +51,6 @@ class Ask(TypedView):
         )
 
     @property
-    def targets(self) -> list[str]:
-        """Return the lines that are ranked; set to a list."""
-        return [line for line in self.controls["targets"].value.splitlines() if line.strip()]
-
-    @targets.setter
-    def targets(self, lines: Sequence[str]) -> None:
-        self.controls["targets"].value = "\n".join(lines)
-
-    @property
-    def gold(self) -> np.ndarray | None:
-        """Return the gold of each target, None if there is none; DataError unless it is a number for each target."""
-        typed = self.controls["gold"].value.replace(",", " ").split()
-        values = pd.to_numeric(pd.Series(typed, dtype=object), errors="coerce").to_numpy(dtype=float)
-        if len(values) not in (0, len(self.targets)) or not (np.isfinite(values) & (values >= 0)).all():
-            count = f"{len(self.targets)} targets"
-            raise DataError(f"gold is {' '.join(typed)!r} for {count}; type one number for each, at least 0")
-        return values if len(values) else None
-
-    @gold.setter
-    def gold(self, values: Sequence[float]) -> None:
-        self.controls["gold"].value = " ".join(map(str, values))
-
-    @property
     def selected(self) -> pd.DataFrame:
         """Return each target with gold and, by label, rank and score, the best first."""
         return self._view().table.reset_index(drop=True)
@@ -82,8 +59,12 @@ class Ask(TypedView):
         return view_html(self._view(), chart=slope_image if is_static else slope_svg, targets=_SHOWN)
 
     def _view(self) -> QueryView:
-        if not self.query.strip() or not self.targets:
+        lines = [line for line in self.targets.splitlines() if line.strip()]
+        if not self.query.strip() or not lines:
             raise DataError(f"no {'targets' if self.query.strip() else 'query'} yet; type one")
-        rows = {label: (vectors(self.targets), vectors([self.query])[0]) for label, vectors in self._vectors.items()}
-        scores = {label: targets @ query for label, (targets, query) in rows.items()}
-        return QueryView.from_scores(self.query, self.targets, self.gold, scores)
+        gold = np.array(self.gold.replace(",", " ").split(), dtype=float)
+        if len(gold) not in (0, len(lines)) or not (np.isfinite(gold) & (gold >= 0)).all():
+            raise DataError(f"gold is {self.gold!r} for {len(lines)} targets; type one number for each, at least 0")
+        rows = {label: vectors([self.query, *lines]) for label, vectors in self._vectors.items()}
+        scores = {label: one[1:] @ one[0] for label, one in rows.items()}
+        return QueryView.from_scores(self.query, lines, gold if len(gold) else None, scores)

@@ -1,12 +1,12 @@
 """The explorer of pairs: every pair of a suite in a table, and the chosen pair with the partners of its sentences."""
 
-import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
@@ -51,25 +51,13 @@ class PairExplorer(Explorer):
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
             for sentence in dict.fromkeys(both):
                 self._partners.setdefault(sentence, []).append(row)
-        texts = [*_SIDES, *(["subset"] if table["subset"].any() else [])]
-        names = [
-            *texts,
-            "gold",
-            "overlap",
-            "words",
-            *(f"{kind}: {label}" for label in labels for kind in ("rank", "error")),
-        ]
+        titles = {"sentence1": "sentence 1", "sentence2": "sentence 2", "subset": "subset", "gold": "gold"}
+        titles |= {"overlap": "common words", "words": "words"}
+        frame = table[[*titles]].rename(columns=titles)
+        frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
         columns: list[dict[str, Any]] = [
-            *({"name": name, "title": re.sub(r"(\d)", r" \1", name)} for name in texts),
-            {"name": "gold", "limit": True},
-            {
-                "name": "overlap",
-                "title": "common words",
-                "hover": "their share of all words",
-                "digits": 2,
-                "limit": True,
-            },
-            {"name": "words", "limit": True},
+            {"name": name, "digits": 2 if name == "common words" else None, "limit": is_numeric_dtype(frame[name])}
+            for name in frame
         ]
         for label, short in shortened(labels, 24).items():
             columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
@@ -77,7 +65,7 @@ class PairExplorer(Explorer):
             title=f"Pairs of {self._suite}",
             labels=labels,
             ids=table["pair_id"].tolist(),
-            frame=table[names].copy(),
+            frame=frame.join(table.filter(regex="^(rank|error): ")),
             columns=columns,
             distances=self._distances,
             views=self._views,

@@ -68,7 +68,7 @@ function render({ model, el }) {
   const cell = ({ name, digits, error }, row) => {
     const value = data[name][row];
     if (isText(name)) return make("td", { class: "text" }, marked(value));
-    const written = digits === undefined ? `${+value.toPrecision(6)}` : value.toFixed(digits);
+    const written = digits == null ? `${+value.toPrecision(6)}` : value.toFixed(digits);
     const text = Number.isNaN(value) ? "" : written;
     if (!error) return make("td", { class: "number" }, text);
     const share = data[error][row];
