@@ -1,4 +1,4 @@
-"""The table and the panels in a browser: sorted, searched, limited, walked through, ticked, marked; text is text."""
+"""The table and the panels in a browser: sorted, searched, walked through, marked; text is text."""
 
 import re
 from collections.abc import Iterator
@@ -12,23 +12,12 @@ from stage import put_on, violations
 
 from workbench.data import Pairs
 from workbench.views import Ask, PairExplorer, RankingExplorer, Why
-from workbench.views._table import Panel, Table
+from workbench.views._table import Table
 
 pytestmark = pytest.mark.slow
 
 HOSTILE = '<img src="http://example.invalid/x" onerror="window.met = 1"> & "it\'s" $1 to $2 \u202e\u05d0'
 COUNT = 2000
-
-
-def some_rows(texts: list[str] | None = None, **traits: Any) -> Table:
-    """Rows whose number is a permutation, with a hole, and whose text says it in words."""
-    numbers = np.random.default_rng(0).permutation(COUNT) / 10
-    numbers[7] = np.nan
-    table = Table(label="rows", **traits)
-    names = [f"Row {row} of the {'even' if row % 2 == 0 else 'odd'} ones" for row in range(COUNT)]
-    columns = [{"name": "text"}, {"name": "number", "limit": True}]
-    table.set_rows(pd.DataFrame({"text": names, "number": numbers}), columns, texts=texts)
-    return table
 
 
 @pytest.fixture
@@ -52,39 +41,15 @@ def wait_for(page: Any, table: Table, count: int) -> None:
     assert len(table.listed) == count
 
 
-def test_a_heading_sorts_and_the_kernel_knows_the_same_order(page: Any, tmp_path: Path):
-    put_on(page, tmp_path, table=(table := some_rows()))
-    number = page.get_by_role("button", name="number")
-    for direction, first in (("descending", "199.9"), ("ascending", "0")):
-        number.click()
-        page.locator(f"th[aria-sort={direction}]").wait_for()
-        assert in_sight(page, 2)[0] == first
-        assert table.listed[-1] == 7, "what has no number comes last"
-        assert in_sight(page) == [table.data["text"][row] for row in table.listed[: len(in_sight(page))]]
-    page.get_by_role("button", name="text").click()
-    page.locator("th.text[aria-sort=ascending]").wait_for()
-    assert in_sight(page)[:3] == sorted(table.data["text"])[:3]
-    assert page.locator("tr[data-row]").count() < 60, "rows out of sight are no elements"
+def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(page: Any, tmp_path: Path):
+    numbers = np.random.default_rng(0).permutation(COUNT) / 10
+    numbers[7] = np.nan
+    names = [f"Row {row} of the {'even' if row % 2 == 0 else 'odd'} ones" for row in range(COUNT)]
+    table, columns = Table(label="rows"), [{"name": "text"}, {"name": "number", "limit": True}]
+    hidden = [f"hidden {row}" for row in range(COUNT)]
+    table.set_rows(pd.DataFrame({"text": names, "number": numbers}), columns, texts=hidden)
+    put_on(page, tmp_path, table=table)
 
-
-def test_words_are_searched_in_any_order_and_marked(page: Any, tmp_path: Path):
-    put_on(page, tmp_path, table=(table := some_rows([f"hidden {row}" for row in range(COUNT)])))
-    search = page.get_by_label("search")
-    search.press_sequentially("ODD row 17")
-    wait_for(page, table, sum("17" in str(row) for row in range(1, COUNT, 2)))
-    assert {text.lower() for text in page.locator("mark").all_inner_texts()} == {"odd", "row", "17"}
-    search.fill("hidden 1999.*")
-    wait_for(page, table, 0)
-    page.get_by_text("remove a word or a limit").wait_for()
-    search.fill("hidden 1999")
-    wait_for(page, table, 1)
-    assert table.chosen == 1999
-    table.search = ""
-    assert len(table.listed) == COUNT
-
-
-def test_keys_walk_through_the_rows_and_the_choice_goes_both_ways(page: Any, tmp_path: Path):
-    put_on(page, tmp_path, table=(table := some_rows()))
     page.get_by_label("search").press("ArrowDown")
     page.locator("tr:focus").wait_for()
     for key, chosen in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", COUNT - 1), ("Home", 0)):
@@ -93,16 +58,33 @@ def test_keys_walk_through_the_rows_and_the_choice_goes_both_ways(page: Any, tmp
         assert table.chosen == chosen
     page.keyboard.press("PageDown")
     page.wait_for_function("+document.activeElement.dataset.row > 4")
-    page.keyboard.press("PageUp")
-    page.locator("tr:focus[data-row='0']").wait_for()
-    page.locator("tr[data-row='3']").click()
-    page.locator("tr[data-row='3'][aria-selected=true]").wait_for()
-    assert table.chosen == 3
     table.chosen = 1500
     page.get_by_label("search").fill("row")  # which brings what the kernel has changed
     row = page.locator("tr[data-row='1500'][aria-selected=true]")
     row.wait_for()
     assert row.bounding_box()["y"] < page.locator(".frame").bounding_box()["y"] + 440, "scrolled into sight"
+
+    number = page.get_by_role("button", name="number")
+    for direction, first in (("descending", "199.9"), ("ascending", "0")):
+        number.click()
+        page.locator(f"th[aria-sort={direction}]").wait_for()
+        assert in_sight(page, 2)[0] == first
+        assert table.listed[-1] == 7, "what has no number comes last"
+        assert in_sight(page) == [names[row] for row in table.listed[: len(in_sight(page))]]
+    page.get_by_role("button", name="text").click()
+    page.locator("th.text[aria-sort=ascending]").wait_for()
+    assert in_sight(page)[:3] == sorted(names)[:3]
+    assert page.locator("tr[data-row]").count() < 60, "rows out of sight are no elements"
+
+    search = page.get_by_label("search")
+    search.fill("ODD row 17")
+    wait_for(page, table, sum("17" in str(row) for row in range(1, COUNT, 2)))
+    assert {text.lower() for text in page.locator("mark").all_inner_texts()} == {"odd", "row", "17"}
+    search.fill("hidden 1999.*")
+    wait_for(page, table, 0)
+    search.fill("hidden 1999")
+    wait_for(page, table, 1)
+    assert table.chosen == 1999
 
 
 def pairs(first: list[str], second: list[str]) -> Pairs:
@@ -114,45 +96,35 @@ def encode(sentences: list[str]) -> np.ndarray:
     return np.array([[len(text), 1 + text.count("a"), text.count("e")] for text in sentences], dtype=float)
 
 
-def rankings(labels: list[str], targets: list[str]) -> dict[str, pd.DataFrame]:
-    rows = [
-        ("<s>", "q", str(row), HOSTILE, text, 9.0 - row, -float(row), row + 1.0) for row, text in enumerate(targets)
-    ]
-    names = ["suite", "query_id", "target_id", "query", "target", "gold", "score", "rank"]
-    return dict.fromkeys(labels, pd.DataFrame(rows, columns=names))
-
-
-def test_hostile_text_is_text_in_every_view_light_and_dark_and_nothing_is_asked_elsewhere(page: Any, tmp_path: Path):
+def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dark(page: Any, tmp_path: Path):
     texts, labels = [HOSTILE, "\U0001f600 one\ntwo", "long " + "abcdefgh" * 600, "d", "e"], [HOSTILE, "two"]
-    both = dict.fromkeys(labels, encode)
-    scores = {HOSTILE: np.arange(5.0), "two": np.arange(5.0)[::-1]}
+    rows = {"suite": "<s>", "query_id": "q", "target_id": [*"abcde"], "query": HOSTILE, "target": texts}
+    ranked = pd.DataFrame({**rows, "gold": np.arange(5.0), "score": np.arange(5.0)})
+    both, scores = dict.fromkeys(labels, encode), {HOSTILE: np.arange(5.0), "two": np.arange(5.0)[::-1]}
     views = {
         "pairs": PairExplorer(scores, pairs([HOSTILE] * 5, texts), encoders=both),
-        "queries": RankingExplorer(rankings(labels, texts), encoders=both),
+        "queries": RankingExplorer(dict.fromkeys(labels, ranked), encoders=both),
         "ask": Ask(both, HOSTILE, texts),
         "why": Why(both, HOSTILE, texts[1], HOSTILE),
     }
     put_on(page, tmp_path, **views)
-    page.locator("[data-view=pairs1] tr[data-row=A]").first.click()
-    page.locator("[data-view=pairs2]").get_by_text("Why A?").wait_for()
-    page.locator("[data-view=queries1] tr[data-row=B]").click()
-    page.locator("[data-view=queries2]").get_by_text("Why B?").wait_for()
+    for view, row in (("pairs", "A"), ("queries", "B")):
+        page.locator(f"[data-view={view}1] tr[data-row={row}]").first.click()
+        page.locator(f"[data-view={view}2]").get_by_text(f"Why {row}?").wait_for()
     assert page.evaluate("window.met") is None
     assert page.locator("main :is(img, i, script)").count() == 0
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert violations(page) == [], scheme
-    for view in ("pairs", "queries"):
-        page.goto(views[view].to_html(tmp_path / "page.html").as_uri())
-        assert HOSTILE[:50] in page.locator("section").first.inner_text()
-        assert page.locator(":is(img, i, section script)").count() == 0
-        assert page.evaluate("window.met") is None
-        assert violations(page) == []
+    page.goto(views["pairs"].to_html(tmp_path / "page.html").as_uri())
+    assert HOSTILE[:50] in page.locator("section").first.inner_text()
+    assert page.locator(":is(img, i, section script)").count() == 0
+    assert violations(page) == []
 
 
-def test_a_row_and_its_line_are_marked_together_by_hover_and_focus_within_one_sentence(page: Any, tmp_path: Path):
+def test_a_row_and_its_line_are_marked_together_by_hover_within_one_sentence(page: Any, tmp_path: Path):
     data = pairs([*"aab"], [*"bcd"])
-    put_on(page, tmp_path, view=PairExplorer({"m": data.gold}, data), other=Panel(html="<p>other</p>"))
+    put_on(page, tmp_path, view=PairExplorer({"m": data.gold}, data))
     page.locator(".workbench-table tr[data-row='0']").click()
     both = page.locator("[data-view=view1] .view")
     page.wait_for_function("document.querySelectorAll('[data-view=view1] .view').length === 2")
