@@ -97,7 +97,7 @@ class Settings(pydantic.BaseModel):
         """
         fields, named = type(self).model_fields, {}
         for name, value in values.items():
-            setting = self.setting_name(name)
+            setting = name if name in fields else self.setting_name(name)
             if setting in named:
                 raise SettingError(f"{name}: {setting} is given twice, {named[setting]!r} and {value!r}; give it once")
             named[setting] = _read_text(value, fields[setting].annotation)

@@ -131,10 +131,10 @@ def located(entry: DataSet) -> tuple[str, Path] | None:
 
 def rows_note(entry: DataSet, rows: int) -> str:
     """Return a note if the number of rows differs from the published ones; a sample is not refused."""
-    published = [number for number in dict.fromkeys((entry.rows, entry.hub and entry.hub.rows)) if number]
-    return (
-        f" ({rows} rows; published: {' or '.join(map(str, published))})" if published and rows not in published else ""
-    )
+    published = dict.fromkeys(filter(None, (entry.rows, entry.hub and entry.hub.rows)))
+    if not published or rows in published:
+        return ""
+    return f" ({rows} rows; published: {' or '.join(map(str, published))})"
 
 
 def _read_set(entry: DataSet) -> tuple[Table, str]:

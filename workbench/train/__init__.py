@@ -4,5 +4,3 @@ A training state is the weights, AdamW's moments and that number, in one file; a
 """
 
 from workbench.train._loop import fit as fit
-from workbench.train._plan import Plan as Plan
-from workbench.train._state import State as State

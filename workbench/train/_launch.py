@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from workbench.config import TrainingConfig
 from workbench.data import Pairs
@@ -30,9 +29,9 @@ def fit_in_processes(
     last_lines: collections.deque[str] = collections.deque(maxlen=30)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [*torchrun, f"--nproc-per-node={config.num_processes}", "-m", "workbench.train", str(run.path)]
-    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     run.release()  # to the first of the processes
-    with subprocess.Popen(command, text=True, errors="replace", **streams) as launched:
+    pipe, together = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen(command, stdout=pipe, stderr=together, text=True, errors="replace") as launched:
         try:
             for output in launched.stdout or ():
                 # Another process may have begun the line, for example with a warning.

@@ -25,7 +25,8 @@ from workbench.train._record import Record
 from workbench.train._state import State
 
 _LOG = logging.getLogger("workbench")
-_MIN_STEPS = 30  # of a training that is not warned of
+_MIN_STEPS = 30  # fewer cause a warning
+_TOO_SHORT = "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or lower batch_size"
 
 
 def fit(
@@ -94,7 +95,9 @@ def _fit_here(
         if step == 0 and plan.rank == 0:
             if plan.config.recipe and not quiet:
                 print(plan.config.recipe, flush=True)
-            _warn_if_short(plan)
+            times = -(-plan.steps // plan.config.eval_steps)
+            if plan.steps < _MIN_STEPS or times < 2:
+                _LOG.warning(_TOO_SHORT, plan.steps, times)
         with open_tracker(method.config, saved_run) as trackers:
             progress = [] if quiet or plan.rank > 0 else [Progress(step, plan.steps)]
             record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])
@@ -171,14 +174,6 @@ def _to_device(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, dict):
         return {name: _to_device(part, device) for name, part in batch.items()}
     return [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
-
-
-def _warn_if_short(plan: Plan) -> None:
-    """Warn of a training that is too short to learn or to choose a checkpoint."""
-    times = -(-plan.steps // plan.config.eval_steps)
-    if plan.steps < _MIN_STEPS or times < 2:
-        remedy = "raise epochs or max_steps, or lower batch_size or eval_steps"
-        _LOG.warning("%d steps with %d evaluation(s) on dev are too few to learn from; %s", plan.steps, times, remedy)
 
 
 def _record_inputs(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:
