@@ -12,10 +12,8 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triples
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError
-from workbench.evaluation import dev_values, evaluate
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods.cosent import CoSENT, make_triplets, number_classes, rank_labels, scale_labels, split_labels
-from workbench.runs import Run
 from workbench.teachers import load_teacher
 from workbench.train import fit
 
@@ -124,11 +122,8 @@ def test_data_that_an_objective_cannot_train_on_are_refused(
         method_of(tiny_encoder, objective="mse").prepare(below_zero)
 
 
-@pytest.mark.parametrize("model", ["representation", "interaction"])
-def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(
-    tiny_encoder: Path, tiny_sentences: list[str], model: str
-):
-    method = method_of(tiny_encoder, model=model)
+def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(tiny_encoder: Path, tiny_sentences: list[str]):
+    method = method_of(tiny_encoder)
     method.prepare(pairs(tiny_sentences, [1.0, 1, 1, 1, 0, 2, 0, 2], (0.0, 2.0)))
     method.train()
     terms = method(method.collate([0, 1, 2, 3]))
@@ -140,21 +135,8 @@ def test_a_batch_of_one_label_has_loss_and_gradient_zero_and_is_counted(
     assert method.observations() == {}
     # 8 batches of 4 are one epoch: the one other label is in one of them.
     mostly_equal = pairs(tiny_sentences, [1.0] * 31 + [0.0], (0.0, 1.0))
-    history = fit(method_of(tiny_encoder, model=model, max_steps=8, batch_size=4, log_steps=4), mostly_equal)
+    history = fit(method_of(tiny_encoder, max_steps=8, batch_size=4, log_steps=4), mostly_equal)
     assert sum(history["observed_unpaired_batches"].dropna().tolist()) == 7
-
-
-def test_an_interaction_run_goes_end_to_end_without_an_embedding(tiny_encoder: Path, graded: Pairs, tmp_path: Path):
-    method = method_of(tiny_encoder, model="interaction", dev="tiny", learning_rate=5e-3)
-    run = Run.create(method.config, tmp_path)
-    history = fit(method, graded, graded, run=run)
-    report = evaluate(method, {"tiny": graded}, run=run)
-    best = history.loc[history["step"] > 0, "dev_spearman"].max()
-    assert report.metrics["tiny"]["spearman"] == pytest.approx(best, abs=1e-6)
-    assert list(dev_values(method, graded)) == ["dev_spearman"]
-    assert run.finished
-    with pytest.raises(EncoderError, match=r"no embedding of one; use score\(sentence1, sentence2\)"):
-        method.encode(graded.sentence1)
 
 
 def test_the_saved_interaction_model_is_a_cross_encoder_for_others(tiny_encoder: Path, graded: Pairs, tmp_path: Path):

@@ -189,8 +189,9 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
     others = {values.get("aggregation", how) for values in metrics.values()} - {how}
     others |= {values.get("classifier", classifier) for values in metrics.values()} - {classifier}
     if stored != list(suites) or others:
-        held, asked = ", ".join([*stored, *others]), ", ".join([*suites, how, classifier])
-        raise RunError(f"{run.path} contains an evaluation of {held}, not of {asked}; evaluate without run=")
+        asked = ", ".join([*suites, how, classifier])
+        text = f"{run.path} contains an evaluation of {', '.join([*stored, *others])}, not of {asked}"
+        raise RunError(f"{text}; evaluate without run=")
 
 
 def _measure(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -206,6 +207,6 @@ def _measure(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple
         queries: Any = per_query_metrics(ranked)
         # A query whose gold or scores are all equal has no tau; it is left out of the mean and of queries_with_kcc.
         kcc, ndcg = queries[["kcc", "ndcg"]].mean().tolist()
-        known = int(queries["kcc"].notna().sum())
-        values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": known}
+        defined = int(queries["kcc"].notna().sum())
+        values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
     return values, ranked

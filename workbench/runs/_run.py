@@ -122,13 +122,13 @@ class Run:
 
         Raises RunError if the run began with other content.
         """
-        known = self.facts().get("inputs", {}).get(role)
-        if known is None:
+        first = self.facts().get("inputs", {}).get(role)
+        if first is None:
             self.record(inputs={role: {"source": source, "sha256": checksum}})
-        elif known["sha256"] != checksum:
+        elif first["sha256"] != checksum:
             raise RunError(
-                f"{role}: {source} is not what {self.path} began with ({known['source']}, sha256 "
-                f"{known['sha256'][:12]}, now {checksum[:12]}); restore it, or move the run's folder away and run again"
+                f"{role}: {source} is not what {self.path} began with ({first['source']}, sha256 "
+                f"{first['sha256'][:12]}, now {checksum[:12]}); restore it, or move the run's folder away and run again"
             )
 
     def record_suite(self, suite: str, source: str, checksum: str) -> None:
@@ -220,13 +220,13 @@ def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaseConfig:
 
 def _write_facts(file: Path, config: TrainingConfig | BaseConfig) -> None:
     """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
-    known = read_json(file, _FACTS) if file.is_file() else {}
+    earlier = read_json(file, _FACTS) if file.is_file() else {}
     facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
-    facts |= {"contents": config.contents()} | _provenance() | {"started": known.get("started", timestamp())}
-    before = {name: known.get(name) for name in facts}
-    if "inputs" in known:  # the earlier start computed something
-        earlier = [*known.get("earlier_starts", []), *([before] if before != facts else [])]
-        facts = known | facts | {"earlier_starts": earlier, "failure": None}
+    facts |= {"contents": config.contents()} | _provenance() | {"started": earlier.get("started", timestamp())}
+    before = {name: earlier.get(name) for name in facts}
+    if "inputs" in earlier:  # that start computed something
+        starts = [*earlier.get("earlier_starts", []), *([before] if before != facts else [])]
+        facts = earlier | facts | {"earlier_starts": starts, "failure": None}
     write_json(file, facts)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import RunError, SettingError
+from workbench.errors import BusyRunError, RunError, SettingError
 from workbench.files import write_json
 from workbench.installation import require_modules
 from workbench.runs import read_json
@@ -101,9 +101,10 @@ class CellJob:
         cell = next(cell for cell in sweep.cells if cell.path == self.path)
         if sweep.read(cell)["state"] == "finished":
             return
-        self.process = sweep.start(cell)
-        while self.process.poll() is None:  # not wait(), whose lock the signal handler would need
-            time.sleep(0.5)
+        while self.process is None or self.process.returncode == BusyRunError.exit_code:  # another one has the run
+            self.process = sweep.start(cell)
+            while self.process.poll() is None:  # not wait(), whose lock the signal handler would need
+                time.sleep(0.5)
         if self.process.returncode in (-signal.SIGTERM, -signal.SIGUSR2):
             time.sleep(_UNTIL_KILLED)  # a job that returns now would not be requeued
         if self.process.returncode:
