@@ -9,7 +9,6 @@ from torch import Tensor
 from workbench.config import RankCSEConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
-from workbench.errors import SettingError
 from workbench.losses import (
     cosent_lists,
     cosine_matrix,
@@ -161,15 +160,3 @@ def test_a_teacher_is_read_once_and_gets_no_gradient(
     assert [source for source, _ in method.inputs().values()] == [f"folder:{wide_teacher}"]
     without = prepared(spread, sentences, gamma=0, teachers=["nobody/nothing"])  # no teacher is loaded
     assert set(terms_of(without)) == {"info_nce", "consistency"}
-
-
-def test_settings_that_cannot_be_are_refused():
-    refused = {
-        "teacher_weights .*one share >= 0 per teacher, with sum 1": {"teachers": ["a", "b"], "teacher_weights": [1, 1]},
-        "teacher_pooling: 'a/b' is not one of the teachers": {"teacher_pooling": {"a/b": "cls"}},
-        "there is no loss": {"info_nce": False, "beta": 0, "gamma": 0},
-        "'listmle'": {"ranking": "lambdarank"},
-    }
-    for words, overrides in refused.items():
-        with pytest.raises(SettingError, match=words):
-            RankCSEConfig.from_parameters("demo", 0, overrides)

@@ -15,7 +15,7 @@ from forking import python
 
 from workbench import look
 from workbench.config import SimCSEConfig
-from workbench.errors import RunError
+from workbench.errors import BusyRunError, RunError
 from workbench.execution import runs_folder
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.runs import Run, is_running, list_runs, metrics_table
@@ -111,17 +111,17 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
     run = Run.create(config(), tmp_path)
     assert is_running(run.path)
     Run.create(config(), tmp_path)  # the cell of a notebook once more
-    command = [python("looks"), "-c", HOLD, str(run.path)]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert f"process {os.getpid()} on " in refused.stderr
-    assert "the kernel of /home/me/mine.ipynb" in refused.stderr
+    holder = (run.path / ".lock").read_text()
+    assert holder.startswith(f"process {os.getpid()} on ")
+    assert holder.endswith("the kernel of /home/me/mine.ipynb")
     run.release()
     assert not is_running(run.path)
+    command = [python("looks"), "-c", HOLD, str(run.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         for attempt in (lambda: Run.create(config(), tmp_path), run.acquire):
-            with pytest.raises(RunError, match="another process is working on"):
+            with pytest.raises(BusyRunError, match=r"another process is working on .* \(process \d+ on "):
                 attempt()
         assert is_running(run.path)
     assert not is_running(run.path)

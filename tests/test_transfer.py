@@ -18,7 +18,7 @@ from workbench.data import LabelledSentences, Pairs, TransferTask, load_suites, 
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError
 from workbench.evaluation import classify, evaluate
-from workbench.evaluation._senteval import fit_senteval
+from workbench.evaluation._transfer import fit_senteval
 
 WORDS = ["red", "green", "blue", "one", "two", "three", "cat", "dog", "bird", "sun", "moon", "star"]
 FOLDS = StratifiedKFold(10, shuffle=True, random_state=1111)

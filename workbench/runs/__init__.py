@@ -1,21 +1,19 @@
 """Runs on disk: the folder of one run, and the list of all."""
 
 from workbench.runs._listing import (
+    choose_runs as choose_runs,
+    find_run as find_run,
     is_filter as is_filter,
     list_runs as list_runs,
     metrics_table as metrics_table,
+    needed_by as needed_by,
     read_row as read_row,
     read_rows as read_rows,
+    remove_runs as remove_runs,
     short_value as short_value,
     split_common_settings as split_common_settings,
 )
 from workbench.runs._run import Run as Run, run_path as run_path
-from workbench.runs._select import (
-    choose_runs as choose_runs,
-    find_run as find_run,
-    needed_by as needed_by,
-    remove_runs as remove_runs,
-)
 from workbench.runs._state import (
     is_finished as is_finished,
     is_running as is_running,

@@ -1,18 +1,22 @@
-"""All runs of a folder as a table, with filters on their settings, scores and state."""
+"""All runs of a folder: as a table with filters, by name, and removed unless other runs need them."""
 
 import logging
 import math
 import operator
 import re
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from workbench.config import ALIASES, RECORDED
-from workbench.errors import RunError, SettingError, unknown_name
-from workbench.runs._run import NAME, Run, config_of
+from workbench.config import ALIASES, CONFIGS, RECORDED, BaseConfig
+from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
+from workbench.files import reraise_os_error
+from workbench.runs._run import NAME, Run, config_of, run_path
+from workbench.runs._state import is_running
 
 _LOG = logging.getLogger("workbench")
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
@@ -186,3 +190,70 @@ def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
     table = table.astype({name: float if name in _MEASURES else "Int64" for name in table.columns[1:]})
     table[table.columns.intersection([*_MEASURES])] *= 100
     return table.rename(columns=_MEASURES)
+
+
+def find_run(name: str, root: str | Path = "runs") -> Run:
+    """Return the run in a folder, or the only one under `root` whose name, with or without its method, begins so."""
+    if _is_folder(name):
+        return Run(name)
+    folders = run_folders(root) if name else []
+    near = [path for path in folders if path.name.startswith(name)]
+    near = near or [path for path in folders if f"{path.parent.name}/{path.name}".startswith(name)]
+    if not near:
+        raise RunError(f"no run {name!r} under {root}; list them with: workbench runs")
+    if len(near) > 1:
+        raise RunError(f"{len(near)} runs begin with {name!r}: {', '.join(map(str, near[:8]))}; write more of the name")
+    return Run(near[0])
+
+
+def _is_folder(word: str) -> bool:
+    return (Path(word) / "config.json").is_file()
+
+
+def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
+    """Return the runs with these names (as `find_run`), each once, or those that satisfy all filters.
+
+    Raises RunError if there is none, SettingError if names and filters are mixed.
+    """
+    where = [word for word in words if is_filter(word) and not _is_folder(word)]
+    if not where:
+        return list({run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values())
+    if len(where) < len(words):
+        raise SettingError(f"{' '.join(words)}: either names of runs or filters, not both")
+    chosen = list_runs(root, where)
+    if chosen.empty:
+        raise RunError(f"no runs under {root} with {' '.join(where)}")
+    return [Run(path) for path in chosen["path"]]
+
+
+def needed_by(root: str | Path) -> dict[Path, dict[Path, str]]:
+    """Return folder of a run -> folders of the runs under `root` that "learned from it" or "evaluated it"."""
+    needs: dict[Path, dict[Path, str]] = {}
+    for row in [row for row in read_rows(root) if row.get("settings")]:  # of those that can be read
+        config, own = RECORDED[row["method"]](**row["settings"]), Path(row["path"]).resolve()
+        named = {Path(text) for texts in config.paths().values() for text in texts}
+        paths = {path.parent if path.name == "encoder" else path for path in named}
+        with suppress(WorkbenchError):  # a setting names a file that is gone
+            needed = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
+            paths |= {run_path(each, root).resolve() for each in needed}
+        for path in paths - {own}:
+            if NAME.fullmatch(path.name):
+                why = "evaluated it" if row["method"] == BaseConfig.method else "learned from it"
+                needs.setdefault(path, {})[own] = why
+    return needs
+
+
+def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
+    """Remove runs for good. Raises RunError if one is in progress, or needed by a run that stays."""
+    needs, leaving = needed_by(root), {run.path.resolve() for run in runs}
+    for path in leaving:
+        if is_running(path):
+            raise RunError(f"a process is working on {path} ({(path / '.lock').read_text()}); end it first")
+        stay = sorted(f"{other} {why}" for other, why in needs.get(path, {}).items() if other not in leaving)
+        if stay:
+            raise RunError(f"{path} is needed: {', '.join(stay)}; remove these too, or keep it")
+    for run in runs:
+        with reraise_os_error(run.path):
+            gone = run.path.with_name(f".{run.path.name}.removed")
+            run.path.rename(gone)  # in one step: a kill leaves no half run
+            shutil.rmtree(gone)

@@ -27,7 +27,7 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
     file = path / _LOCK
     lock = filelock.FileLock(file, is_singleton=True)
     try:
-        lock.acquire(timeout=1, poll_interval=0.02)  # `is_running` holds it for a moment
+        lock.acquire(timeout=0.5, poll_interval=0.02)  # `is_running` holds it for a moment
     except filelock.Timeout:
         holder = ""
         with suppress(OSError):

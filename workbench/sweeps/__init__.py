@@ -4,10 +4,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.sweeps._local import run_here
 from workbench.sweeps._plan import Cell as Cell, plan_cells as plan_cells, read_sweep_file as read_sweep_file
 from workbench.sweeps._slurm import Slurm as Slurm, cancel as cancel, queued as queued, submit
-from workbench.sweeps._sweep import Sweep as Sweep, find_sweep as find_sweep, list_sweeps as list_sweeps, open_sweep
+from workbench.sweeps._sweep import (
+    Sweep as Sweep,
+    find_sweep as find_sweep,
+    list_sweeps as list_sweeps,
+    open_sweep,
+    run_here,
+)
 
 
 def sweep(
