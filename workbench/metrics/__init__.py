@@ -1,18 +1,16 @@
 """Metrics in numpy: correlations in [-1, 1], and nan where a metric is undefined."""
 
 from workbench.metrics.correlation import (
+    FEWEST_TARGETS as FEWEST_TARGETS,
     average_ranks as average_ranks,
     kendall as kendall,
     ndcg as ndcg,
+    ranking_groups as ranking_groups,
+    similar_third as similar_third,
     spearman as spearman,
     spearman_by_subset as spearman_by_subset,
 )
 from workbench.metrics.geometry import alignment as alignment, uniformity as uniformity
-from workbench.metrics.groups import (
-    FEWEST_TARGETS as FEWEST_TARGETS,
-    ranking_groups as ranking_groups,
-    similar_third as similar_third,
-)
 from workbench.metrics.significance import (
     Interval as Interval,
     IntervalMethod as IntervalMethod,
