@@ -98,7 +98,7 @@ def evaluate(
             scores.append(_score_rows(suite, None, range(len(dataset)), labels(dataset.judged), predicted))
         else:
             predicted = _predict(model, dataset)
-            metrics[suite], ranked = _measure(suite, dataset, predicted, how)
+            metrics[suite], ranked = _score_pairs(suite, dataset, predicted, how)
             rankings.append(ranked)
             scores.append(_score_rows(suite, dataset.subset, dataset.pair_id, dataset.gold, predicted))
     for average, names in AVERAGES.items():
@@ -197,7 +197,7 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
         raise RunError(f"{text}; evaluate without run=")
 
 
-def _measure(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
+def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
     values: dict[str, Any] = {"n": len(pairs.gold)}
     values["spearman"] = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
     if pairs.subset is not None:

@@ -46,7 +46,8 @@ def classify(
     strengths = _grid(classifier, task)
     predicted, accuracies, dev_accuracies = np.empty(len(task), dtype=int), [], []
     for train, test, dev, places in _splits(encode, task):
-        parts = [(train, dev)] if dev else ((_rows(train, a), _rows(train, b)) for a, b in _folds(task.name, train))
+        folds = _folds(task.name, train)
+        parts = [(train, dev)] if dev else ((_take_rows(train, a), _take_rows(train, b)) for a, b in folds)
         right = [[np.mean(predict(b[0]) == b[1]) for predict in fit(a, b, strengths)] for a, b in parts]
         shares = [round(float(mean), 4) for mean in np.mean(right, axis=0)]  # SentEval compares what it prints
         best = int(np.argmax(shares))
@@ -79,7 +80,7 @@ def _splits(encode: Callable[[list[str]], Any], task: TransferTask) -> Iterator[
         yield rows["train"], rows["test"], rows.get("dev"), order["test"]
         return
     for train, test in _folds(task.name, rows["all"]):
-        yield _rows(rows["all"], train), _rows(rows["all"], test), None, order["all"][test]
+        yield _take_rows(rows["all"], train), _take_rows(rows["all"], test), None, order["all"][test]
 
 
 def _grid(classifier: Classifier, task: TransferTask) -> list[float]:
@@ -97,7 +98,7 @@ def _folds(name: str, rows: Rows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     return StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(*rows)
 
 
-def _rows(rows: Rows, which: np.ndarray) -> Rows:
+def _take_rows(rows: Rows, which: np.ndarray) -> Rows:
     return rows[0][which], rows[1][which]
 
 

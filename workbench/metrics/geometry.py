@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 _BLOCK = 1024  # rows whose distances to all others are held in memory at once
 
 
-def _unit_rows(vectors: ArrayLike) -> np.ndarray:
+def _directions(vectors: ArrayLike) -> np.ndarray:
     """Return rows of length 1, in float64; a row of zeros has no direction and becomes nan."""
     rows = np.asarray(vectors, dtype=np.float64)
     if not np.isfinite(rows).all():
@@ -21,7 +21,7 @@ def alignment(a: ArrayLike, b: ArrayLike) -> float:
     `a` and `b` are [n, d], the two sides of the pairs (in the papers: those with gold above 4 of 5). The value is in
     [0, 4], smaller is better; nan without pairs, or if a vector is zero.
     """
-    first, second = _unit_rows(a), _unit_rows(b)
+    first, second = _directions(a), _directions(b)
     if first.shape != second.shape:
         raise ValueError(f"a and b have shapes {first.shape} and {second.shape}; they must be equal")
     return float(np.square(first - second).sum(axis=1).mean()) if len(first) else float("nan")
@@ -33,7 +33,7 @@ def uniformity(x: ArrayLike) -> float:
     `x` is [n, d]. The value is in [-8, 0], smaller is better (evenly spread vectors of many dimensions reach about -4);
     nan for fewer than two rows, or if a vector is zero.
     """
-    rows = _unit_rows(x)
+    rows = _directions(x)
     n = len(rows)
     if n < 2:
         return float("nan")

@@ -62,7 +62,7 @@ def list_runs(
     for each in filters if rows else ():
         table = table[_holds(table, *each)]
     if key and rows:
-        texts = _texts(table[key])
+        texts = _lower_texts(table[key])
         numbers: Any = pd.to_numeric(texts, errors="coerce")
         order = (numbers if numbers.notna().any() else texts).reindex(table.index)
         table = table.loc[order.sort_values(ascending=not sort.startswith("-"), kind="stable").index]
@@ -89,7 +89,7 @@ def _parse_filter(text: str) -> tuple[str, str, str]:
 
 def _holds(table: pd.DataFrame, name: str, sign: str, value: str) -> pd.Series:
     """Compare a column as numbers if the value is one, otherwise as text; a missing value satisfies no filter."""
-    texts = _texts(table[name])
+    texts = _lower_texts(table[name])
     if name == "status":
         texts = texts.str.partition(":")[0]  # of "unreadable: ..." the first word
     numbers: Any = pd.to_numeric(texts, errors="coerce")
@@ -102,7 +102,7 @@ def _holds(table: pd.DataFrame, name: str, sign: str, value: str) -> pd.Series:
     return holds.reindex(table.index, fill_value=False)
 
 
-def _texts(column: Any) -> Any:
+def _lower_texts(column: Any) -> Any:
     """Return the values that are not missing as lower-case text."""
     values = column.dropna()
     return values.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each)).str.lower()
