@@ -45,7 +45,7 @@ _LONG = 160  # characters of the name of a row; a tooltip has the rest
 
 def inlined(html: str) -> str:
     """Return the HTML with styles in its elements, for a front end without style sheets."""
-    return _CLASSES.sub(lambda found: f'style="{";".join(STYLES[name] for name in found[1].split())}"', html)
+    return _CLASSES.sub(lambda match: f'style="{";".join(STYLES[name] for name in match[1].split())}"', html)
 
 
 def tag(kind: str, /, *inside: object, **attributes: object) -> str:

@@ -74,16 +74,16 @@ class Table(anywidget.AnyWidget):
 
     @traitlets.observe("search", "sort", "limits")
     def _list(self, _: Any = None) -> None:
-        kept: Any = pd.Series(True, self._frame.index)
+        is_listed: Any = pd.Series(True, self._frame.index)
         for name in self._frame.columns.intersection(list(self.limits)):
             (low, high), values = self.limits[name], self._frame[name]
-            kept &= (low is None or values >= low) & (high is None or values <= high)
+            is_listed &= (low is None or values >= low) & (high is None or values <= high)
         for word in self.search.casefold().split():
-            kept &= self._searched.str.contains(word, regex=False)
+            is_listed &= self._searched.str.contains(word, regex=False)
         name, descending = self.sort
         if name in self._frame:
-            kept = kept[self._frame[name].sort_values(ascending=not descending, kind="stable").index]
-        self.listed = kept.index[kept].to_numpy()
+            is_listed = is_listed[self._frame[name].sort_values(ascending=not descending, kind="stable").index]
+        self.listed = is_listed.index[is_listed].to_numpy()
         if self.chosen not in self.listed:
             self.chosen = int(self.listed[0]) if len(self.listed) else -1
 

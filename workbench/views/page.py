@@ -106,7 +106,7 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
     columns = [_rank_cells(view, label, is_shaded=label != first) for label in view.scores]
     if gold is not None:
         columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.ranks["gold"])), *columns]
-    rows = list(zip(view.letters, view.table["target"], *columns, strict=True))
+    rows = list(zip(view.table.index, view.table["target"], *columns, strict=True))
     lines = []
     for letter, target, *cells in (rows[place] for place in view.nearest_places(targets)):
         button = tag("button", letter, value=explains + letter, title="why this rank?") if explains else letter
@@ -168,7 +168,9 @@ def slope_svg(view: QueryView) -> str:
     every_rank = np.column_stack(list(columns.values())).tolist()
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)) if len(every_rank) > 1 else [0])
     drawn = []
-    for letter, target, colour, ranks in zip(shown.letters, shown.table["target"], colours, every_rank, strict=True):
+    for letter, target, colour, ranks in zip(
+        shown.table.index, shown.table["target"], colours, every_rank, strict=True
+    ):
         rooms = [4 + 5 * len(group[rank]) for group, rank in zip(groups, ranks, strict=True)]  # of letters that tie
         line = _draw_line(list(zip(across, map(height, ranks), rooms, strict=True)), colour)
         named = "".join(f"\n{name}: rank {rank:g}" for name, rank in zip(columns, ranks, strict=True))

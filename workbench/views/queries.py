@@ -43,11 +43,6 @@ class QueryView:
         return cls(query, pd.DataFrame(columns, index=letters(len(order))), len(order), place)
 
     @property
-    def letters(self) -> list[str]:
-        """Return the letters of the targets."""
-        return self.table.index.tolist()
-
-    @property
     def gold(self) -> np.ndarray | None:
         """Return gold of each target, None if there is none."""
         return self.table["gold"].to_numpy() if "gold" in self.table else None
@@ -78,7 +73,7 @@ class QueryView:
 
     def letters_by_rank(self, ranks: np.ndarray) -> dict[float, list[str]]:
         """Return rank -> letters of the targets with this rank, nearest first."""
-        groups: Any = pd.Series(self.letters).groupby(ranks)
+        groups: Any = self.table.index.to_series().groupby(ranks)
         return {float(rank): group.tolist() for rank, group in groups}
 
 
