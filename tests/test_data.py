@@ -140,6 +140,9 @@ def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> No
         assert rows(made) == rows(other) == TWO
     with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(and in 1 more rows\)"):
         Pairs.from_lists(["", "b", None], ["c", "d", "e"], [1, 2, 3])
+    (tmp_path / "three.csv").write_text("anchor,positive,negative\na,b,c\nd,e\n")
+    with pytest.raises(DataError, match="line 3: negative is empty"):
+        load_data(tmp_path / "three.csv")
     with pytest.raises(DataError, match="gold of row 1"):
         Pairs("mine", ["a", "b"], ["c", "d"], np.array([0.5, np.nan]), None, ["0", "1"], (0, 1), "made", "")
 

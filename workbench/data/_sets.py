@@ -122,6 +122,8 @@ SomeSet = TypeVar("SomeSet", bound=AnySet)
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
     """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
     columns = table.by_role(entry.roles)
+    if entry.kind == "pairs" or (entry.kind == "triples" and not entry.hub):
+        _require_texts(entry, table, columns)
     if entry.kind == "pairs":
         return _make_pairs(entry, table, columns, source)
     if entry.kind == "labelled":
@@ -136,11 +138,14 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     return made(entry.name, *columns.values(), source, table.checksum)
 
 
-def _make_pairs(entry: DataSet, table: Table, columns: dict[str, list[str]], source: str) -> Pairs:
-    for role in ("sentence1", "sentence2"):
+def _require_texts(entry: DataSet, table: Table, columns: dict[str, list[str]]) -> None:
+    for role in [role for role in columns if role not in ("score", "subset")]:
         if empty := [row for row, sentence in enumerate(columns[role]) if not sentence or sentence.isspace()]:
             more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
             raise DataError(f"{table.at(empty[0])}: {entry.roles[role]} is empty{more}; fill it in or drop the row")
+
+
+def _make_pairs(entry: DataSet, table: Table, columns: dict[str, list[str]], source: str) -> Pairs:
     gold = _gold(entry, table, "score")
     rows = np.flatnonzero(~np.isnan(gold)).tolist()  # nan marks the label of a row without gold
     if not rows:
