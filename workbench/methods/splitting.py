@@ -111,7 +111,8 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     numbered = "anchor" not in table.columns
     names = ("row" if numbered else "anchor", "left", "right")
     spans = []
-    for place, (first, *parts) in enumerate(zip(*map(table.column, names), strict=True)):
+    columns = table.by_role(dict(zip(names, names, strict=True)))
+    for place, (first, *parts) in enumerate(zip(*columns.values(), strict=True)):
         at = table.at(place)
         if numbered and not (first.isdecimal() and int(first) < len(sentences)):
             raise DataError(f"{at}: row is {first!r}; the training set has the rows 0 to {len(sentences) - 1}")
