@@ -12,7 +12,7 @@ from stage import put_on, violations
 
 from workbench.data import Pairs
 from workbench.views import Ask, PairExplorer, RankingExplorer, Why
-from workbench.views._table import Table
+from workbench.views._table import TableWidget
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def in_sight(page: Any, column: int = 1) -> list[str]:
     return page.locator(f".workbench-table tr[data-row] td:nth-child({column})").all_inner_texts()
 
 
-def wait_for(page: Any, table: Table, count: int) -> None:
+def wait_for(page: Any, table: TableWidget, count: int) -> None:
     page.get_by_role("status").filter(has_text=re.compile(f"^{count:,} of")).wait_for()
     assert len(table.listed) == count
 
@@ -45,7 +45,7 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(pag
     numbers = np.random.default_rng(0).permutation(COUNT) / 10
     numbers[7] = np.nan
     names = [f"Row {row} of the {'even' if row % 2 == 0 else 'odd'} ones" for row in range(COUNT)]
-    table, columns = Table(label="rows"), [{"name": "text"}, {"name": "number", "limit": True}]
+    table, columns = TableWidget(label="rows"), [{"name": "text"}, {"name": "number", "limit": True}]
     hidden = [f"hidden {row}" for row in range(COUNT)]
     table.set_rows(pd.DataFrame({"text": names, "number": numbers}), columns, texts=hidden)
     put_on(page, tmp_path, table=table)

@@ -20,7 +20,7 @@ _RULES += [f".workbench-table .{name} {{ {style} }}" for name, style in STYLES.i
 STYLE_SHEET = "\n".join(_RULES)
 
 
-class Table(anywidget.AnyWidget):
+class TableWidget(anywidget.AnyWidget):
     """The rows of a data frame, which a browser sorts, searches and limits; each choice is a trait, set by both sides.
 
     `chosen` is a row number, -1 for none; `ticked` are row numbers; `sort` is [column, descending];

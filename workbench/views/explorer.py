@@ -16,7 +16,7 @@ from workbench.files import atomic_write, reraise_os_error
 from workbench.views._asked import open_encoders
 from workbench.views._html import framed, tag
 from workbench.views._style import shortened
-from workbench.views._table import STYLE_SHEET, Panel, Table, View, dropdown, offer, or_problem, value_of
+from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
 from workbench.views.page import slope_image, slope_svg, view_html
 from workbench.views.queries import QueryView, SuiteRankings, read_rankings
 from workbench.views.tables import table_html
@@ -62,7 +62,11 @@ class Explorer(View):
     order, a, b = map(value_of, ("order", "a", "b"))
 
     def __init__(self, data: Mapping[str, Any], encoders: Mapping[str, Any] | None, **table: Any) -> None:
-        self.grid, self.detail, self.reasons = Table(label=self.kind, **table), Panel(self.press), Panel(scrolls=True)
+        self.grid, self.detail, self.reasons = (
+            TableWidget(label=self.kind, **table),
+            Panel(self.press),
+            Panel(scrolls=True),
+        )
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
         self.grid.observe(self._draw, "chosen")
         self.look_at(data, encoders)

@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks
-from workbench.views.queries import rank_displacement, table_of
+from workbench.views.queries import extract_table, rank_displacement
 
 
 def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> pd.DataFrame:
@@ -66,7 +66,7 @@ def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.nd
         if values.shape != (len(pairs),) or not np.isfinite(values).all():
             raise ValueError(f"{label!r} has scores of shape {values.shape}; there must be {len(pairs)} finite numbers")
         return values
-    table = table_of(label, source, "scores")
+    table = extract_table(label, source, "scores")
     rows = table.loc[table["suite"] == suite]
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
     is_scored = rows["predicted"].notna().to_numpy()

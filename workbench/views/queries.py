@@ -87,10 +87,10 @@ def read_rankings(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """
     if not tables or "gold" in tables:
         raise ValueError(f"rankings of {', '.join(tables) or 'no label'}; name at least one, and none of them gold")
-    return {str(label): table_of(str(label), source, "rankings") for label, source in tables.items()}
+    return {str(label): extract_table(str(label), source, "rankings") for label, source in tables.items()}
 
 
-def table_of(label: str, source: Any, kind: str) -> pd.DataFrame:
+def extract_table(label: str, source: Any, kind: str) -> pd.DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is; TypeError for anything else."""
     table = getattr(source, kind, source)  # a run has a method of this name, a report a table
     table = table() if callable(table) else table

@@ -11,7 +11,7 @@ from workbench.data import Pairs
 from workbench.errors import WorkbenchError
 from workbench.runs import Run, split_common_settings
 from workbench.views._html import framed, problem_html
-from workbench.views._table import Panel, Table, View, dropdown, value_of
+from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.finished import read_or_warn, seed_table, suite_version
 from workbench.views.run_contents import (
     SEEDS,
@@ -58,7 +58,7 @@ class RunPicker(View):
             score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).round(2),
             finished=[time[:16].replace("T", " ") for time in ended],
         )
-        self.grid = Table(label="runs", ticks=True, height=260)
+        self.grid = TableWidget(label="runs", ticks=True, height=260)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
         self.grid.ticked = [row for row, is_ticked in enumerate(is_newest) if is_ticked]
         self.problem, self.means = Panel(), Panel()
