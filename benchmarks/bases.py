@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.baselines import load_base
-from workbench.config import SEVEN_STS, BaseConfig
+from workbench.baselines import load_baseline
+from workbench.config import SEVEN_STS, BaselineConfig
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.evaluation import evaluate
 
@@ -53,8 +53,8 @@ def bases(encoder: str, sentences: list[str], widths: list[int]) -> Iterator[tup
     """Every base by its label, fitted on `sentences`."""
 
     def base(**settings: object) -> Any:
-        return load_base(
-            BaseConfig.from_parameters("cls", 0, {"encoder": encoder, "pooling": None} | settings), sentences
+        return load_baseline(
+            BaselineConfig.from_parameters("cls", 0, {"encoder": encoder, "pooling": None} | settings), sentences
         )
 
     yield "tf-idf", base(kind="tfidf")
@@ -83,7 +83,7 @@ def target_row(encoder: str, width: int, suites: dict[str, Pairs]) -> dict[str, 
     settings = {"encoder": encoder, "width": width}
     for name, pairs in suites.items():
         own = list(dict.fromkeys([*pairs.sentence1, *pairs.sentence2]))
-        base = load_base(BaseConfig.from_parameters("whitening", 0, settings), own)
+        base = load_baseline(BaselineConfig.from_parameters("whitening", 0, settings), own)
         found |= {key: value for key, value in row(label, base, {name: pairs}).items() if key != "base"}
     if all(name in found for name in SEVEN_STS):
         found["sts-average"] = sum(float(str(found[name])) for name in SEVEN_STS) / len(SEVEN_STS)

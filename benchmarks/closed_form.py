@@ -60,7 +60,7 @@ def main() -> None:
         cosine, exact = ways["exact"].parts(pairs.sentence1, pairs.sentence2)
         closed = ways["gaussian"].score(pairs.sentence1, pairs.sentence2)
         gap = np.abs(closed - exact)
-        similar = similar_third(pairs.gold, pairs.scale)
+        similar = similar_third(pairs.gold, pairs.score_range)
         print(f"{suite}: difference mean {gap.mean():.4f}, 99% {np.quantile(gap, 0.99):.4f}, largest {gap.max():.4f}")
         for name, scores in {"cosine": cosine, "exact ranks": exact, "closed form": closed}.items():
             everywhere, close = spearman(pairs.gold, scores), spearman(pairs.gold[similar], scores[similar])

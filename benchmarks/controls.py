@@ -156,7 +156,7 @@ def made_files(folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     pairs = load_pairs("world-train")
     written = {
-        "<cubed>": with_gold(pairs, pairs.gold**3 / pairs.scale[1] ** 2, folder / "cubed.tsv"),
+        "<cubed>": with_gold(pairs, pairs.gold**3 / pairs.score_range[1] ** 2, folder / "cubed.tsv"),
         "<subsets>": folder / "subsets.tsv",
     }
     pd.DataFrame(word_subsets(load_sentences("world").sentences)).to_csv(written["<subsets>"], sep="\t", index=False)

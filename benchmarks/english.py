@@ -3,7 +3,7 @@
     WORKBENCH_DATA=DIR python benchmarks/english.py START [--runs runs] [--seeds 3] [--only CompCSE ...] [--finished]
     WORKBENCH_DATA=DIR python benchmarks/english.py START --rates 1e-5 3e-5 1e-4      # dev of SimCSE alone, seed 0
 
-START is a folder that data/build/washed.py made. Dev (STS-B) chooses rate and checkpoint, the test sets are read once.
+START is a folder that data/build/detuned.py made. Dev (STS-B) chooses rate and checkpoint, the test sets are read once.
 KCC, NDCG and the Spearman of the similar third (pairs whose gold is above 0.67 of its scale) are averages over
 the seven sets, alignment and uniformity those of dev at the kept checkpoint. "Agreement" is Spearman's correlation with
 the cosines of all-MiniLM-L6-v2 on the pairs of STS-B dev: what a method adds to it may be the tuning that washing left

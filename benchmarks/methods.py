@@ -87,7 +87,7 @@ def filled(value: Any, simcse: str, name: str = "<SimCSE>") -> Any:
 
 def finished(config: TrainingConfig, root: Path, kind: type[Method] | None = None) -> Run:
     """The run of `config`, trained and evaluated unless it is there; `kind`: a variant of its method."""
-    run = Run.create(config, root)
+    run = Run.open(config, root)
     if not run.finished:
         method = (kind or METHODS[config.method])(config)
         fit(method, load_training(config), dev=load_dev(config), run=run, quiet=True)

@@ -87,7 +87,7 @@ def cosine(embed: Known, suites: dict[str, Pairs]) -> dict[str, float]:
 
 def measured(name: str, pairs: Pairs, scores: np.ndarray) -> dict[str, float]:
     """Spearman x 100 over all pairs, and over those in the upper third of the scale."""
-    close = similar_third(pairs.gold, pairs.scale)
+    close = similar_third(pairs.gold, pairs.score_range)
     both = spearman(pairs.gold, scores), spearman(pairs.gold[close], scores[close])
     return {name: 100 * both[0], f"{name} similar": 100 * both[1]}
 

@@ -20,7 +20,7 @@ from forking import python, pythons
 from jaxtyping import install_import_hook
 
 if TYPE_CHECKING:
-    from workbench.data import Pairs, Sentences, Triples
+    from workbench.data import Pairs, Sentences, Triplets
 
 # Before the first import of the package: every annotated tensor is checked at every call of the tests. Settings, data,
 # runs and evaluation are left out: they check what users give, and their own refusals are what the tests look at.
@@ -195,11 +195,11 @@ def graded(tiny_sentences: list[str]) -> "Pairs":
 
 
 @pytest.fixture(scope="session")
-def triples(tiny_sentences: list[str]) -> "Triples":
-    """Twelve triples of them."""
-    from workbench.data import Triples
+def triplets(tiny_sentences: list[str]) -> "Triplets":
+    """Twelve triplets of them."""
+    from workbench.data import Triplets
 
-    return Triples("triples", tiny_sentences[:12], tiny_sentences[12:24], tiny_sentences[24:36], "made here", "0")
+    return Triplets("triplets", tiny_sentences[:12], tiny_sentences[12:24], tiny_sentences[24:36], "made here", "0")
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from workbench.baselines import StaticWords, TfIdf, Whitened, load_base
+from workbench.baselines import StaticWords, TfIdf, Whitened, load_baseline
 from workbench.checkpoints import Reading, published_reading
-from workbench.config import BaseConfig
+from workbench.config import BaselineConfig
 from workbench.data import Pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, SettingError
@@ -21,7 +21,7 @@ from workbench.evaluation import evaluate
 
 def base_of(encoder: Path, sentences: list[str] | None = None, **overrides: object) -> Any:
     given = {"encoder": str(encoder), "pooling": None, "width": None, "device": "cpu", **overrides}
-    return load_base(BaseConfig.from_parameters("demo", 0, given), sentences)
+    return load_baseline(BaselineConfig.from_parameters("demo", 0, given), sentences)
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def test_every_base_gives_unit_rows_and_can_be_evaluated(tiny_encoder: Path, tin
 
 def test_profiles_of_the_world_load_and_a_setting_of_another_kind_is_refused():
     sentences = load_sentences("world", limit=200).sentences
-    for profile in (name for name in BaseConfig.profiles if name.startswith("demo")):
-        base = load_base(BaseConfig.from_parameters(profile), sentences)
+    for profile in (name for name in BaselineConfig.profiles if name.startswith("demo")):
+        base = load_baseline(BaselineConfig.from_parameters(profile), sentences)
         assert torch.isfinite(base.encode(sentences[:2])).all()
     for profile, setting, owner in (
         ("static", "width", "kind"),
@@ -119,9 +119,9 @@ def test_profiles_of_the_world_load_and_a_setting_of_another_kind_is_refused():
         ("cls", "template", "pooling"),
     ):
         with pytest.raises(SettingError, match=f"{setting} belongs to {owner}"):
-            BaseConfig.from_parameters(profile, 0, {setting: 8 if owner == "kind" else "{sentence} [MASK]"})
+            BaselineConfig.from_parameters(profile, 0, {setting: 8 if owner == "kind" else "{sentence} [MASK]"})
     with pytest.raises(DataError, match="no dataset 'wrold'"):
-        load_base(BaseConfig.from_parameters("tfidf", 0, {"fit_on": "wrold"}))
+        load_baseline(BaselineConfig.from_parameters("tfidf", 0, {"fit_on": "wrold"}))
 
 
 PUBLISHED = {

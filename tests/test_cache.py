@@ -70,7 +70,7 @@ def test_what_decides_an_embedding_is_in_the_fingerprint(teacher: Teacher, tiny_
     teacher.tokenizer("a cat", truncation=True, max_length=5)  # leaves cutting set in the tokenizer
     assert fingerprint(teacher) == reference
     others = [Teacher.from_pretrained(tiny_encoder, device="cpu") for _ in range(3)]
-    others[0].limit = 20
+    others[0].max_seq_length = 20
     with torch.no_grad():
         next(others[1].backbone.parameters()).view(-1)[0] += 1e-3
     others[2].tokenizer.add_tokens(["newword"])

@@ -9,7 +9,7 @@ import torch
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences
 from workbench.methods import METHODS
-from workbench.methods.protocol import Method
+from workbench.methods.base import Method
 
 CASES = {
     "simcse": ("simcse", {}),
@@ -79,7 +79,7 @@ def test_chunks_are_computed_again_with_the_same_dropout_masks(
     case: tuple[str, dict], tiny_sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     recomputed = step(prepared(case, tiny_sentences, 0.3, 3))
-    monkeypatch.setattr("workbench.methods.protocol.checkpoint", lambda module, chunk, use_reentrant: module(chunk))
+    monkeypatch.setattr("workbench.methods.base.checkpoint", lambda module, chunk, use_reentrant: module(chunk))
     kept = step(prepared(case, tiny_sentences, 0.3, 3))
     assert_same(recomputed, kept)
     plain = step(prepared(case, tiny_sentences, 0.0, 3))
@@ -99,7 +99,7 @@ def test_bf16_chunks_are_computed_again_alike(tiny_encoder: Path, tiny_sentences
         return {"loss": float(loss.detach())}, {n: p.grad for n, p in method.named_parameters() if p.grad is not None}
 
     recomputed = step_in_bf16()
-    monkeypatch.setattr("workbench.methods.protocol.checkpoint", lambda module, chunk, use_reentrant: module(chunk))
+    monkeypatch.setattr("workbench.methods.base.checkpoint", lambda module, chunk, use_reentrant: module(chunk))
     kept = step_in_bf16()
     assert recomputed[0] == kept[0]
     assert all(torch.equal(recomputed[1][name], gradient) for name, gradient in kept[1].items())

@@ -16,7 +16,7 @@ import pytest
 
 from workbench.cli import compare_stages, main
 from workbench.cli_runs import with_folders
-from workbench.config import SEVEN_STS, BaseConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
+from workbench.config import SEVEN_STS, BaselineConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
@@ -38,10 +38,13 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 def write_run(
-    root: Path, config: SimCSEConfig | RankCSEConfig | RankEncoderConfig | BaseConfig, score: float | None, suite="s"
+    root: Path,
+    config: SimCSEConfig | RankCSEConfig | RankEncoderConfig | BaselineConfig,
+    score: float | None,
+    suite="s",
 ) -> Run:
     """Write a run, which is finished if it has a score."""
-    run = Run.create(config, root)
+    run = Run.open(config, root)
     if score is not None:
         table = pd.DataFrame({"suite": [suite], "subset": [""], "pair_id": ["0"]})
         run.write_evaluation({suite: {"spearman": score, "n": 2}}, table, table)
@@ -145,7 +148,7 @@ def test_filters_take_columns_suites_and_any_setting(root: Path):
 
 
 def test_a_filter_leaves_out_runs_without_its_column_and_needs_a_value(root: Path):
-    write_run(root, BaseConfig.from_parameters("demo", overrides={"encoder": "world-encoder"}), 0.3)
+    write_run(root, BaselineConfig.from_parameters("demo", overrides={"encoder": "world-encoder"}), 0.3)
     (root / "simcse" / "00000000-s9").mkdir()  # unreadable: nothing is known of it
     assert set(list_runs(root, ["temperature!=0.2"])["method"]) == {"simcse"}
     assert list_runs(root, ["status=unreadable"])["path"].str.endswith("-s9").tolist() == [True]
@@ -199,7 +202,7 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     (base.path / "encoder").mkdir()
     (base.path / "encoder" / "config.json").write_text("{}")
     by_folder = write_run(tmp_path, simcse(3, encoder=str(base.path)), 0.5)
-    evaluated = write_run(tmp_path, BaseConfig.from_parameters("demo", overrides={"encoder": str(base.path)}), 0.4)
+    evaluated = write_run(tmp_path, BaselineConfig.from_parameters("demo", overrides={"encoder": str(base.path)}), 0.4)
     every = {by_method: "learned from it", by_folder: "learned from it", evaluated: "evaluated it"}
     for run, reason in every.items():
         others = [each for each in (base, *every) if each is not run]

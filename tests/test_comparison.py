@@ -11,7 +11,7 @@ import pytest
 from written_runs import SUITE, write_run
 
 from workbench import views
-from workbench.config import CONFIGS, BaseConfig, CoSENTConfig, SimCSEConfig
+from workbench.config import CONFIGS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import AVERAGES
 from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_run(folder, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
         write_run(folder, SimCSEConfig.from_parameters("demo", seed, {"temperature": 0.2}), 3.0)
     write_run(folder, CoSENTConfig.from_parameters("demo", 7, {}), 0.3)
-    Run.create(SimCSEConfig.from_parameters("demo", 2, {}), folder)
+    Run.open(SimCSEConfig.from_parameters("demo", 2, {}), folder)
     return folder
 
 
@@ -79,7 +79,7 @@ def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_en
 def test_encoders_as_they_are_have_no_start_and_runs_of_runs_are_seeds_of_one_label(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    config = BaseConfig(encoder="world-encoder", suites=[SUITE])
+    config = BaselineConfig(encoder="world-encoder", suites=[SUITE])
     shutil.rmtree(write_run(tmp_path, config, 1.0).path / "before")
     alone = views.finished_runs(tmp_path, SUITE)
     assert (alone["method"].tolist(), alone["label"].tolist()) == (["base"], ["world-encoder"])
@@ -117,7 +117,7 @@ def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: 
         f"Better than its start on {SUITE}: {gain:+.1f} spearman x 100, 95% interval +"
     )
     start, trained, rankings = better.scores("before"), better.scores(), better.rankings()
-    worse, equal = (Run.create(SimCSEConfig.from_profile("demo", seed=seed), tmp_path) for seed in (0, 1))
+    worse, equal = (Run.open(SimCSEConfig.from_profile("demo", seed=seed), tmp_path) for seed in (0, 1))
     worse.write_evaluation(metrics[0], trained, rankings, "before")
     worse.write_evaluation(metrics[1], start, rankings)
     sentence = views.compare_with_start(worse)
@@ -168,7 +168,7 @@ def test_a_small_p_value_alone_is_not_called_a_gain():
 
 def write_sets(root: Path, seed: int, average: str) -> None:
     """Write a run that was scored on seven sets, better after training; pairs are correlated or classified."""
-    run, draw = Run.create(SimCSEConfig.from_parameters("demo", seed, {}), root), np.random.default_rng(seed)
+    run, draw = Run.open(SimCSEConfig.from_parameters("demo", seed, {}), root), np.random.default_rng(seed)
     for stage, noise in (("before", 4.0), ("", 1.0)):
         metrics, scores = {}, []
         for suite in AVERAGES[average]:

@@ -129,7 +129,7 @@ def test_halves_of_tokens_are_the_tokens_of_the_sentence(spread_encoder: Path):
 
 @pytest.mark.parametrize("partition", ["words", "tokens"])
 def test_a_long_sentence_is_cut_at_the_limit_after_it_was_halved(spread_encoder: Path, partition: str):
-    method = method_of(spread_encoder, max_tokens=7, partition=partition)
+    method = method_of(spread_encoder, max_seq_length=7, partition=partition)
     method.prepare(named([" ".join(["cat", "dog", "bird", "park", "red", "old", "sees", "likes"]), "dog"]))
     assert [len(row) for row in token_rows(method)[:3]] == [7, 6, 6]
     method.prepare(named(["cat", " ", "the dog sees a bird", "dog", ""]))

@@ -8,7 +8,7 @@ import pytest
 
 from workbench.config import (
     CONFIGS,
-    BaseConfig,
+    BaselineConfig,
     CompCSEConfig,
     CoSENTConfig,
     RankCSEConfig,
@@ -20,7 +20,7 @@ from workbench.errors import SettingError
 from workbench.runs import Run, list_runs
 
 
-@pytest.mark.parametrize("config", [*CONFIGS.values(), BaseConfig])
+@pytest.mark.parametrize("config", [*CONFIGS.values(), BaselineConfig])
 def test_every_profile_resolves_survives_json_and_explains_its_settings(config: type[TrainingConfig]):
     for profile in config.profiles:
         settings = config.from_profile(profile, seed=7)
@@ -29,7 +29,7 @@ def test_every_profile_resolves_survives_json_and_explains_its_settings(config: 
     table = settings.table()
     assert table["meaning"].str.len().min() > 10
     assert table["source"].str.len().min() > 0
-    direct, profile = config(seed=3), "as-it-is" if config is BaseConfig else "paper"
+    direct, profile = config(seed=3), "as-it-is" if config is BaselineConfig else "paper"
     assert (direct.profile, direct.seed) == (profile, 3)
     assert direct == config.from_profile(profile, seed=3)
     assert not direct.changed()
@@ -197,7 +197,7 @@ def test_the_runs_of_every_profile_keep_their_names():
 
 def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path: Path):
     config = CoSENTConfig.from_profile("demo", architecture="cross-encoder", max_seq_length=20, num_processes=2)
-    run = Run.create(config, tmp_path)
+    run = Run.open(config, tmp_path)
     run.release()
     facts = json.loads((run.path / "config.json").read_text())
     former = {"architecture": "model", "max_seq_length": "max_tokens", "num_processes": "processes"}
@@ -208,7 +208,7 @@ def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path
     for name in ("max_tokens", "max_seq_length"):
         (row,) = list_runs(tmp_path, [f"{name}=20"], columns=["changed", name]).to_dict("records")
         assert row == {"changed": "max_seq_length=20, architecture=cross-encoder", "max_seq_length": 20}
-    again = Run.create(config, tmp_path)
+    again = Run.open(config, tmp_path)
     again.release()
     assert again.path == run.path
     assert again.facts()["earlier_starts"][0]["settings"]["max_tokens"] == 20

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from workbench.config import CONFIGS
-from workbench.data import Pairs, Sentences, Triples, load_training
+from workbench.data import Pairs, Sentences, Triplets, load_training
 from workbench.errors import EncoderError, SettingError
 from workbench.methods import METHODS, masked_words
-from workbench.methods.protocol import Method
-from workbench.train import fit
+from workbench.methods.base import Method
+from workbench.training import fit
 
 ROWS = list(range(8))
 # The forms of a method that differ in what is read, in the terms or in the layers; a method not named here has one.
@@ -75,8 +75,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def sets(sentences: Sentences, graded: Pairs, triples: Triples) -> list[Any]:
-    return [sentences, graded, triples]
+def sets(sentences: Sentences, graded: Pairs, triplets: Triplets) -> list[Any]:
+    return [sentences, graded, triplets]
 
 
 @pytest.fixture(scope="module")

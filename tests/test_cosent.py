@@ -9,13 +9,13 @@ import torch
 from torch.nn import functional
 
 from workbench.config import CoSENTConfig
-from workbench.data import Pairs, Triples
+from workbench.data import Pairs, Triplets
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError
 from workbench.losses import contrastive, cosent, mse, triplet
 from workbench.methods.cosent import CoSENT, make_triplets, number_classes, rank_labels, scale_labels, split_labels
 from workbench.teachers import load_teacher
-from workbench.train import fit
+from workbench.training import fit
 
 SCALES = {"sts": (0.0, 5.0), "sick": (1.0, 5.0), "binary": (0.0, 1.0), "nli": (0.0, 2.0)}
 GOLD = {
@@ -62,7 +62,7 @@ def test_softmax_reads_both_vectors_and_their_distance(tiny_encoder: Path, grade
     first, second = (method.encoder(method.encoder.tokenize(texts)) for texts in sides)
     assert method.classifier is not None
     weight = method.classifier.linear.weight
-    assert weight.shape == (6, 3 * method.encoder.width)
+    assert weight.shape == (6, 3 * method.encoder.dimension)
     assert method.classifier.linear.bias is None
     features = torch.cat([first, second, (first - second).abs()], dim=1)
     classes = torch.tensor([0, 1, 2, 2, 5, 4, 3, 0])
@@ -73,11 +73,11 @@ def test_softmax_reads_both_vectors_and_their_distance(tiny_encoder: Path, grade
     assert with_bias.classifier.linear.bias.shape == (4,)  # rounded: 0, 1, 3, 5
 
 
-def test_triplet_reads_triplets_and_those_that_pairs_make(tiny_encoder: Path, triples: Triples):
+def test_triplet_reads_triplets_and_those_that_pairs_make(tiny_encoder: Path, triplets: Triplets):
     method = method_of(tiny_encoder, objective="triplet", margin=2.0)
-    method.prepare(triples)
-    assert method.examples(triples) == 12
-    texts = (triples.anchor, triples.positive, triples.hard_negative)
+    method.prepare(triplets)
+    assert method.examples(triplets) == 12
+    texts = (triplets.anchor, triplets.positive, triplets.hard_negative)
     vectors = [method.encoder(method.encoder.tokenize(side)) for side in texts]
     terms = method(method.collate(range(12)))
     torch.testing.assert_close(terms["triplet"], triplet(*vectors, margin=2.0), rtol=1e-5, atol=1e-5)
@@ -108,7 +108,7 @@ def test_labels_become_what_published_code_makes_of_them(tiny_sentences: list[st
 
 
 def test_data_that_an_objective_cannot_train_on_are_refused(
-    tiny_encoder: Path, tiny_sentences: list[str], graded: Pairs, triples: Triples
+    tiny_encoder: Path, tiny_sentences: list[str], graded: Pairs, triplets: Triplets
 ):
     equal, below_zero = (pairs(tiny_sentences, gold * 4, (-1.0, 1.0)) for gold in ([1.0, 1.0], [-1.0, 1.0]))
     for objective in ("cosent", "mse", "softmax", "contrastive"):
@@ -116,8 +116,8 @@ def test_data_that_an_objective_cannot_train_on_are_refused(
             method_of(tiny_encoder, objective=objective).prepare(equal)
     with pytest.raises(DataError, match=r"grades such as 1\.2.*softmax_labels"):
         method_of(tiny_encoder, objective="softmax", softmax_labels="whole").prepare(graded)
-    with pytest.raises(DataError, match="triples: objective 'mse' trains on scored pairs, not on triples"):
-        method_of(tiny_encoder, objective="mse").prepare(triples)
+    with pytest.raises(DataError, match="triplets: objective 'mse' trains on scored pairs, not on triplets"):
+        method_of(tiny_encoder, objective="mse").prepare(triplets)
     with pytest.raises(DataError, match="its scale is -1 to 1"):
         method_of(tiny_encoder, objective="mse").prepare(below_zero)
 

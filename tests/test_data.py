@@ -114,7 +114,7 @@ def test_a_file_is_read_as_it_is_meant(tmp_path: Path) -> None:
     for name, (content, expected, scale, source) in READ.items():
         (tmp_path / name).write_bytes(content.encode())
         pairs = load_pairs(tmp_path / name)
-        assert (rows(pairs), pairs.scale) == (expected, scale), name
+        assert (rows(pairs), pairs.score_range) == (expected, scale), name
         assert source in pairs.source
 
 
@@ -150,10 +150,10 @@ def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> No
 def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     for content, columns, kinds in (
-        ("anchor,positive,negative\na,b,c\n", None, ("triples",)),
+        ("anchor,positive,negative\na,b,c\n", None, ("triplets",)),
         ("source,sentence,label\na,x,b\nc,y,d\n", None, ("sentences",)),
         ("body,query,label\na,x,b\nc,y,d\n", {"sentence": "body"}, ("sentences",)),
-        ("query,positive,negative,score\na,b,c,1\n", None, ("pairs", "triples")),
+        ("query,positive,negative,score\na,b,c,1\n", None, ("pairs", "triplets")),
     ):
         path.write_text(content)
         assert kinds_of(path, columns) == kinds
@@ -176,7 +176,7 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
     path.write_text("left,right,how close,score\na,b,1,9\nc,d,3,9\n")
     chosen = parse_columns("sentence1=left,sentence2=right,score=how close")
     pairs = load_pairs(path, columns=chosen, scale=(0, 4))
-    assert (rows(pairs), pairs.scale) == ([("a", "b", 1.0), ("c", "d", 3.0)], (0, 4))
+    assert (rows(pairs), pairs.score_range) == ([("a", "b", 1.0), ("c", "d", 3.0)], (0, 4))
     assert pairs.extra == {"score": ["9", "9"]}
     wrong: list[tuple[Mapping[str, Any], str]] = [
         ({"columns": {"sentence1": "left", "sentence2": "rigth"}}, "no column 'rigth'; did you mean 'right'"),
@@ -205,7 +205,7 @@ def test_a_split_is_by_query_and_its_files_load_with_the_same_scale(tmp_path: Pa
     assert split(pairs, dev=0.2, test=0.1, seed=3)["dev"].checksum == parts["dev"].checksum
     assert split(pairs, dev=0.2, test=0.1, seed=4)["dev"].sentence1 != parts["dev"].sentence1
     back = load_pairs(write_split(parts, tmp_path)[1])
-    assert (rows(back), back.scale, back.extra) == (rows(parts["dev"]), (0.0, 10.0), parts["dev"].extra)
+    assert (rows(back), back.score_range, back.extra) == (rows(parts["dev"]), (0.0, 10.0), parts["dev"].extra)
     with pytest.raises(DataError, match="exists already"):
         write_split(parts, tmp_path)
     with pytest.raises(DataError, match="leave none to train on"):
@@ -266,7 +266,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     pairs = load_pairs("stsb-dev")
     assert rows(pairs) == list(zip(STSB["sentence1"], STSB["sentence2"], [5.0, 0.0, 2.5], strict=True))
-    assert (pairs.scale, pairs.subset, [*pairs.extra]) == ((0.0, 5.0), None, ["source_year", "source_dataset", "sid"])
+    assert (pairs.score_range, pairs.subset, [*pairs.extra]) == (
+        (0.0, 5.0),
+        None,
+        ["source_year", "source_dataset", "sid"],
+    )
     assert pairs.pair_id == ["2012:MSRvid:1", "2012:MSRvid:2", "2013:MSRvid:1"]
     assert pairs.source == f"local {root / STSB_FILE} (3 rows; published: 1500)"
     put(root, STSB_FILE, STSB | {"source_year": ["2012"] * 3})
@@ -282,7 +286,11 @@ def test_pairs_carry_gold_scale_ids_and_source(root: Path) -> None:
     columns = {"label": ["entailment", "-", "neutral"], "premise": list("abc"), "hypothesis": list("efg")}
     put(root, "nli/snli.dev.tsv.gz", columns)
     pairs = load_pairs("snli-dev")
-    assert (rows(pairs), pairs.pair_id, pairs.scale) == ([("a", "e", 2.0), ("c", "g", 1.0)], ["0", "2"], (0.0, 2.0))
+    assert (rows(pairs), pairs.pair_id, pairs.score_range) == (
+        [("a", "e", 2.0), ("c", "g", 1.0)],
+        ["0", "2"],
+        (0.0, 2.0),
+    )
     assert "1 rows without a gold label" in pairs.source
     put(root, "nli/snli.dev.tsv.gz", columns | {"label": ["entailment", "-", "maybe"]})
     with pytest.raises(DataError, match="line 4: label is 'maybe', not one of 'contradiction', 'neutral'"):
@@ -306,8 +314,8 @@ def test_damaged_or_missing_content_is_an_error_and_not_downloaded(root: Path, m
     put(root, "wiki/wiki_sentences.tsv.gz", {"sentence": ["one"]})
     with pytest.raises(DataError, match=r"wiki_sentences_2.tsv.gz, wiki/wiki_sentences_3.tsv.gz is missing"):
         load_sentences("wiki")
-    with pytest.raises(DataError, match="nli-triples is not on this machine; set WORKBENCH_DATA"):
-        load_data("nli-triples")
+    with pytest.raises(DataError, match="nli-triplets is not on this machine; set WORKBENCH_DATA"):
+        load_data("nli-triplets")
     monkeypatch.setenv("WORKBENCH_DATA", str(root / "nowhere"))
     with pytest.raises(DataError, match="nowhere is not a folder"):
         load_pairs("stsb-dev")
@@ -350,7 +358,7 @@ def test_bundled_sets_are_whole_and_never_read_from_elsewhere(root: Path, monkey
     monkeypatch.delenv("WORKBENCH_DATA")
     table = check().set_index("name")
     assert table.index.tolist() == dataset_names()
-    assert table["status"][["world-dev", "sts12-test", "nli-triples"]].tolist() == ["bundled", "hub", "missing"]
+    assert table["status"][["world-dev", "sts12-test", "nli-triplets"]].tolist() == ["bundled", "hub", "missing"]
     assert set(table["problem"][table["status"] == "bundled"]) == {""}
     assert table["rows"].fillna(0).tolist() == [describe(name)["rows"] or 0 for name in dataset_names()]
 
@@ -413,7 +421,7 @@ def test_every_kind_of_file_in_sentevals_archive_is_read() -> None:
     assert pairs.source == f"hub {repo} at {COMMIT} (6 rows; published: 3108)"
     dev, trial = load_pairs("stsb-dev"), load_pairs("sick-trial")
     assert (rows(dev)[0], dev.pair_id) == (('a "quoted b', "c", 3.2), ["2015:headlines:0003"])
-    assert (rows(trial)[0], trial.extra["entailment"], trial.scale) == (
+    assert (rows(trial)[0], trial.extra["entailment"], trial.score_range) == (
         ("A dog", "A cat", 1.5),
         ["NEUTRAL"],
         (1.0, 5.0),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from workbench.cli import overrides_of
-from workbench.config import CONFIGS, SEVEN_STS, BaseConfig, CoSENTConfig, TrainingConfig
+from workbench.config import CONFIGS, SEVEN_STS, BaselineConfig, CoSENTConfig, TrainingConfig
 from workbench.data import TRANSFER, dataset_names
 from workbench.files import OWN_FILES
 from workbench.views.papers import read_papers
@@ -65,13 +65,13 @@ def resolved(command: str) -> TrainingConfig:
 EVALUATES = sorted(set(re.findall(r"`(workbench evaluate [^`]+)`", TEXT)))
 
 
-def evaluated(command: str, names: Mapping[str, str]) -> BaseConfig:
+def evaluated(command: str, names: Mapping[str, str]) -> BaselineConfig:
     """The settings of a `workbench evaluate`; `names`: what stands for a name -> a name."""
     _, _, model, *rest = (names.get(word, word) for word in shlex.split(command))
     options = [(rest[i], rest[i + 1]) for i in range(0, len(rest), 2)]
     given = {"encoder": model} | {name[2:]: value for name, value in options if name == "--suites"}
     given |= overrides_of([value for name, value in options if name == "--set"])
-    return BaseConfig.from_parameters(dict(options).get("--profile", "as-it-is"), 0, given)
+    return BaselineConfig.from_parameters(dict(options).get("--profile", "as-it-is"), 0, given)
 
 
 @pytest.mark.parametrize("command", EVALUATES)

@@ -54,7 +54,7 @@ def test_encode_uses_no_dropout_and_gives_each_training_flag_back(folder: Path) 
     with pytest.raises(EncoderError, match="sentence 1 is 3 of type int"):
         encoder.encode(["a dog", 3])
     assert [part.training for part in encoder.modules()] == flags
-    weight = torch.ones(encoder.width, requires_grad=True)
+    weight = torch.ones(encoder.dimension, requires_grad=True)
     (encoder.encode(SENTENCES) * weight).sum().backward()  # no inference tensors
     assert weight.grad is not None
 
@@ -66,12 +66,12 @@ def test_one_sentence_an_empty_one_and_none(encoder: Encoder) -> None:
         encoder.tokenize("a dog")
     cosines = encoder.similarity(encoder.encode("a dog"), 3 * whole)
     assert_close(cosines, (whole @ whole[0])[None])
-    assert encoder.encode([]).shape == (0, encoder.width)
+    assert encoder.encode([]).shape == (0, encoder.dimension)
     assert torch.equal(encoder.encode([""]), encoder.encode([" "]))
 
 
 def test_sentences_past_the_limit_are_cut_with_one_warning(encoder: Encoder, caplog: pytest.LogCaptureFixture) -> None:
-    assert encoder.limit == POSITIONS
+    assert encoder.max_seq_length == POSITIONS
     long = " ".join(WORDS[i % len(WORDS)] for i in range(10_000))
     cut = " ".join(long.split()[: POSITIONS - 2])
     with caplog.at_level(logging.WARNING):
@@ -92,23 +92,23 @@ def test_batches_padded_to_a_multiple_stay_within_the_positions(
     assert_close(encoder.encode(sentences), expected, **CLOSE)
 
 
-def test_training_batches_are_cut_at_max_tokens_and_encode_is_not(folder: Path) -> None:
-    encoder = Encoder.from_pretrained(folder, max_tokens=8)
+def test_training_batches_are_cut_at_train_length_and_encode_is_not(folder: Path) -> None:
+    encoder = Encoder.from_pretrained(folder, train_length=8)
     sentence = " ".join(WORDS[:20])
     assert encoder.tokenize([sentence])["input_ids"].shape == (1, 8)
-    assert encoder.tokenize([sentence], max_tokens=11)["input_ids"].shape == (1, 11)
+    assert encoder.tokenize([sentence], train_length=11)["input_ids"].shape == (1, 11)
     assert encoder.tokenize([sentence])["input_ids"][0, -1] == encoder.tokenizer.sep_token_id
     assert not torch.allclose(encoder.encode([sentence]), encoder.encode([" ".join(WORDS[:6])]), atol=1e-3)
     for refused in (2, POSITIONS + 1):
-        with pytest.raises(EncoderError, match=f"max_tokens is {refused}; choose 3 to {POSITIONS}"):
-            Encoder.from_pretrained(folder, max_tokens=refused)
+        with pytest.raises(EncoderError, match=f"train_length is {refused}; choose 3 to {POSITIONS}"):
+            Encoder.from_pretrained(folder, train_length=refused)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_training_on_packed_tokens_is_training_on_the_padded_batch(folder: Path, pooling: str) -> None:
     gradients = []
     for packed in (True, False):
-        encoder = load(folder, pooling, dropout=0.0, max_tokens=POSITIONS).double().train(packed)
+        encoder = load(folder, pooling, dropout=0.0, train_length=POSITIONS).double().train(packed)
         seen: list[int] = []
         encoder.backbone.register_forward_pre_hook(
             lambda module, args, kwargs: seen.append(len(kwargs["input_ids"])),  # noqa: B023
@@ -126,7 +126,7 @@ def test_the_template_is_never_cut_and_its_own_mask_is_read(folder: Path) -> Non
     encoder = load(folder, "mask")
     mask = encoder.tokenizer.mask_token
     whole = encoder.tokenizer(TEMPLATE.format(sentence="").replace("[MASK]", mask))["input_ids"]
-    ids = encoder.tokenize([" ".join(WORDS)], max_tokens=16)["input_ids"][0].tolist()
+    ids = encoder.tokenize([" ".join(WORDS)], train_length=16)["input_ids"][0].tolist()
     assert len(ids) == 16
     assert ids[-4:] == whole[-4:]
     assert torch.equal(encoder.encode([" ".join(WORDS * 9)])[0], encoder.encode([" ".join(WORDS * 5)])[0])
@@ -135,7 +135,7 @@ def test_the_template_is_never_cut_and_its_own_mask_is_read(folder: Path) -> Non
     with torch.no_grad():
         assert torch.equal(encoder(batch)[0], encoder.token_states(batch)[0, -3])
     with pytest.raises(EncoderError, match="the template alone has"):
-        encoder.tokenize(["a dog"], max_tokens=6)
+        encoder.tokenize(["a dog"], train_length=6)
     for template in (None, "no slot [MASK]", "{sentence} no mask", "{sentence} [MASK] [MASK]"):
         with pytest.raises(EncoderError, match="needs a template with one"):
             Encoder.from_pretrained(folder, "mask", template=template)

@@ -47,7 +47,7 @@ def test_transformers_and_sentence_transformers_read_a_saved_roberta_whole(tmp_p
     reader = SentenceTransformer(str(folder), device="cpu")
     theirs = reader.encode(SENTENCES, convert_to_tensor=True)
     with torch.no_grad():
-        assert_close(theirs, encoder(encoder.tokenize(SENTENCES, max_tokens=POSITIONS)), **TOLERANCE)
+        assert_close(theirs, encoder(encoder.tokenize(SENTENCES, train_length=POSITIONS)), **TOLERANCE)
     assert reader.max_seq_length == POSITIONS
     assert not any(AutoModel.from_pretrained(folder, output_loading_info=True)[1].values())
 
@@ -91,7 +91,7 @@ def test_length_and_case_are_those_of_a_sentence_transformers_files(
         theirs = SentenceTransformer(str(saved_in), device="cpu")
         expected = theirs.encode(sentences, convert_to_tensor=True, normalize_embeddings=True)
         ours = Encoder.from_pretrained(saved_in)
-        assert (ours.limit, ours.max_tokens, theirs.max_seq_length) == (8, 8, 8)
+        assert (ours.max_seq_length, ours.train_length, theirs.max_seq_length) == (8, 8, 8)
         assert_close(ours.encode(sentences), expected, **TOLERANCE)
 
 

@@ -66,7 +66,7 @@ def test_ids_are_those_of_the_tokenizers_own_call(name: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module", params=KINDS)
 def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    return Encoder.from_pretrained(tiny_checkpoint(tmp_path_factory.mktemp("tiny"), request.param), max_tokens=12)
+    return Encoder.from_pretrained(tiny_checkpoint(tmp_path_factory.mktemp("tiny"), request.param), train_length=12)
 
 
 def test_a_batch_of_stored_rows_is_the_padded_batch_of_the_tokenizer(encoder: Encoder) -> None:
@@ -86,7 +86,7 @@ def test_a_batch_of_stored_rows_is_the_padded_batch_of_the_tokenizer(encoder: En
 
 
 def test_bare_rows_have_their_special_tokens_in_the_batch(encoder: Encoder) -> None:
-    bare, whole = encoder.bare_rows(SENTENCES), encoder.token_rows(SENTENCES, max_tokens=POSITIONS)
+    bare, whole = encoder.bare_rows(SENTENCES), encoder.token_rows(SENTENCES, train_length=POSITIONS)
     short = [i for i, size in enumerate(whole.lengths) if size < POSITIONS]
     for name, values in bare.batch(short).items():
         assert torch.equal(values, whole.batch(short)[name])
@@ -102,7 +102,7 @@ def test_what_is_no_sentence_is_named_by_its_number_in_the_whole_list(encoder: E
 
 def test_a_template_is_around_every_stored_sentence(tmp_path: Path) -> None:
     template, other = 'the book "{sentence}" sees [MASK] .', "[MASK] : {sentence}"
-    encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path), "mask", template=template, max_tokens=16)
+    encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path), "mask", template=template, train_length=16)
     sentences = ["a dog", "", " ".join(WORDS)]
     for text, rows in (
         (template, encoder.token_rows(sentences)),

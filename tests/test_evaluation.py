@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from workbench import views
-from workbench.config import SEVEN_STS, BaseConfig, SimCSEConfig
+from workbench.config import SEVEN_STS, BaselineConfig, SimCSEConfig
 from workbench.data import Pairs, load_pairs
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError
@@ -118,7 +118,7 @@ def test_a_scorer_needs_no_vectors():
 
 
 def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path):
-    run = Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
+    run = Run.open(SimCSEConfig.from_parameters("demo"), tmp_path)
     made = {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6, ["x", "y"] * 12)}
     evaluate(by_letters, made, run=run, stage="before")
     with pytest.raises(RunError, match=r"has not finished; call fit\(..., run=run\) first"):
@@ -151,7 +151,7 @@ def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     spread_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     given = {"encoder": str(spread_encoder), "suites": ["world-dev"], "device": "cpu", "precision": "fp32"}
-    config = BaseConfig.from_parameters("as-it-is", 0, given)
+    config = BaselineConfig.from_parameters("as-it-is", 0, given)
     run = evaluate_model(config, tmp_path)
     wanted = evaluate(Encoder.from_pretrained(spread_encoder, device="cpu", precision="fp32"), "world-dev")
     assert run.metrics() == wanted.metrics
@@ -161,16 +161,16 @@ def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     runs = views.finished_runs(tmp_path, "world-dev")
     assert views.seed_table(runs).loc[spread_encoder.name, "seeds"] == 1
     assert len(views.intervals(runs, "world-dev", samples=9)) == 1
-    monkeypatch.setattr("workbench.evaluation._evaluate.load_base", None)  # it is read, not computed
+    monkeypatch.setattr("workbench.evaluation._evaluate.load_baseline", None)  # it is read, not computed
     assert evaluate_model(config, tmp_path).metrics() == wanted.metrics
 
 
 def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_path: Path):
     with pytest.raises(DataError, match="world-dve"):
-        evaluate_model(BaseConfig.from_parameters("demo", 0, {"suites": ["world-dve"]}), tmp_path)
+        evaluate_model(BaselineConfig.from_parameters("demo", 0, {"suites": ["world-dve"]}), tmp_path)
     with pytest.raises(EncoderError, match="nowhere"):
         evaluate_model(
-            BaseConfig.from_parameters("as-it-is", 0, {"encoder": "nowhere", "suites": "world-dev"}), tmp_path
+            BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "nowhere", "suites": "world-dev"}), tmp_path
         )
     assert not list(tmp_path.iterdir())
 
@@ -205,7 +205,7 @@ def test_mteb_scores_an_encoder_of_ours_as_we_do_and_reads_our_results(spread_en
     report = evaluate(encoder, "world-dev")
     assert found["cosine_spearman"] == scipy.stats.spearmanr(report.scores["gold"], report.scores["predicted"])[0]
     assert found["cosine_spearman"] == pytest.approx(report.metrics["world-dev"]["spearman"], rel=4 * 2**-53)
-    config = BaseConfig.from_parameters("as-it-is", 0, {"encoder": str(spread_encoder), "suites": ["world-dev"]})
+    config = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": str(spread_encoder), "suites": ["world-dev"]})
     run = evaluate_model(config, tmp_path / "runs")
     (file,) = to_mteb(run, tmp_path / "kept", "made/here")
     loaded = mteb.ResultCache(tmp_path / "kept").load_results(models=["made/here"]).model_results[0]

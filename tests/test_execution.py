@@ -41,7 +41,7 @@ def test_every_method_has_a_notebook_with_the_same_parameters():
     [
         ("simcse", {"dev": "world-dve"}, "world-dev"),
         ("cosent", {"train": "world"}, "train: world holds sentences; cosent needs pairs"),
-        ("cosent", {"train": "nli.tsv"}, "train: .*nli.tsv holds triples; cosent needs pairs"),
+        ("cosent", {"train": "nli.tsv"}, "train: .*nli.tsv holds triplets; cosent needs pairs"),
         ("compcse", {"suites": ["world-test", "world"]}, "world holds sentences; .* pairs or transfer tasks there"),
         ("rankencoder", {"corpus": "world-train"}, "corpus: world-train holds pairs; rankencoder needs sentences"),
         ("simcse", {"train": "cut.txt.gz"}, "cut.txt.gz"),
@@ -124,7 +124,7 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(tmp_path: P
         command = [sys.executable, "-c", hold, str(output.parent)]
         others.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         assert others[0].stdout.readline() == "held\n"
-        Run.create(SimCSEConfig.from_parameters("demo"), tmp_path)
+        Run.open(SimCSEConfig.from_parameters("demo"), tmp_path)
 
     monkeypatch.setattr("workbench.execution.execute", kernel)
     with pytest.raises(RunError, match="another process is working on"):

@@ -15,7 +15,7 @@ from workbench.encoder import Encoder
 from workbench.methods.masked_words import CHOSEN, MASKED, RANDOM, MaskedWords
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
-from workbench.train import fit
+from workbench.training import fit
 
 
 def pretrained(folder: Path, kind: str) -> Path:
@@ -87,7 +87,7 @@ def test_which_words_are_masked_follows_from_the_seed_whatever_the_chunks_and_th
 
 def test_the_head_is_kept_in_the_state_and_not_in_the_encoder(tiny_encoder: Path, sentences: Sentences, tmp_path: Path):
     method = trained_on(tiny_encoder, sentences, max_steps=2, save_steps=1)
-    run = Run.create(method.config, tmp_path)
+    run = Run.open(method.config, tmp_path)
     history = fit(method, sentences, run=run)
     assert (history["mlm"].dropna() > 0).all()
     with safe_open(run.path / "checkpoint" / "state.safetensors", "pt") as state:

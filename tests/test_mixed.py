@@ -13,7 +13,7 @@ from workbench.config import CONFIGS, MixedConfig
 from workbench.data import Pairs, Sentences
 from workbench.losses import cosine_matrix, listnet
 from workbench.methods import METHODS
-from workbench.train import fit
+from workbench.training import fit
 
 # Method -> what it is asked for, and the settings of `mixed` that leave its terms alone.
 ALONE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {

@@ -14,7 +14,7 @@ from test_docs import COMMANDS, EVALUATES, evaluated, resolved
 from written_runs import SUITE, write_run
 
 from workbench.cli import overrides_of
-from workbench.config import SEVEN_STS, BaseConfig, CompCSEConfig, CoSENTConfig, RankCSEConfig, SimCSEConfig
+from workbench.config import SEVEN_STS, BaselineConfig, CompCSEConfig, CoSENTConfig, RankCSEConfig, SimCSEConfig
 from workbench.data import AVERAGES
 from workbench.errors import SettingError
 from workbench.files import project_path
@@ -30,7 +30,7 @@ FIGURES = [(name, figure) for name, paper in read_papers().items() for figure in
 
 def finished(root: Path, config: Any, metrics: dict) -> Run:
     """A run of these settings with these numbers, as if it had been trained and evaluated."""
-    run = Run.create(config, root)
+    run = Run.open(config, root)
     history = {"step": [0, 5, 10], "epoch": [0, 0.5, 1.0], "loss": [np.nan, 2, 1], "seconds": [0, 30.0, 60.0]}
     history |= {
         "observed_rank_mse": [np.nan, 0.2, 0.1],
@@ -78,7 +78,7 @@ def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_
         finished(tmp_path, RankCSEConfig.from_parameters("paper", seed), seven | average)
     transfer = {name: {"accuracy": 0.8, "n": 9} for name in (*AVERAGES["transfer-average"], "transfer-average")}
     finished(tmp_path, RankCSEConfig.from_parameters("paper", 0, {"beta": 0, "suites": ["stsb-dev"]}), transfer)
-    finished(tmp_path, BaseConfig.from_parameters("cls"), seven | {"sts-average": {"spearman": 0.29}})
+    finished(tmp_path, BaselineConfig.from_parameters("cls"), seven | {"sts-average": {"spearman": 0.29}})
     pooled = {f"{name}-test": {"spearman": 0.1 * n} for n, name in enumerate(["stsb", "sick", "paws", "mrpc"], start=1)}
     finished(tmp_path, CoSENTConfig.from_parameters("paper", 0, {"pooling": "cls", "suites": [*pooled]}), pooled)
     broken = finished(tmp_path, SimCSEConfig.from_parameters("paper"), {})

@@ -8,7 +8,7 @@ from hub_stand_in import hub, problems_of
 from huggingface_hub import ModelCard
 from written_runs import write_run
 
-from workbench.config import BaseConfig
+from workbench.config import BaselineConfig
 from workbench.encoder import Encoder
 from workbench.errors import RunError
 from workbench.publishing import push_folder, with_results
@@ -75,7 +75,7 @@ def test_a_dry_run_sends_nothing_and_a_pushed_encoder_is_loaded_again(
 
 
 def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Path):
-    run = write_run(tmp_path, BaseConfig.from_parameters("demo"), 0.5)
+    run = write_run(tmp_path, BaselineConfig.from_parameters("demo"), 0.5)
     with pytest.raises(RunError, match="no saved encoder"):
         run.push_to_hub("me/mine", dry_run=True)
     with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):  # the tests are offline

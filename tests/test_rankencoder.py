@@ -22,7 +22,7 @@ from workbench.methods.rankencoder import RankEncoder, load_e1
 from workbench.methods.simcse import SimCSE
 from workbench.ranks import Corpus, rank_similarity
 from workbench.runs import Run
-from workbench.train import fit
+from workbench.training import fit
 
 ROWS = [3, 1, 4, 15, 9, 26]
 
@@ -103,7 +103,7 @@ def test_encode_is_the_mixture_and_encode_plain_the_cosine(spread: Path, sentenc
     plain = method.encoder.encode(some)
     assert torch.equal(method.encode_plain(some), plain)
     found = method.encode(some)
-    assert found.shape == (9, method.encoder.width + 40)
+    assert found.shape == (9, method.encoder.dimension + 40)
     torch.testing.assert_close(found.norm(dim=1), torch.ones(9))
     ranks = rank_similarity(plain, plain, method.encoder.encode(method.corpus))
     torch.testing.assert_close(found @ found.T, 0.3 * ranks + 0.7 * plain @ plain.T, rtol=0, atol=1e-6)
@@ -136,7 +136,7 @@ def test_of_the_closed_form_score_is_exact_and_encode_its_nearest_dot_product(
     mixture = RankMixture(encoder.encode, sentences.sentences, weight=1.0, similarity="gaussian")
     some = sentences.sentences[:8]
     found = mixture.encode(some)
-    assert found.shape == (8, 2 * encoder.width)
+    assert found.shape == (8, 2 * encoder.dimension)
     vectors = encoder.encode(some)
     closed = rank_similarity(vectors, vectors, encoder.encode(sentences.sentences), how="gaussian")
     first, second = [a for a in some for _ in some], some * 8
@@ -209,7 +209,7 @@ def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
         RankEncoder(config).prepare(sentences)
     shared = {"encoder": str(spread), "batch_size": 8, "max_steps": 2, "eval_steps": 2, "device": "cpu"}
     monkeypatch.setitem(SimCSEConfig.profiles, "demo", SimCSEConfig.profiles["demo"] | shared)
-    run = Run.create(SimCSEConfig.from_parameters("demo", 0), tmp_path)
+    run = Run.open(SimCSEConfig.from_parameters("demo", 0), tmp_path)
     simcse = SimCSE(run.config)
     fit(simcse, sentences, dev=graded, run=run)
     evaluate(simcse.encode, {"dev": graded}, run=run)

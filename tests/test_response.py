@@ -14,7 +14,7 @@ TABLE = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
 
 
 def finish(root: Path, config: SimCSEConfig | CoSENTConfig, dev: float, test: float) -> Run:
-    run = Run.create(config, root)
+    run = Run.open(config, root)
     (run.path / "history.csv").write_text(f"step,dev_spearman\n0,0.99\n5,{dev}\n10,{dev - 0.1}\n")
     run.write_evaluation({"s": {"spearman": test, "n": 2}}, TABLE, TABLE)
     return run

@@ -45,10 +45,10 @@ def finish(run: Run, spearman: float = 0.5, *stages: str) -> Run:
 def test_the_same_settings_meet_the_same_directory_with_all_that_a_number_depends_on(tmp_path: Path):
     file = tmp_path / "mine.txt"
     file.write_text("a b\nc d\n")
-    run = Run.create(config(3, train=str(file)), tmp_path / "my runs é")
-    assert run.path == Run.create(config(3, train=str(file), temperature=0.05), tmp_path / "my runs é").path
+    run = Run.open(config(3, train=str(file)), tmp_path / "my runs é")
+    assert run.path == Run.open(config(3, train=str(file), temperature=0.05), tmp_path / "my runs é").path
     others = [config(4, train=str(file)), config(3), config(3, train=str(file), temperature=0.06)]
-    assert len({run.path.name, *(Run.create(each, tmp_path).path.name for each in others)}) == 4
+    assert len({run.path.name, *(Run.open(each, tmp_path).path.name for each in others)}) == 4
     facts = run.facts()
     assert (facts["settings"]["temperature"], facts["settings"]["train"]) == (0.05, str(file))
     assert facts["contents"] == {str(file): file_checksum(file)}
@@ -74,7 +74,7 @@ def test_a_saved_notebook_is_not_changed_code(tmp_path: Path):
 
 
 def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
-    run = Run.create(config(), tmp_path)
+    run = Run.open(config(), tmp_path)
     run.record_input("dev", "a folder", "0" * 64)
     run.record_input("dev", "another folder", "0" * 64)
     with pytest.raises(RunError, match="dev: a folder is not what"):
@@ -86,7 +86,7 @@ def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
 
 
 def test_a_run_is_finished_by_its_last_evaluation_and_reads_as_it_was_written(tmp_path: Path):
-    run = Run.create(config(), tmp_path)
+    run = Run.open(config(), tmp_path)
     (run.path / "checkpoint" / "checkpoint-5").mkdir(parents=True)
     run.write_evaluation({"s": {"spearman": 0.1, "n": 2}}, SCORES, RANKINGS, stage="before")
     assert (run.finished, run.metrics("before")["s"]["spearman"]) == (False, 0.1)
@@ -108,9 +108,9 @@ HOLD += "print('held', flush=True)\nsys.stdin.read()"
 
 def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/mine.ipynb")
-    run = Run.create(config(), tmp_path)
+    run = Run.open(config(), tmp_path)
     assert is_running(run.path)
-    Run.create(config(), tmp_path)  # the cell of a notebook once more
+    Run.open(config(), tmp_path)  # the cell of a notebook once more
     holder = (run.path / ".lock").read_text()
     assert holder.startswith(f"process {os.getpid()} on ")
     assert holder.endswith("the kernel of /home/me/mine.ipynb")
@@ -120,7 +120,7 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        for attempt in (lambda: Run.create(config(), tmp_path), run.acquire):
+        for attempt in (lambda: Run.open(config(), tmp_path), run.acquire):
             with pytest.raises(BusyRunError, match=r"another process is working on .* \(process \d+ on "):
                 attempt()
         assert is_running(run.path)
@@ -129,14 +129,14 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
-    Run.create(config(), tmp_path)
-    again = Run.create(config(device="cpu"), tmp_path)
+    Run.open(config(), tmp_path)
+    again = Run.open(config(device="cpu"), tmp_path)
     assert again.config.device == "cpu"
     assert "earlier_starts" not in again.facts(), "nothing was computed before"
     again.record_input("train", "a folder", "0" * 64)
     again.record(failure="out of memory")
     assert list_runs(tmp_path)["status"].tolist() == ["failed"]
-    third = Run.create(config(), tmp_path)
+    third = Run.open(config(), tmp_path)
     assert [start["settings"]["device"] for start in third.facts()["earlier_starts"]] == ["cpu"]
     assert third.facts()["inputs"].keys() == {"train"}
     assert list_runs(tmp_path)["status"].tolist() == ["unfinished"]
@@ -164,7 +164,7 @@ with atomic_path(run / "encoder", folder=True) as new:
 
 @pytest.mark.parametrize("when", ["table", "encoder", "swap"])
 def test_what_a_kill_left_half_written_is_gone_when_the_run_goes_on(tmp_path: Path, when: str):
-    run = Run.create(config(), tmp_path)
+    run = Run.open(config(), tmp_path)
     (run.path / "encoder").mkdir()
     (run.path / "encoder" / "config.json").write_text("old")
     (run.path / "history.csv").write_text("step\n")
@@ -173,7 +173,7 @@ def test_what_a_kill_left_half_written_is_gone_when_the_run_goes_on(tmp_path: Pa
     done = subprocess.run([python("looks"), "-c", KILLED, str(run.path), when], check=False)
     assert done.returncode == -9
     assert sorted(run.path.rglob("*")) != kept
-    Run.create(config(), tmp_path)
+    Run.open(config(), tmp_path)
     with atomic_write(run.path / "history.csv") as file:
         file.write("step\n0\n")
     assert sorted(run.path.rglob("*")) == kept
@@ -232,17 +232,17 @@ def refuse(*_: object, **__: object) -> None:
 def test_a_disk_that_takes_nothing_is_reported_and_a_finished_run_there_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    run = Run.create(config(), tmp_path)
-    finish(Run.create(config(1), tmp_path))
+    run = Run.open(config(), tmp_path)
+    finish(Run.open(config(1), tmp_path))
     monkeypatch.setattr("workbench.files._sync", refuse)
     with pytest.raises(RunError, match=r"cannot write under .*refused by the system.*give a runs folder"):
         run.record(device="cpu")
     assert json.loads((run.path / "config.json").read_text())["digest"] == config().digest()
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
-    assert Run.create(config(1), tmp_path).metrics()["s"]["n"] == 2
+    assert Run.open(config(1), tmp_path).metrics()["s"]["n"] == 2
     (tmp_path / "runs").write_text("")
     with pytest.raises(RunError, match="cannot write under"):
-        Run.create(config(), tmp_path / "runs")
+        Run.open(config(), tmp_path / "runs")
     with pytest.raises(RunError, match="is a file; name the folder"):
         list_runs(tmp_path / "runs")
 
@@ -256,8 +256,8 @@ ODD = [
 
 @pytest.mark.parametrize(("name", "content"), ODD)
 def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path, name: str, content: bytes | None):
-    sound = finish(Run.create(config(1, temperature=0.07), tmp_path), 0.25)
-    file = finish(Run.create(config(5), tmp_path), 0.5, "before").path / name
+    sound = finish(Run.open(config(1, temperature=0.07), tmp_path), 0.25)
+    file = finish(Run.open(config(5), tmp_path), 0.5, "before").path / name
     file.unlink() if content is None else file.write_bytes(content)
     table = list_runs(tmp_path).set_index("path")
     expected = ["finished", "temperature=0.07", 25]
@@ -270,7 +270,7 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
 
 @pytest.mark.parametrize(("name", "stage"), [("scores", ""), ("rankings", "before")])
 def test_a_table_that_is_not_as_it_was_written_is_refused_when_it_is_read(tmp_path: Path, stage: str, name: str):
-    run = finish(Run.create(config(), tmp_path), 0.5, "before")
+    run = finish(Run.open(config(), tmp_path), 0.5, "before")
     file = run.path / stage / f"{name}.csv"
     lines = file.read_text().splitlines(keepends=True)
     remedy = f".*move {run.path} away"

@@ -89,7 +89,7 @@ def test_published_teachers_whose_weights_are_pickled_are_taken_where_the_hub_co
 def test_sentences_are_cut_where_the_student_is_cut(checkpoints, tmp_path: Path):
     folder = checkpoints("simcse")
     long, cut = "a cat sees the old dog in the park", "a cat sees the"
-    rows = cached_embeddings(load_teacher(str(folder), device="cpu", max_tokens=6), [long, cut], folder=tmp_path)
+    rows = cached_embeddings(load_teacher(str(folder), device="cpu", max_seq_length=6), [long, cut], folder=tmp_path)
     np.testing.assert_allclose(rows[0].astype(np.float32), rows[1].astype(np.float32), atol=2**-10)
     whole = cached_embeddings(load_teacher(str(folder), device="cpu"), [long, cut], folder=tmp_path)
     assert np.abs(whole[0].astype(np.float32) - whole[1].astype(np.float32)).max() > 0.01
@@ -101,7 +101,7 @@ def test_a_prompted_teacher_reads_the_sentence_ended_cut_and_then_wrapped(checkp
     rows = cached_embeddings(load_teacher(folder, device="cpu"), ["a cat", "a dog?"], folder=tmp_path)
     assert_rows_of(rows, plain, ["a cat.", "a dog?"])
     # Three word pieces and the two special tokens, whatever the template takes.
-    teacher = load_teacher(folder, device="cpu", max_tokens=5)
+    teacher = load_teacher(folder, device="cpu", max_seq_length=5)
     assert_rows_of(cached_embeddings(teacher, ["a cat sees the dog."], folder=tmp_path), plain, ["a cat sees"])
 
 

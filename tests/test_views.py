@@ -10,7 +10,7 @@ import pytest
 from tiny_checkpoints import WORDS as MANY
 from written_runs import PAIRS, SUITE, write_run
 
-from workbench.config import BaseConfig, CoSENTConfig, SimCSEConfig
+from workbench.config import BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.encoder import Encoder
 from workbench.errors import RunError
@@ -201,7 +201,7 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     assert list(encoders_of_runs(runs)) == list(rankings_of_runs(runs, SUITE)) == ["before", "simcse"]
     assert encoders_of_runs(runs)["before"].load().source == "bundled:world-encoder"
     for profile in ("demo", "demo-whitening"):
-        write_run(tmp_path, BaseConfig.from_parameters(profile, 0, {"encoder": "english-encoder"}), 2.0)
+        write_run(tmp_path, BaselineConfig.from_parameters(profile, 0, {"encoder": "english-encoder"}), 2.0)
     run = write_run(tmp_path, CoSENTConfig.from_profile("demo", architecture="cross-encoder"), 2)
     (run.path / "encoder").mkdir()
     every = finished_runs(tmp_path, SUITE)
@@ -260,7 +260,7 @@ def test_the_pairs_of_tokens_add_up_to_the_cosine():
     terms = token_terms(Vectors("one", encoder), first, second)
     cosine = float(Encoder.similarity(encoder.encode(first), encoder.encode(second)))
     # float32 states of width d, summed over l tokens: rounding of some d * l units of the last place.
-    assert terms.to_numpy().sum() == pytest.approx(cosine, abs=2**-24 * encoder.width)
+    assert terms.to_numpy().sum() == pytest.approx(cosine, abs=2**-24 * encoder.dimension)
 
 
 def test_a_map_of_neighbours_has_a_point_for_each_sentence_under_each_label():

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from workbench import metrics
-from workbench.config import BaseConfig, TrainingConfig
+from workbench.config import BaselineConfig, TrainingConfig
 from workbench.data import Pairs, load_pairs
 from workbench.rankings import per_query_metrics, ranking_table
 from workbench.runs import Run
@@ -24,9 +24,9 @@ def first_pairs(count: int) -> Pairs:
 PAIRS = first_pairs(210)
 
 
-def write_run(root: Path, config: TrainingConfig | BaseConfig, noise: float, *, pairs: int | None = None) -> Run:
+def write_run(root: Path, config: TrainingConfig | BaselineConfig, noise: float, *, pairs: int | None = None) -> Run:
     """A finished run whose scores are gold and noise, and whose encoder before training is noisier."""
-    run = Run.create(config, root)
+    run = Run.open(config, root)
     draw = np.random.default_rng([config.seed, round(100 * noise)])
     gold = PAIRS.gold[:pairs]
     for stage, amount in (("before", noise + 3), ("", noise)):

@@ -1,5 +1,5 @@
-from .baselines import load_base as load_base
-from .config import CONFIGS as CONFIGS, BaseConfig as BaseConfig, TrainingConfig as TrainingConfig
+from .baselines import load_baseline as load_baseline
+from .config import CONFIGS as CONFIGS, BaselineConfig as BaselineConfig, TrainingConfig as TrainingConfig
 from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, MixedConfig as MixedConfig
 from .config import RankCSEConfig as RankCSEConfig, RankEncoderConfig as RankEncoderConfig, SimCSEConfig as SimCSEConfig
 from .data import Pairs as Pairs, Sentences as Sentences, load_pairs as load_pairs, load_sentences as load_sentences
@@ -21,4 +21,4 @@ from .methods.simcse import SimCSE as SimCSE
 from .runs import Run as Run, list_runs as list_runs
 from .sweeps import sweep as sweep
 from .teachers import cached_embeddings as cached_embeddings, load_teacher as load_teacher
-from .train import fit as fit
+from .training import fit as fit

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from workbench.checkpoints import Reading, find_checkpoint
-from workbench.config import BaseConfig
+from workbench.config import BaselineConfig
 from workbench.data import load_sentences
 from workbench.encoder import Encoder
 
@@ -18,7 +18,7 @@ from workbench.encoder import Encoder
 _NO_VARIANCE = 1e-10
 
 
-def load_base(config: BaseConfig, sentences: Sequence[str] | None = None) -> Any:
+def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
     """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on `config.fit_on`.
 
     Its `encode(sentences)` returns unit rows, float32, on the CPU; zeros for a sentence without a known word.

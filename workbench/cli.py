@@ -85,12 +85,12 @@ def evaluate(
     runs: Runs = "runs",
 ) -> None:
     """Evaluate a model as it is, and list the result with the runs."""
-    from workbench.config import BaseConfig
+    from workbench.config import BaselineConfig
     from workbench.evaluation import evaluate_model
 
     model, *changes = with_folders([model, *(setting or [])], runs)
     overrides = {"encoder": model} | ({"suites": suites} if suites else {}) | overrides_of(changes)
-    finished = evaluate_model(BaseConfig.from_parameters(profile, 0, overrides), runs)
+    finished = evaluate_model(BaselineConfig.from_parameters(profile, 0, overrides), runs)
     print(metrics_text(finished))
     print(f"run:      {finished.path}")
 
@@ -176,7 +176,7 @@ def lab(
 
 
 @data_app.command("list")
-def list_data(kind: Annotated[str, typer.Option(help="sentences, pairs, triples or labelled.")] = "") -> None:
+def list_data(kind: Annotated[str, typer.Option(help="sentences, pairs, triplets or labelled.")] = "") -> None:
     """List every set with its kind, source and licence."""
     import pandas as pd
 

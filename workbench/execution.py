@@ -39,7 +39,7 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
     from workbench.data import load_dev, load_suites, load_training
     from workbench.evaluation import evaluate
     from workbench.methods import METHODS
-    from workbench.train import fit
+    from workbench.training import fit
 
     if is_finished(run_path(config, runs_root)):
         return Run(run_path(config, runs_root))
@@ -48,7 +48,7 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
         config = config.model_copy(update={"base_root": str(runs_root)})
     for method, profile in config.runs_needed:
         run(CONFIGS[method].from_parameters(profile, config.seed), runs_root, quiet=quiet)
-    current = Run.create(config, runs_root)
+    current = Run.open(config, runs_root)
     started = time.monotonic()
     try:
         suites = load_suites(config)
@@ -91,7 +91,7 @@ def run_method(
     names = {config.setting_name(name) for name in overrides or {}}
     changed = {name: value for name, value in config.model_dump(mode="json").items() if name in names}
     parameters = {"profile": profile, "seed": config.seed, "overrides": changed, "runs_root": str(root)}
-    current = Run.create(config, root)  # which refuses a run that another process works on
+    current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
     started, was_finished = time.monotonic(), current.finished
     _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, path)

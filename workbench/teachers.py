@@ -51,7 +51,7 @@ def load_teacher(
     *,
     pooling: str | None = None,
     template: str | None = None,
-    max_tokens: int | None = None,
+    max_seq_length: int | None = None,
     revision: str | None = None,
     **options: Any,
 ) -> Teacher:
@@ -62,7 +62,7 @@ def load_teacher(
         pooling: None takes that of its files, else the published one of its name: [CLS] for SimCSE, DiffCSE and
             RankCSE, the [MASK] of a template for PromptBERT and SNCSE.
         template: For pooling "mask"; None takes the checkpoint's, else the published one.
-        max_tokens: Length at which sentences are cut, special tokens included, a template's not; None: at its limit.
+        max_seq_length: Length at which sentences are cut, without a template's tokens; None: the teacher's.
         revision: Of a hub id.
         options: precision and device, as for Encoder.from_pretrained.
 
@@ -71,8 +71,8 @@ def load_teacher(
     """
     checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
     teacher = Teacher(checkpoint, reading, **options)
-    if max_tokens is not None:
-        teacher.limit = min(teacher.limit, max_tokens + teacher.template_tokens)
+    if max_seq_length is not None:
+        teacher.max_seq_length = min(teacher.max_seq_length, max_seq_length + teacher.template_tokens)
     return teacher.requires_grad_(False)
 
 
@@ -115,7 +115,11 @@ def fingerprint(teacher: Teacher) -> str:
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
     configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
     former: Any = teacher.pooling.removeprefix("avg_")  # the pooling's name in existing caches
-    reading = [*astuple(replace(teacher.reading, pooling=former, caution="")), teacher.limit, teacher.precision]
+    reading = [
+        *astuple(replace(teacher.reading, pooling=former, caution="")),
+        teacher.max_seq_length,
+        teacher.precision,
+    ]
     decisive = [teacher.checksum, configuration, _describe_tokenizer(teacher.tokenizer), reading]
     return text_checksum(json.dumps(decisive, sort_keys=True, default=str))
 
@@ -154,7 +158,7 @@ def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
 def _compute_entry(
     entry: Path, facts: dict[str, Any], teacher: Teacher, sentences: Sequence[str], batch_size: int
 ) -> None:
-    started, shape = time.perf_counter(), (len(sentences), teacher.width)
+    started, shape = time.perf_counter(), (len(sentences), teacher.dimension)
     _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), teacher.source, entry)
     with atomic_path(entry, folder=True) as fresh:
         rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)

@@ -245,7 +245,7 @@ def agreement(encoder: Encoder, name: str) -> float:
 def rank(options: argparse.Namespace) -> None:
     """Stage 2: the workbench's RankCSE on the same sentences, its ranking loss alone."""
     config = ranking(options)
-    run = Run.create(config, options.work / "runs")
+    run = Run.open(config, options.work / "runs")
     method = RankCSE(config)
     fit(method, load_training(config), load_dev(config), run=run)
     print(evaluate(method, load_suites(config), run=run).table())
@@ -276,7 +276,7 @@ def ranking(options: argparse.Namespace) -> RankCSEConfig:
 def ship(options: argparse.Namespace) -> None:
     """The encoder of stage 2 in half precision, with the scores that it has then."""
     config = ranking(options)
-    run = Run.create(config, options.work / "runs")
+    run = Run.open(config, options.work / "runs")
     Encoder.from_pretrained(run.path, precision="fp32").save(BUNDLED, dtype=torch.float16)
     shipped, teacher = (Encoder.from_pretrained(found, precision="fp32") for found in (BUNDLED, minilm()))
     scores = {name: (agreement(shipped, name), agreement(teacher, name)) for name in [*SEVEN_STS, *OTHER_SETS]}

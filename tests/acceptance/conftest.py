@@ -65,7 +65,7 @@ def train(settings: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
 
     def finished(method: str, runs: Path, seed: int = 0, **others: Any) -> Run:
         config = CONFIGS[method].from_parameters("demo", seed, settings(method, **others))
-        run, model = Run.create(config, runs), METHODS[method](config)
+        run, model = Run.open(config, runs), METHODS[method](config)
         fit(model, load_training(config), dev=load_dev(config), run=run, quiet=True)
         evaluate(model, load_suites(config), run=run)
         return run

@@ -37,7 +37,7 @@ def train_demo(method: str, runs: Path, **overrides: Any) -> Run:
     if method == "rankencoder":
         changed["base"] = str(train_demo("simcse", runs, **overrides).path)
     config = CONFIGS[method].from_parameters("demo", 0, changed)
-    run, model = Run.create(config, runs), METHODS[method](config)
+    run, model = Run.open(config, runs), METHODS[method](config)
     fit(model, load_training(config), dev=load_dev(config), run=run, quiet=True)
     evaluate(model, load_suites(config), run=run)
     return run

@@ -64,7 +64,7 @@ def root(train: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) ->
         train("simcse", folder, seed, max_steps=3)
     train("simcse", folder, max_steps=3, temperature=0.2)
     train("cosent", folder, max_steps=3)
-    Run.create(CONFIGS["simcse"].from_parameters("demo", 4), folder).release()
+    Run.open(CONFIGS["simcse"].from_parameters("demo", 4), folder).release()
     return folder
 
 

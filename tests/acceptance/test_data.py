@@ -102,8 +102,8 @@ def test_the_real_sets_have_their_sizes_and_subsets(real_data: Path):
 
 def test_a_file_of_triples_can_be_trained_on(train: Callable[..., Run], tiny_sentences: list[str], tmp_path: Path):
     rows = zip(tiny_sentences[:18], tiny_sentences[18:36], tiny_sentences[36:54], strict=True)
-    pd.DataFrame(rows, columns=["anchor", "positive", "negative"]).to_csv(tmp_path / "triples.csv", index=False)
-    assert train("cosent", tmp_path, objective="triplet", train=str(tmp_path / "triples.csv")).finished
+    pd.DataFrame(rows, columns=["anchor", "positive", "negative"]).to_csv(tmp_path / "triplets.csv", index=False)
+    assert train("cosent", tmp_path, objective="triplet", train=str(tmp_path / "triplets.csv")).finished
 
 
 def test_data_check_says_how_a_file_is_read_and_what_is_wrong(workbench: Callable[..., Any], tmp_path: Path):

@@ -65,7 +65,7 @@ def test_a_pooling_is_what_it_is_called_and_survives_saving_for_three_libraries(
 
 
 def test_the_length_at_which_training_cuts_is_not_one_of_encode(spread_encoder: Path):
-    encoder = Encoder.from_pretrained(str(spread_encoder), pooling="mean", max_tokens=6, device="cpu")
+    encoder = Encoder.from_pretrained(str(spread_encoder), pooling="mean", train_length=6, device="cpu")
     long, start = encoder.encode(["the cat sees a red bird today", "the cat sees a"])
     assert float((long - start).abs().max()) > 0.01
 

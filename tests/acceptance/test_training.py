@@ -56,7 +56,7 @@ def train(method, settings, runs, die_at):
             os.kill(os.getpid(), signal.SIGKILL)
 
     config = CONFIGS[method].from_parameters("demo", 0, settings)
-    run, model = Run.create(config, runs), METHODS[method](config)
+    run, model = Run.open(config, runs), METHODS[method](config)
     fit(model, load_training(config), dev=load_dev(config), run=run, callbacks=[kill], quiet=True)
     evaluate(model, load_suites(config), run=run)
 
@@ -96,7 +96,7 @@ def test_a_killed_training_goes_on_to_the_weights_scores_and_history_of_an_unint
 def test_a_run_in_progress_cannot_be_joined_by_another_process(
     settings: Settings, tmp_path: Path, workbench: Callable[..., Any], words: Callable[..., list[str]]
 ):
-    run = Run.create(CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse")), tmp_path)
+    run = Run.open(CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse")), tmp_path)
     refused = workbench("run", "simcse", *words(settings("simcse")), "--runs", tmp_path)
     assert refused.returncode == 1
     assert run.path.name in refused.stderr
@@ -129,7 +129,7 @@ def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path):
         config = CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse", processes=processes, dropout=0.0))
         model, data = METHODS["simcse"](config), load_training(config)
         start = model.encode(data.sentences)
-        run = Run.create(config, tmp_path / str(processes))
+        run = Run.open(config, tmp_path / str(processes))
         histories.append(fit(model, data, dev=load_dev(config), run=run, quiet=True))
         vectors.append(model.encode(data.sentences))
     # Sums in another order move a loss near 1 by some 1e-6 in float32; a wrong share of negatives moves it by 0.1.

@@ -398,7 +398,7 @@ def test_a_table_of_a_paper_has_its_numbers_and_those_of_finished_runs(tmp_path:
     def encode(sentences: list[str]) -> np.ndarray:
         return np.stack([letters[[ord(letter) % 128 for letter in text]].sum(axis=0) for text in sentences])
 
-    run, report = Run.create(RankCSEConfig.from_parameters("demo"), tmp_path), evaluate(encode, {"world-test": suite})
+    run, report = Run.open(RankCSEConfig.from_parameters("demo"), tmp_path), evaluate(encode, {"world-test": suite})
     run.write_evaluation(report.metrics, report.scores, report.rankings)
     table = look.paper_table("rankcse", 4, look.runs_by_settings(tmp_path), profile="demo", suite="world-test")
     value = json.loads((run.path / "metrics.json").read_text())["world-test"]["spearman"]

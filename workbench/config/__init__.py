@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from workbench.config._bases import BaseConfig as BaseConfig
+from workbench.config._baselines import BaselineConfig as BaselineConfig
 from workbench.config._compcse import CompCSEConfig as CompCSEConfig
 from workbench.config._cosent import CoSENTConfig as CoSENTConfig
 from workbench.config._machinery import ALIASES as ALIASES, Settings as Settings, current_value as current_value
@@ -28,4 +28,4 @@ _EVERY = (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderC
 CONFIGS = _Configs({config.method: config for config in _EVERY})
 
 # The kinds of runs on disk: of a method that trains, or of an encoder that is evaluated as it is.
-RECORDED: dict[str, type[TrainingConfig] | type[BaseConfig]] = {**CONFIGS, BaseConfig.method: BaseConfig}
+RECORDED: dict[str, type[TrainingConfig] | type[BaselineConfig]] = {**CONFIGS, BaselineConfig.method: BaselineConfig}

@@ -94,7 +94,7 @@ class CoSENTConfig(TrainingConfig):
     max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
     """training sentences (cross-encoder: both together) are cut at this length"""
     train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
-    """training pairs (triplet: triples too): a name or a file"""
+    """training pairs (triplet: triplets too): a name or a file"""
     suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["stsb-test"]
     """scored pairs reported at the end"""
     batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
@@ -106,7 +106,7 @@ class CoSENTConfig(TrainingConfig):
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
-        return ("pairs", "triples") if self.objective == "triplet" else ("pairs",)
+        return ("pairs", "triplets") if self.objective == "triplet" else ("pairs",)
 
     @property
     def effective_scale(self) -> float:

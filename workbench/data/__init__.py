@@ -1,4 +1,4 @@
-"""Sentences, scored pairs, triples and transfer tasks: bundled, from a local data root, or from the hub."""
+"""Sentences, scored pairs, triplets and transfer tasks: bundled, from a local data root, or from the hub."""
 
 from workbench.data._catalogue import CATALOGUE as CATALOGUE, DataSet as DataSet, dataset_names as dataset_names
 from workbench.data._check import (
@@ -32,7 +32,7 @@ from workbench.data._sets import (
     LabelledSentences as LabelledSentences,
     Pairs as Pairs,
     Sentences as Sentences,
-    Triples as Triples,
+    Triplets as Triplets,
     split as split,
 )
 from workbench.data._tables import (

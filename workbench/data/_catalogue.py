@@ -8,7 +8,7 @@ from typing import Any, Literal
 from workbench.errors import DataError, did_you_mean
 from workbench.files import project_path
 
-Kind = Literal["sentences", "pairs", "triples", "labelled", "transfer tasks"]
+Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
 
 
 @dataclass(frozen=True)

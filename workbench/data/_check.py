@@ -75,7 +75,7 @@ def report(data: AnySet) -> list[str]:
     lines = [data.source, f"{len(data)} rows of {data.kind}"]
     if isinstance(data, Pairs):
         gold, groups = data.gold, len(ranking_groups(data.sentence1, data.sentence2, data.gold))
-        scale = "{:g} to {:g}".format(*data.scale)
+        scale = "{:g} to {:g}".format(*data.score_range)
         lines += [
             f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale {scale}",
             f"{len(set(data.sentence1))} queries (first sentences)",
@@ -116,7 +116,7 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
     for path, data in zip(paths, parts.values(), strict=True):
         columns = dict(zip(data.sides if len(data.sides) > 1 else ["sentence"], data.texts, strict=True))
         if isinstance(data, Pairs):  # the header has the scale
-            columns["score ({:g} to {:g})".format(*data.scale)] = [repr(value) for value in data.gold.tolist()]
+            columns["score ({:g} to {:g})".format(*data.score_range)] = [repr(value) for value in data.gold.tolist()]
             columns = {**columns, **data.extra, **columns}
         write_table(path, columns)
     return paths

@@ -15,7 +15,7 @@ from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import CATALOGUE, DataSet, Hub, Kind, find_set
 from workbench.data._roles import Columns, Scale, kinds_of_table, read_roles
 from workbench.data._senteval import TRANSFER, TransferTask, read_senteval
-from workbench.data._sets import Pairs, Sentences, Triples, make_set, sample
+from workbench.data._sets import Pairs, Sentences, Triplets, make_set, sample
 from workbench.data._tables import Table, own_file, read_manifest, read_own, read_table, table_content, table_of
 from workbench.errors import DataError
 from workbench.files import file_checksum, project_path, set_name, text_checksum
@@ -79,13 +79,13 @@ def load_task(name: str) -> TransferTask:
     return TransferTask(name, {split: load_data(part) for split, part in TRANSFER[name].items()})
 
 
-def load_training(config: Any) -> Sentences | Pairs | Triples:
+def load_training(config: Any) -> Sentences | Pairs | Triplets:
     """Load the set of `config.train`, at most `config.train_limit` rows, the same rows for every seed."""
     name, encoder = config.train, getattr(config, "encoder", "")
     if (words := BUNDLED_MODELS.get(encoder)) and own_file(name):
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
         _LOG.warning(text, encoder, words, name)
-    kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triples", "pairs")]
+    kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
     kind = kinds[0] if kinds else "sentences"
     limit = getattr(config, "train_limit", None)
     return load_data(name, kind, limit=limit, seed=SAMPLE_SEED)

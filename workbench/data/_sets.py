@@ -25,7 +25,7 @@ class _Rows:
 
     @property
     def texts(self) -> list[list[str]]:
-        """The columns of sentences: one, of pairs two, of triples three."""
+        """The columns of sentences: one, of pairs two, of triplets three."""
         return [getattr(self, name) for name in self.sides]
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class Sentences(_Rows):
 
 @dataclass(frozen=True, eq=False)
 class Pairs(_Rows):
-    """Scored pairs: `gold` within `scale`, larger is closer; `subset` names the parts of a suite that has parts.
+    """Scored pairs: `gold` within `score_range`, larger is closer; `subset` names the parts of a suite that has parts.
 
     `extra` holds the file's other columns as text. Rows without a gold label are left out; `source` counts them.
     """
@@ -71,7 +71,7 @@ class Pairs(_Rows):
     gold: np.ndarray
     subset: list[str] | None
     pair_id: list[str]
-    scale: tuple[float, float]
+    score_range: tuple[float, float]
     source: str
     checksum: str
     extra: dict[str, list[str]] = field(default_factory=dict)
@@ -83,14 +83,14 @@ class Pairs(_Rows):
     @property
     def summary(self) -> str:
         """One line: the name, the number of pairs and the range of gold scores."""
-        return f"{self.name}: {len(self)} pairs, gold {self.scale[0]:g} to {self.scale[1]:g}"
+        return f"{self.name}: {len(self)} pairs, gold {self.score_range[0]:g} to {self.score_range[1]:g}"
 
 
 @dataclass(frozen=True)
-class Triples(_Rows):
+class Triplets(_Rows):
     """Anchors, each with a positive and a hard negative."""
 
-    kind = "triples"
+    kind = "triplets"
     sides = ("anchor", "positive", "hard_negative")
 
     name: str
@@ -115,14 +115,14 @@ class LabelledSentences(_Rows):
     classes: tuple[str, ...] = ()
 
 
-AnySet = Sentences | Pairs | Triples | LabelledSentences
+AnySet = Sentences | Pairs | Triplets | LabelledSentences
 SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
     """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
     columns = table.by_role(entry.roles)
-    if entry.kind == "pairs" or (entry.kind == "triples" and not entry.hub):
+    if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub):
         _require_texts(entry, table, columns)
     if entry.kind == "pairs":
         return _make_pairs(entry, table, columns, source)
@@ -134,7 +134,7 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
             columns[role] = [text if text.strip() else " " for text in texts]
         if all(text == " " for text in columns[role]):
             raise DataError(f"{table.where}: {entry.roles[role]} is blank in every row; there is nothing to train on")
-    made: Any = Triples if entry.kind == "triples" else Sentences
+    made: Any = Triplets if entry.kind == "triplets" else Sentences
     return made(entry.name, *columns.values(), source, table.checksum)
 
 

@@ -26,8 +26,8 @@ class CrossEncoder(Encoder):
     _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_classifier)
 
     def tokenize_pairs(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> dict[str, Tensor]:
-        """Return both sentences in one row, padded, cut at `max_tokens`, the longer sentence first."""
-        rows = self._pair_tokens(list(sentence1), list(sentence2), self.max_tokens)
+        """Return both sentences in one row, padded, cut at `train_length`, the longer sentence first."""
+        rows = self._pair_tokens(list(sentence1), list(sentence2), self.train_length)
         return dict(self.tokenizer.pad(rows, return_tensors="pt"))
 
     def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " n"]:
@@ -37,7 +37,7 @@ class CrossEncoder(Encoder):
     def score(self, sentence1: Iterable[str], sentence2: Iterable[str], batch_size: int = 64) -> np.ndarray:
         """Return the scores of pairs, float64, in the order given; cut only at the backbone's own limit."""
         first, second = ([text or " " for text in side] for side in (sentence1, sentence2))
-        rows = self._pair_tokens(first, second, self.limit) if first else {"input_ids": []}
+        rows = self._pair_tokens(first, second, self.max_seq_length) if first else {"input_ids": []}
         lengths = np.array([len(ids) for ids in rows["input_ids"]], dtype=np.int64)
 
         def batch_of(index: np.ndarray) -> Mapping[str, Tensor]:
@@ -63,12 +63,12 @@ class CrossEncoder(Encoder):
         # CrossEncoder would put a sigmoid on a single logit, which ties all confident pairs in float32.
         config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
         kind = (
-            f"{config.model_type} cross-encoder, at most {self.limit} tokens in both; only the order of scores counts"
+            f"{config.model_type} cross-encoder, cut at {self.max_seq_length} tokens; only the order of scores counts"
         )
         use = "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])"
         code = ["from sentence_transformers import CrossEncoder", use]
         with replace_encoder(folder) as fresh:
-            save_checkpoint(fresh, self.backbone, self.tokenizer, self.limit, dtype)
+            save_checkpoint(fresh, self.backbone, self.tokenizer, self.max_seq_length, dtype)
             write_card(fresh, {"title": "Cross-encoder"} | (card or {}), kind, code, task="text-ranking")
 
     @staticmethod
@@ -76,4 +76,4 @@ class CrossEncoder(Encoder):
         return Reading("cls")
 
     def _pair_tokens(self, first: list[str], second: list[str], limit: int) -> Any:
-        return self.tokenizer(first, second, truncation="longest_first", max_length=min(limit, self.limit))
+        return self.tokenizer(first, second, truncation="longest_first", max_length=min(limit, self.max_seq_length))

@@ -35,8 +35,9 @@ _MULTIPLES = {"cuda": 8}  # tensor cores work on multiples of 8; elsewhere the e
 class Encoder(nn.Module):
     """A transformer backbone with its tokenizer and its reading of sentences: full stop, template, pooling.
 
-    max_tokens: length at which training batches are cut. limit: length at which `encode` cuts, that of the backbone or
-    of its SentenceTransformer files if lower. source: origin of the checkpoint, with the commit if it is on the hub.
+    train_length: length at which training batches are cut. max_seq_length: length at which `encode` cuts, the
+    backbone's or that of its SentenceTransformer files if lower. source: origin of the checkpoint, with the
+    commit if it is on the hub.
     """
 
     _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_backbone)
@@ -46,7 +47,7 @@ class Encoder(nn.Module):
         checkpoint: Checkpoint,
         reading: Reading = _CLS,
         *,
-        max_tokens: int | None = None,
+        train_length: int | None = None,
         precision: str = "auto",
         device: str = "auto",
         dropout: float | None = None,
@@ -59,13 +60,15 @@ class Encoder(nn.Module):
         self.checkpoint, self.source, self.precision = checkpoint, checkpoint.source, choose_precision(precision, place)
         self.reading, self.template = reading, reading.template
         self.pooling: Pooling = reading.pooling
-        self.width: int = self.backbone.config.hidden_size
+        self.dimension: int = self.backbone.config.hidden_size
         self._template = Template(reading, self.tokenizer) if reading.pooling == "mask" else None
         self._first_position, positions = position_range(self.backbone, self.tokenizer)
-        self.limit = min(positions, checkpoint.max_seq_length or positions)
-        self.max_tokens = min(32, self.limit) if max_tokens is None else max_tokens
-        if not 3 <= self.max_tokens <= self.limit:
-            raise EncoderError(f"max_tokens is {max_tokens}; choose 3 to {self.limit}, special tokens included")
+        self.max_seq_length = min(positions, checkpoint.max_seq_length or positions)
+        self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
+        if not 3 <= self.train_length <= self.max_seq_length:
+            raise EncoderError(
+                f"train_length is {train_length}; choose 3 to {self.max_seq_length}, special tokens included"
+            )
         self.to(place).eval()
 
     @classmethod
@@ -73,7 +76,7 @@ class Encoder(nn.Module):
         cls,
         path_or_hub_id: str | Path,
         pooling: str | None = None,
-        max_tokens: int | None = None,
+        train_length: int | None = None,
         *,
         template: str | None = None,
         revision: str | None = None,
@@ -87,8 +90,8 @@ class Encoder(nn.Module):
             path_or_hub_id: A bundled name ("english-encoder", ...), a folder, a finished run's too, or a hub id.
             pooling: None takes that of the checkpoint's files (ours or a SentenceTransformer's), else the published one
                 of this name (PromptBERT's [MASK] in its template, ...), else "cls".
-            max_tokens: Length at which `tokenize` cuts, special tokens included; None is 32. `encode` cuts only at the
-                limit of the backbone, because the field's protocol does not cut at test.
+            train_length: Length at which `tokenize` cuts, special tokens included; None is 32. `encode` cuts at
+                max_seq_length only, because the field's protocol does not cut at test.
             template: For pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes one as for pooling.
             revision: Branch, tag or commit of a hub id.
             precision: "fp32", "bf16" or "fp16"; "auto" is "bf16" if the hardware computes it fast.
@@ -99,7 +102,7 @@ class Encoder(nn.Module):
             EncoderError: The checkpoint is missing, broken or of a kind that no Encoder reads.
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        options: dict[str, Any] = {"max_tokens": max_tokens, "precision": precision, "device": device}
+        options: dict[str, Any] = {"train_length": train_length, "precision": precision, "device": device}
         return cls(checkpoint, cls._choose_reading(checkpoint, pooling, template), dropout=dropout, **options)
 
     @staticmethod
@@ -115,19 +118,19 @@ class Encoder(nn.Module):
         """Return how many tokens the template adds to those of any sentence; 0 without a template."""
         return 0 if self._template is None else self._template.length - self.tokenizer.num_special_tokens_to_add()
 
-    def tokenize(self, sentences: Iterable[str], *, max_tokens: int | None = None) -> dict[str, Tensor]:
-        """Return input_ids and attention_mask, padded, cut at `max_tokens` (None: the encoder's own)."""
-        rows = self.token_rows(sentences, max_tokens=max_tokens)
+    def tokenize(self, sentences: Iterable[str], *, train_length: int | None = None) -> dict[str, Tensor]:
+        """Return input_ids and attention_mask, padded, cut at `train_length` (None: the encoder's own)."""
+        rows = self.token_rows(sentences, train_length=train_length)
         return rows.batch(np.arange(len(rows)))
 
     def token_rows(
-        self, sentences: Iterable[str], *, max_tokens: int | None = None, template: str | None = None
+        self, sentences: Iterable[str], *, train_length: int | None = None, template: str | None = None
     ) -> TokenRows:
         """Tokenise many sentences, cut as in `tokenize`; `.batch(row numbers)` is an input of `forward`.
 
         template: another one than the encoder's own, for pooling "mask".
         """
-        limit = min(self.max_tokens if max_tokens is None else max_tokens, self.limit)
+        limit = min(self.train_length if train_length is None else train_length, self.max_seq_length)
         other = Template(replace(self.reading, template=template), self.tokenizer) if template else self._template
         return self._cut_rows(sentences, limit, other)[0]
 
@@ -194,8 +197,8 @@ class Encoder(nn.Module):
     def encode(self, sentences: Iterable[str] | str, batch_size: int = 64) -> Float[Tensor, "*n d"]:
         """Return unit rows (float32, on the CPU, in the order given): a dot product of two rows is their cosine.
 
-        Dropout is off. Equal sentences are encoded once. Longer sentences are cut at `limit`, and one warning counts
-        them. One string gives its vector [d]. Raises EncoderError for a sentence that is no string, and for vectors
+        Dropout is off. Equal sentences are encoded once. Longer sentences are cut at `max_seq_length`, and one warning
+        counts them. One string gives its vector [d]. Raises EncoderError for a sentence that is no string, and for vectors
         that are not finite.
         """
         if isinstance(sentences, str):
@@ -206,12 +209,12 @@ class Encoder(nn.Module):
         """Return the pooled vectors, not normalised; otherwise as `encode`."""
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for texts in sentence_chunks(sentences) for text in texts]
-        rows, cut = self._cut_rows(places, self.limit, self._template)
+        rows, cut = self._cut_rows(places, self.max_seq_length, self._template)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
-            _LOG.warning(text, cut, len(places), self.limit)
-        vectors = torch.empty(len(rows), self.width)
-        batch_of = partial(rows.batch, multiple=_MULTIPLES.get(self.device.type, 1), most=self.limit)
+            _LOG.warning(text, cut, len(places), self.max_seq_length)
+        vectors = torch.empty(len(rows), self.dimension)
+        batch_of = partial(rows.batch, multiple=_MULTIPLES.get(self.device.type, 1), most=self.max_seq_length)
         self._compute(vectors, rows.lengths, batch_size, batch_of)
         broken = (~vectors.isfinite().all(dim=1)).nonzero()
         if len(broken):
@@ -229,7 +232,7 @@ class Encoder(nn.Module):
         """Return the tokens of a sentence, special ones too, and a vector for each; their mean is that of `vectors`."""
         if self.pooling not in MEANS:
             raise EncoderError(f"pooling {self.pooling!r} takes no mean over tokens; only {', '.join(MEANS)} do")
-        batch = self.tokenize([sentence], max_tokens=self.limit)
+        batch = self.tokenize([sentence], train_length=self.max_seq_length)
         with torch.no_grad(), eval_mode(self), self.autocast():
             ids, _, states = self._hidden_states(batch)
         names = [self.tokenizer.decode([number]).strip() for number in ids[0].tolist()]
@@ -277,7 +280,7 @@ class Encoder(nn.Module):
             EncoderError: The folder contains other files, or cannot be written.
         """
         with replace_encoder(folder) as fresh:
-            options: dict[str, Any] = {"limit": self.limit, "dtype": dtype, "card": card or {}}
+            options: dict[str, Any] = {"limit": self.max_seq_length, "dtype": dtype, "card": card or {}}
             save_encoder(fresh, self.backbone, self.tokenizer, self.reading, **options)
 
     def save_pretrained(self, folder: str | Path, **options: Any) -> None:

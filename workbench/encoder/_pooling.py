@@ -77,7 +77,7 @@ class Template:
         """Return the token ids of the whole template around a sentence that is cut, as PromptBERT cuts it."""
         if self.length >= limit:
             raise EncoderError(
-                f"the template alone has {self.length} tokens; raise max_tokens above that, it is {limit}"
+                f"the template alone has {self.length} tokens; raise train_length above that, it is {limit}"
             )
         sentence = self._reading.add_full_stop(sentence)
         [ids] = self._ids([sentence])

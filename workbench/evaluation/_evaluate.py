@@ -9,13 +9,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from workbench.baselines import load_base
-from workbench.config import BaseConfig
+from workbench.baselines import load_baseline
+from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_suites
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.installation import require_modules
-from workbench.methods.protocol import Method, finite_array, unit_rows
+from workbench.methods.base import Method, finite_array, unit_rows
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
 from workbench.runs import Run, is_finished, metrics_table, run_path
@@ -114,11 +114,11 @@ def evaluate(
     return report
 
 
-def evaluate_model(config: BaseConfig, runs_root: str | Path = "runs") -> Run:
+def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
     """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
-    model = None if is_finished(run_path(config, runs_root)) else load_base(config)
+    model = None if is_finished(run_path(config, runs_root)) else load_baseline(config)
     suites = load_suites(config)
-    run = Run.create(config, runs_root)
+    run = Run.open(config, runs_root)
     try:
         if model is not None and not run.finished:
             run.record(trained=True)  # there is nothing to train
@@ -133,7 +133,7 @@ def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     if method.pairwise:
         return {"dev_spearman": spearman(dev.gold, _predict(method, dev))}
     first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
-    low, high = dev.scale
+    low, high = dev.score_range
     close = dev.gold > low + 0.8 * (high - low)
     return {
         "dev_spearman": spearman(dev.gold, (first * second).sum(axis=1)),

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from workbench.data import TransferTask, labels
 from workbench.errors import DataError
-from workbench.methods.protocol import distinct_vectors
+from workbench.methods.base import distinct_vectors
 
 Classifier = Literal["sklearn", "senteval"]
 FOLDS = 10

@@ -1,9 +1,9 @@
 """The methods by name. To add one, import it and add it to METHODS."""
 
+from workbench.methods.base import Method as Method
 from workbench.methods.compcse import CompCSE
 from workbench.methods.cosent import CoSENT
 from workbench.methods.mixed import Mixed
-from workbench.methods.protocol import Method as Method
 from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE

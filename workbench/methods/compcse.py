@@ -18,7 +18,7 @@ from workbench.encoder import TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
-from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
+from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
 
 
@@ -34,7 +34,7 @@ class CompCSE(ContrastiveMethod):
 
     def __init__(self, config: CompCSEConfig) -> None:
         super().__init__(config)
-        width = self.encoder.width
+        width = self.encoder.dimension
         if config.subvector is not None and config.subvector > width:
             problem = f"subvector is {config.subvector}, but vectors of {config.encoder} have {width} coordinates"
             raise SettingError(f"{problem}; set 1 to {width}, or none for all")

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.config import CoSENTConfig
-from workbench.data import Pairs, Triples
+from workbench.data import Pairs, Triplets
 from workbench.distributed import gather_rows
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.methods.protocol import Batch, Method, gathered_views, require_kind
+from workbench.methods.base import Batch, Method, gathered_views, require_kind
 
 
 class PairClassifier(nn.Module):
@@ -59,7 +59,7 @@ class CoSENT(Method):
     def prepare(self, data: Any) -> None:
         objective = self.config.objective
         if objective == "triplet":
-            require_kind(data, (Pairs, Triples), "objective 'triplet' trains on scored pairs or triples")
+            require_kind(data, (Pairs, Triplets), "objective 'triplet' trains on scored pairs or triplets")
             self.texts = make_triplets(data, self.config.threshold)
             target = np.zeros(len(self.texts[0]))
         else:
@@ -78,7 +78,7 @@ class CoSENT(Method):
             return split_labels(pairs, self.config.threshold)
         if self.config.objective == "softmax":
             numbers, classes = number_classes(pairs, self.config.softmax_labels)
-            head = PairClassifier(self.encoder.width, classes, bias=self.config.softmax_bias)
+            head = PairClassifier(self.encoder.dimension, classes, bias=self.config.softmax_bias)
             self.classifier = head.to(next(self.encoder.parameters()))  # its device and its type
             return numbers
         return rank_labels(pairs)
@@ -148,7 +148,7 @@ def rank_labels(pairs: Pairs) -> np.ndarray:
 
 def scale_labels(pairs: Pairs) -> np.ndarray:
     """Return gold over the top of its scale, in [0, 1]: STS / 5, SICK / 5 (so from 0.2), NLI / 2, as published code."""
-    low, high = pairs.scale
+    low, high = pairs.score_range
     if low < 0 or high <= 0:
         raise DataError(f"{pairs.name}: its scale is {low:g} to {high:g}; this objective needs one from 0 or more")
     return pairs.gold / high
@@ -159,7 +159,7 @@ def split_labels(pairs: Pairs, threshold: float | None) -> np.ndarray:
 
     Raises DataError if all pairs fall on one side.
     """
-    cut = sum(pairs.scale) / 2 if threshold is None else threshold
+    cut = sum(pairs.score_range) / 2 if threshold is None else threshold
     similar = (pairs.gold > cut).astype(np.float64)
     if similar.min() == similar.max():
         problem = f"{pairs.name}: no gold is {'above' if similar[0] == 0 else 'at or below'} the threshold {cut:g}"
@@ -183,12 +183,12 @@ def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
     return numbers.reshape(-1), len(labels)
 
 
-def make_triplets(data: Pairs | Triples, threshold: float | None) -> tuple[list[str], list[str], list[str]]:
+def make_triplets(data: Pairs | Triplets, threshold: float | None) -> tuple[list[str], list[str], list[str]]:
     """Return anchors, positives and negatives; of pairs, each first sentence with each similar and dissimilar second.
 
     Raises DataError if no first sentence of the pairs has both.
     """
-    if isinstance(data, Triples):
+    if isinstance(data, Triplets):
         return data.anchor, data.positive, data.hard_negative
     partners: dict[str, tuple[list[str], list[str]]] = {}
     for first, second, side in zip(data.sentence1, data.sentence2, split_labels(data, threshold), strict=True):

@@ -14,9 +14,9 @@ from workbench.config import MixedConfig
 from workbench.data import Pairs, Sentences
 from workbench.distributed import gather_rows
 from workbench.losses import cosent, cosine_matrix
+from workbench.methods.base import Batch, gathered_views, require_kind
 from workbench.methods.compcse import CompCSE
 from workbench.methods.cosent import have_one_label, rank_labels, require_order
-from workbench.methods.protocol import Batch, gathered_views, require_kind
 from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
 

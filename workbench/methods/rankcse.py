@@ -11,7 +11,7 @@ from torch import Tensor
 from workbench import losses
 from workbench.config import RankCSEConfig
 from workbench.distributed import gather_rows
-from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
+from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.teachers import Teacher, cached_embeddings, load_teacher
 
 
@@ -52,7 +52,7 @@ class RankCSE(ContrastiveMethod):
             name,
             pooling=config.teacher_pooling.get(name),
             template=config.teacher_template.get(name),
-            max_tokens=config.teacher_max_seq_length,
+            max_seq_length=config.teacher_max_seq_length,
             revision=config.revisions.get(name),
             precision=config.precision,
             device=config.device,

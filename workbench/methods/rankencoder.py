@@ -16,7 +16,7 @@ from workbench.data import load_sentences
 from workbench.encoder import Encoder, TokenRows, replace_encoder
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
-from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
+from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.methods.rank_mixture import RankMixture
 from workbench.methods.rank_targets import RankTargets, draw_corpus, read_corpus, write_corpus
 from workbench.ranks import Corpus
@@ -164,7 +164,7 @@ def load_e1(config: RankEncoderConfig) -> Teacher:
     """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is unknown."""
     name, reading = _find_e1(config)
     options = {"precision": config.precision, "device": config.device}
-    return load_teacher(name, max_tokens=config.base_max_seq_length, **reading, **options)
+    return load_teacher(name, max_seq_length=config.base_max_seq_length, **reading, **options)
 
 
 def _find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:

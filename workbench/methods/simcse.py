@@ -7,7 +7,7 @@ from torch import Tensor
 
 from workbench.config import SimCSEConfig
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.protocol import Batch, ContrastiveMethod, gathered_views, training_sentences
+from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
 
 
 class SimCSE(ContrastiveMethod):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.config import ALIASES, CONFIGS, RECORDED, BaseConfig
+from workbench.config import ALIASES, CONFIGS, RECORDED, BaselineConfig
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import reraise_os_error
 from workbench.runs._run import NAME, Run, config_of, run_path
@@ -238,7 +238,7 @@ def needed_by(root: str | Path) -> dict[Path, dict[Path, str]]:
             paths |= {run_path(each, root).resolve() for each in needed}
         for path in paths - {own}:
             if NAME.fullmatch(path.name):
-                why = "evaluated it" if row["method"] == BaseConfig.method else "learned from it"
+                why = "evaluated it" if row["method"] == BaselineConfig.method else "learned from it"
                 needs.setdefault(path, {})[own] = why
     return needs
 

@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict  # Python 3.11 has one that pydantic cannot read
 
-from workbench.config import RECORDED, BaseConfig, TrainingConfig
+from workbench.config import RECORDED, BaselineConfig, TrainingConfig
 from workbench.errors import RunError, unknown_name
 from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
 from workbench.runs._state import FINISHED, is_finished, lock_run, read_json, remedy
@@ -45,7 +45,7 @@ class _Values(TypedDict, total=False):  # of one suite
 _FACTS, _METRICS = TypeAdapter(_Facts), TypeAdapter(dict[str, _Values])
 
 
-def run_path(config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs") -> Path:
+def run_path(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> Path:
     """Return the folder of the run of `config`: `<root>/<method>/<digest>-s<seed>`."""
     return Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
 
@@ -64,7 +64,7 @@ class Run:
         self._lock: filelock.BaseFileLock | None = None
 
     @classmethod
-    def create(cls, config: TrainingConfig | BaseConfig, runs_root: str | Path = "runs") -> "Run":
+    def open(cls, config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> "Run":
         """Open the run of `config` under `runs_root` for writing, and make its folder if it is new.
 
         Raises RunError if the folder cannot be written to, or if another process is working on this run.
@@ -101,7 +101,7 @@ class Run:
         return is_finished(self.path)
 
     @property
-    def config(self) -> TrainingConfig | BaseConfig:
+    def config(self) -> TrainingConfig | BaselineConfig:
         """The settings."""
         return config_of(self.facts(), self.path)
 
@@ -210,7 +210,7 @@ class Run:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
 
 
-def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaseConfig:
+def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaselineConfig:
     """Return the settings in the config.json of the run in `path`. Raises RunError, SettingError."""
     if facts.get("method") not in RECORDED or not isinstance(facts.get("settings"), dict):
         unknown = unknown_name("method", facts.get("method"), RECORDED, "in this workbench")
@@ -218,7 +218,7 @@ def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaseConfig:
     return RECORDED[facts["method"]](**facts["settings"])
 
 
-def _write_facts(file: Path, config: TrainingConfig | BaseConfig) -> None:
+def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
     """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
     earlier = read_json(file, _FACTS) if file.is_file() else {}
     facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}

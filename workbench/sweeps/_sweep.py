@@ -236,7 +236,7 @@ class _Workers:
         if failed and self.sweep.read(cell)["state"] in ("unfinished", "waiting"):
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             with contextlib.suppress(RunError):  # another process works on the run
-                run = Run.create(cell.config, self.sweep.root)
+                run = Run.open(cell.config, self.sweep.root)
                 run.record(failure=f"the process {how}; its last lines are in {self.sweep.log(cell)}")
                 run.release()
         return code

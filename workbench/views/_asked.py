@@ -47,7 +47,7 @@ class Vectors:
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Return [n, d], float64."""
-        from workbench.methods.protocol import unit_rows
+        from workbench.methods.base import unit_rows
 
         if new := [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]:
             self._rows.update(zip(new, unit_rows(self.encode, new, [])[0], strict=True))

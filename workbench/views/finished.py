@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from workbench.config import BaseConfig
+from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import RunError
 from workbench.files import set_name
@@ -136,7 +136,7 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -
         groups[_short_label(row)].append(row)
     own = {}
     for name, group in groups.items():
-        named = ["encoder"] if group[0]["method"] == BaseConfig.method else []
+        named = ["encoder"] if group[0]["method"] == BaselineConfig.method else []
         own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named])[1])
     pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
     labels = [f"{name} ({text})" if text else name for name, text in pairs]
@@ -148,7 +148,7 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -
 
 
 def _short_label(row: Mapping[str, Any]) -> str:
-    if row["method"] != BaseConfig.method:
+    if row["method"] != BaselineConfig.method:
         return row["method"]
     kind, encoder = row["settings"]["kind"], short_value(row["settings"]["encoder"])
     return {"pooling": encoder, "tfidf": kind}.get(kind, f"{encoder}, {kind}")

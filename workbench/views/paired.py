@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.config import BaseConfig
+from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import RunError, printable
 from workbench.files import file_checksum, set_name
@@ -83,7 +83,7 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str
     base = {run["seed"]: run["path"] for run in runs.to_dict("records") if run["label"] == baseline}
     for run in runs.loc[runs["label"] != baseline].to_dict("records"):
         seed = run["seed"] if run["seed"] in base else min(base, default=run["seed"])
-        if baseline != BEFORE or run["method"] != BaseConfig.method:
+        if baseline != BEFORE or run["method"] != BaselineConfig.method:
             yield run, base.get(seed, run["path"]), seed
 
 

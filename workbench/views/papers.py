@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.config import CONFIGS, RECORDED, BaseConfig, TrainingConfig
+from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig
 from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path, set_name
@@ -25,7 +25,7 @@ from workbench.runs import Run, read_rows
 from workbench.views.finished import read_or_warn
 from workbench.views.response import kept_checkpoint, read_dev
 
-Config = TrainingConfig | BaseConfig
+Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
 _TRANSFER = AVERAGES["transfer-average"]
 _KEY = ["model", "method", "task"]
@@ -126,7 +126,7 @@ def parse_command(command: str) -> Config:
 
 def demo_config(config: Config, *swept: str) -> TrainingConfig | None:
     """Return the same changes of the method in the profile demo, always those of `swept`; None if not allowed there."""
-    if isinstance(config, BaseConfig):
+    if isinstance(config, BaselineConfig):
         return None
     fields = type(config).model_fields
     names = [*config.changed(), *swept]
@@ -155,7 +155,7 @@ def commands(configs: Iterable[Config]) -> str:
     lines = {}
     for config in configs:
         changed, start = config.changed(), f"run {config.method}"
-        if isinstance(config, BaseConfig):
+        if isinstance(config, BaselineConfig):
             changed.pop("encoder", None)
             start = f"evaluate {config.encoder}"
         settings = [f"--set {shlex.quote(f'{name}={_typed_value(value)}')}" for name, value in changed.items()]

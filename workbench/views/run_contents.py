@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.config import BaseConfig
+from workbench.config import BaselineConfig
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks
@@ -86,7 +86,7 @@ def _starts(paths: dict[str, list[str]]) -> dict[str, str]:
 def _encoder(path: str) -> Path | Untrained | None:
     """Return the encoder of a run, or what was evaluated untrained; None if it has no vector of a single sentence."""
     folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
-    if isinstance(config, BaseConfig):
+    if isinstance(config, BaselineConfig):
         return Untrained(Path(path)) if config.kind == "pooling" else None
     return folder if folder.is_dir() and getattr(config, "architecture", "") != "cross-encoder" else None
 

@@ -3,4 +3,4 @@
 A training state is the weights, AdamW's moments and that number, in one file; a killed run resumes bit for bit.
 """
 
-from workbench.train._loop import fit as fit
+from workbench.training._loop import fit as fit

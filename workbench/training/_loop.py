@@ -16,13 +16,13 @@ from workbench.distributed import broadcast_from_rank0, process_count, process_r
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
 from workbench.files import checkpoint_checksum
-from workbench.methods.protocol import Method
+from workbench.methods.base import Method
 from workbench.runs import Run
-from workbench.train._launch import fit_in_processes
-from workbench.train._listeners import Listener, Progress, Row, open_tracker
-from workbench.train._plan import Plan
-from workbench.train._record import Record
-from workbench.train._state import State
+from workbench.training._launch import fit_in_processes
+from workbench.training._listeners import Listener, Progress, Row, open_tracker
+from workbench.training._plan import Plan
+from workbench.training._record import Record
+from workbench.training._state import State
 
 _LOG = logging.getLogger("workbench")
 _MIN_STEPS = 30  # fewer cause a warning

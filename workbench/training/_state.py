@@ -10,8 +10,8 @@ from torch import nn
 
 from workbench.errors import RunError
 from workbench.files import atomic_path
-from workbench.methods.protocol import Method
-from workbench.train._listeners import Row
+from workbench.methods.base import Method
+from workbench.training._listeners import Row
 
 
 class State:

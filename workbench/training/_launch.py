@@ -10,7 +10,7 @@ from workbench.config import TrainingConfig
 from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.runs import Run
-from workbench.train._listeners import Listener, Row
+from workbench.training._listeners import Listener, Row
 
 _ROW_MARK = "\x1e"  # precedes a row of the history as JSON; the ASCII record separator, as in RFC 7464
 
@@ -28,7 +28,7 @@ def fit_in_processes(
         return
     last_lines: collections.deque[str] = collections.deque(maxlen=30)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command = [*torchrun, f"--nproc-per-node={config.num_processes}", "-m", "workbench.train", str(run.path)]
+    command = [*torchrun, f"--nproc-per-node={config.num_processes}", "-m", "workbench.training", str(run.path)]
     run.release()  # to the first of the processes
     pipe, together = subprocess.PIPE, subprocess.STDOUT
     with subprocess.Popen(command, stdout=pipe, stderr=together, text=True, errors="replace") as launched:

@@ -43,7 +43,7 @@ class Method(nn.Module):
         set_seed(config.seed)
         self.config = config
         self._observed: dict[str, list[Tensor]] = {}
-        options = {"max_tokens": config.max_seq_length, "precision": config.precision, "device": config.device}
+        options = {"train_length": config.max_seq_length, "precision": config.precision, "device": config.device}
         self.encoder = self.load_start(**options, dropout=config.dropout)
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
@@ -143,7 +143,7 @@ class ContrastiveMethod(Method):
 
     def __init__(self, config: TrainingConfig) -> None:
         super().__init__(config)
-        self.head = MLPHead(self.encoder.width) if self.reads_head() else None
+        self.head = MLPHead(self.encoder.dimension) if self.reads_head() else None
         self.words_weight = getattr(config, "mlm_weight", 0.0)
         self.words = MaskedWords(self.encoder) if self.words_weight else None
 

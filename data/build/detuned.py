@@ -1,7 +1,7 @@
 """Builds a start in real English from which the unsupervised methods have something to gain. Not bundled, not shipped.
 
     export WORKBENCH_DATA=DIR       # a data root with the set "wiki" and STS-B dev
-    python data/build/washed.py OUT [--steps 6000] [--keep 1500 3000] [--halves]
+    python data/build/detuned.py OUT [--steps 6000] [--keep 1500 3000] [--halves]
 
 all-MiniLM-L6-v2, tuned for sentences, is trained back towards a raw language model: to fill in hidden words of
 Wikipedia sentences of at most 24 tokens, with a fresh head. OUT/<steps> is the end, the numbers after --keep are kept

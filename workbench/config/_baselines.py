@@ -12,7 +12,7 @@ _WHITENING: dict[str, Any] = {"kind": "whitening", "pooling": "avg_first_last"}
 _DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world", "suites": ["world-test"]}
 
 
-class BaseConfig(Settings):
+class BaselineConfig(Settings):
     """A pooling of a pretrained encoder, its whitening, its static word embeddings, or tf-idf."""
 
     method = "base"
@@ -63,7 +63,7 @@ class BaseConfig(Settings):
     """where to compute; auto: the best device available"""
 
     @pydantic.model_validator(mode="after")
-    def _fits(self) -> "BaseConfig":
+    def _fits(self) -> "BaselineConfig":
         owners = {"width": ("kind", "whitening"), "template": ("pooling", "mask"), "words": ("kind", "tfidf")}
         for name, (owner, value) in owners.items():
             if getattr(self, name) is not None and getattr(self, owner) != value:

@@ -30,10 +30,10 @@ from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
 from workbench.teachers import load_teacher
-from workbench.train import fit
-from workbench.train._launch import fit_in_processes
-from workbench.train._plan import Plan
-from workbench.train._state import State
+from workbench.training import fit
+from workbench.training._launch import fit_in_processes
+from workbench.training._plan import Plan
+from workbench.training._state import State
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_weights_changed_since_training_are_refused_wherever_the_run_is_used(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
 ):
     settings = config(tiny_encoder)
-    run, method = Run.create(settings, tmp_path), SimCSE(settings)
+    run, method = Run.open(settings, tmp_path), SimCSE(settings)
     fit(method, sentences, dev, run=run)
     evaluate(method.encode, {"tiny-dev": dev}, run=run)
     own = run.path / "encoder"
@@ -105,7 +105,7 @@ def test_a_run_takes_no_step_after_its_last_and_refuses_other_inputs(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, capsys: pytest.CaptureFixture
 ):
     settings = config(tiny_encoder, max_steps=6)  # 60 sentences make 8 steps: the end is within an epoch
-    first, second, run = SimCSE(settings), SimCSE(settings), Run.create(settings, tmp_path)
+    first, second, run = SimCSE(settings), SimCSE(settings), Run.open(settings, tmp_path)
     history = fit(first, sentences, dev, run=run)
     assert "going on" not in capsys.readouterr().out
     again = fit(second, sentences, dev, run=run)
@@ -121,7 +121,7 @@ def test_a_run_takes_no_step_after_its_last_and_refuses_other_inputs(
     with pytest.raises(RunError, match=r"encoder: .* is not what"):
         fit(other, sentences, dev, run=run)
     with pytest.raises(RunError, match="trained already"):
-        fit(first, sentences, dev, run=Run.create(settings, tmp_path / "new"))
+        fit(first, sentences, dev, run=Run.open(settings, tmp_path / "new"))
     shutil.rmtree(run.path / "encoder")
     with pytest.raises(RunError, match=r"encoder is missing.*checkpoint to train again"):
         fit(SimCSE(settings), sentences, dev, run=run)
@@ -135,7 +135,7 @@ from workbench.config import CoSENTConfig
 from workbench.data import Pairs
 from workbench.methods.cosent import CoSENT
 from workbench.runs import Run
-from workbench.train import fit
+from workbench.training import fit
 
 calls = 0
 
@@ -155,7 +155,7 @@ def train(job, die_at):
     settings = CoSENTConfig.from_parameters("demo", 0, job["settings"])
     gold, numbers = np.asarray(job["gold"]), [str(i) for i in range(20)]
     pairs = Pairs("tiny", *job["pairs"], gold, None, numbers, (0.0, 7.0), "", "")
-    method, run = CoSENT(settings), Run.create(settings, job["root"])
+    method, run = CoSENT(settings), Run.open(settings, job["root"])
     sys.addaudithook(count)
     fit(method, pairs, pairs, run=run, quiet=True)
 
@@ -206,7 +206,7 @@ def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
 @pytest.fixture
 def half_trained(tiny_encoder: Path, sentences: Sentences, tmp_path: Path) -> Run:
     """A run that was stopped at step 4 of 6."""
-    run = Run.create(config(tiny_encoder), tmp_path / "runs")
+    run = Run.open(config(tiny_encoder), tmp_path / "runs")
 
     def stop(row: dict) -> None:
         if row["step"] == 5:
@@ -276,9 +276,9 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch
 ):
     measured = iter([0.9, 0.3, 0.5, 0.5, 0.4, 0.6])
-    monkeypatch.setattr("workbench.train._record.dev_values", lambda method, dev: {"dev_spearman": next(measured)})
+    monkeypatch.setattr("workbench.training._record.dev_values", lambda method, dev: {"dev_spearman": next(measured)})
     settings = config(tiny_encoder, max_steps=20, patience=2)
-    run = Run.create(settings, tmp_path)
+    run = Run.open(settings, tmp_path)
     history = fit(SimCSE(settings), sentences, dev, run=run)
     # 0.5 at step 4 is the best: neither step 6 nor step 8 is above it.
     assert history["step"].iloc[-1] == 8
@@ -328,7 +328,7 @@ def test_rows_go_to_the_tracker(
     monkeypatch.syspath_prepend(tmp_path)
     settings = config(tiny_encoder, track="trackio")
     assert settings.digest() == config(tiny_encoder).digest()
-    history = fit(SimCSE(settings), sentences, dev, run=Run.create(settings, tmp_path))
+    history = fit(SimCSE(settings), sentences, dev, run=Run.open(settings, tmp_path))
     tracker: Any = sys.modules.pop("trackio")
     assert [step for step, _ in tracker.rows] == history["step"].tolist()
     assert tracker.rows[-1][1]["loss"] == history["loss"].iloc[-1]
@@ -359,7 +359,7 @@ def test_of_scores_that_are_all_equal_is_warned_once_and_the_last_step_is_kept( 
 ):
     monkeypatch.setattr(SimCSE, "encode_plain", lambda self, texts, batch_size=64: torch.ones(len(texts), 1))
     settings = config(tiny_encoder)
-    method, run = SimCSE(settings), Run.create(settings, tmp_path)
+    method, run = SimCSE(settings), Run.open(settings, tmp_path)
     history = fit(method, sentences, dev, run=run)
     assert history["dev_spearman"].isna().all()
     assert len([record for record in caplog.records if "dev cannot choose" in record.message]) == 1
@@ -381,7 +381,7 @@ def in_two(tmp_path: Path) -> tuple[SimCSE, Sentences, Pairs, Run]:
     small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
     small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
     settings = SimCSEConfig.from_parameters("demo", 0, small)
-    return SimCSE(settings), load_training(settings), load_dev(settings), Run.create(settings, tmp_path)
+    return SimCSE(settings), load_training(settings), load_dev(settings), Run.open(settings, tmp_path)
 
 
 @pytest.mark.slow

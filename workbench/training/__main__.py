@@ -1,4 +1,4 @@
-"""One of several training processes: `torchrun -m workbench.train RUN`, as `fit` starts them."""
+"""One of several training processes: `torchrun -m workbench.training RUN`, as `fit` starts them."""
 
 import logging
 import os
@@ -10,8 +10,8 @@ from workbench.config import TrainingConfig
 from workbench.data import load_dev, load_training
 from workbench.methods import METHODS
 from workbench.runs import Run, lock_run
-from workbench.train import fit
-from workbench.train._launch import send_row
+from workbench.training import fit
+from workbench.training._launch import send_row
 
 
 def train_run(path: str) -> None:

@@ -14,8 +14,8 @@ from workbench.distributed import process_rank
 from workbench.errors import RunError
 from workbench.evaluation import dev_values
 from workbench.files import atomic_write, reraise_os_error
-from workbench.methods.protocol import Method
-from workbench.train._listeners import Listener, Row
+from workbench.methods.base import Method
+from workbench.training._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
 
