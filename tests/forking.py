@@ -42,7 +42,7 @@ class Loaded(NamedTuple):
 
 LOOKS = [f"workbench.{name}" for name in ("execution", "views.comparison", "views.paper_figures", "views.explorer")]
 LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
-TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "train", "evaluation", "views")]
+TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "training", "evaluation", "views")]
 TORCH = [
     *("torch.distributed.run", "transformers.models.auto.modeling_auto"),
     *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),

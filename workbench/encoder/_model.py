@@ -198,8 +198,8 @@ class Encoder(nn.Module):
         """Return unit rows (float32, on the CPU, in the order given): a dot product of two rows is their cosine.
 
         Dropout is off. Equal sentences are encoded once. Longer sentences are cut at `max_seq_length`, and one warning
-        counts them. One string gives its vector [d]. Raises EncoderError for a sentence that is no string, and for vectors
-        that are not finite.
+        counts them. One string gives its vector [d]. Raises EncoderError for a sentence that is no string, and for
+        vectors that are not finite.
         """
         if isinstance(sentences, str):
             return self.encode([sentences], batch_size)[0]
