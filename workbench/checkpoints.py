@@ -146,7 +146,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         bundled = ", ".join(map(repr, BUNDLED_MODELS))
         raise EncoderError(f"{name!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
     else:
-        root = _download(name, revision or _CONVERTED.get(name))
+        root = _download_files(name, revision or _CONVERTED.get(name))
         source = f"hub:{name}@{root.name}"
     return _inspect(root, name, source)
 
@@ -171,7 +171,7 @@ def encoder_folder(folder: Path) -> Path:
     return run / "encoder"
 
 
-def _download(name: str, revision: str | None) -> Path:
+def _download_files(name: str, revision: str | None) -> Path:
     """Return the snapshot of a hub repository in the local cache; fetch its missing files."""
     from huggingface_hub import snapshot_download
 

@@ -82,7 +82,7 @@ def read_senteval(archive: Path, name: str, hub: Hub) -> dict[str, list[str]]:
             handle = tar.extractfile(member) if member else None
             if handle is None:
                 raise DataError(f"{archive}: no file {path} in the archive; it is not SentEval's, or damaged")
-            return _decode(handle.read()).removesuffix("\n").split("\n")
+            return _decode_archive(handle.read()).removesuffix("\n").split("\n")
 
         if name.startswith("sts1"):
             names, rows = "subset line score sentence1 sentence2", _sts_rows(name[:5].upper(), hub.archive, lines)
@@ -98,7 +98,7 @@ def read_senteval(archive: Path, name: str, hub: Hub) -> dict[str, list[str]]:
     return {name: [" ".join(row[place].split()) for row in rows] for place, name in order}
 
 
-def _decode(content: bytes) -> str:
+def _decode_archive(content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
