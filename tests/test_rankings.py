@@ -17,7 +17,7 @@ PAIRS = Pairs(
     gold=np.array([3.0, 1.0, 2.0, 0.0, 5.0, 4.0, 3.0, 2.0, 1.0]),
     subset=None,
     pair_id=[f"pair-{n}" for n in range(9)],
-    scale=(0.0, 5.0),
+    score_range=(0.0, 5.0),
     source="made",
     checksum="",
 )

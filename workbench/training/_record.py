@@ -57,7 +57,8 @@ class Record:
         """Return the mean loss, terms and observations since the last call; RunError if one is not finite."""
         terms = {name: float(value) / self._steps for name, value in self._sums.items()}
         if not all(map(math.isfinite, terms.values())):
-            raise RunError(f"the loss is not finite at step {step} ({terms}); lower learning_rate, or check the data")
+            rate = self.method.config.learning_rate
+            raise RunError(f"the loss is not finite at step {step} ({terms}); lower learning_rate={rate:g}")
         self._sums, self._steps = {}, 0
         observed = {f"observed_{name}": value for name, value in self.method.observations().items()}
         return {"loss": sum(terms.values())} | (terms if len(terms) > 1 or "loss" not in terms else {}) | observed
