@@ -199,7 +199,8 @@ def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
         exec(cell.source, names)
         names |= {name: value for name, value in given.items() if "runs_root =" in cell.source.split("\n")[0]}
     assert "mine.tsv stands in four pairs" in capsys.readouterr().out
-    assert "word overlap" in names["every_pair"].to_html()
+    names["every_pair"].to_html(tmp_path / "pairs.html")
+    assert "word overlap" in (tmp_path / "pairs.html").read_text(encoding="utf-8")
 
 
 def test_a_notebook_that_another_names_is_a_link_to_it(notebook: NotebookNode):
