@@ -6,7 +6,7 @@
 START is a folder that data/build/detuned.py made. Dev (STS-B) chooses rate and checkpoint, the test sets are read once.
 KCC, NDCG and the Spearman of the similar third (pairs whose gold is above 0.67 of its scale) are averages over
 the seven sets, alignment and uniformity those of dev at the kept checkpoint. "Agreement" is Spearman's correlation with
-the cosines of all-MiniLM-L6-v2 on the pairs of STS-B dev: what a method adds to it may be the tuning that washing left
+the cosines of all-MiniLM-L6-v2 on the pairs of STS-B dev: what a method adds to it may be the tuning that detuning left
 in START, and not new. "Beyond" is the partial rank correlation with gold there, those cosines held fixed. "Against
 SimCSE" is the difference of the averages of the seven sets, paired by seed, with the standard error of its mean; a
 second table has it by seed.

@@ -6,7 +6,7 @@
 all-MiniLM-L6-v2, tuned for sentences, is trained back towards a raw language model: to fill in hidden words of
 Wikipedia sentences of at most 24 tokens, with a fresh head. OUT/<steps> is the end, the numbers after --keep are kept
 on the way. Prints Spearman x 100 on STS-B dev of the mean and of [CLS], and how far the cosines of its mean still agree
-with those of the model that it was washed from: what is left of the tuning is a confound of every gain from this start.
+with those of the model that it was made from: what is left of the tuning is a confound of every gain from this start.
 
 Hidden words never read [CLS], so that it keeps its tuning. With --halves it learns, beside them, what BERT's learned of
 two sentences: whether two halves belong together, here the halves of a sentence; in half of the rows the second one is
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--mask-rate", type=float, default=0.15)
     parser.add_argument("--sentences", type=int, default=300_000)
-    parser.add_argument("--halves", action="store_true", help="wash [CLS] too")
+    parser.add_argument("--halves", action="store_true", help="detune [CLS] too")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
