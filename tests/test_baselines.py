@@ -41,7 +41,8 @@ class Fixed:
     def __init__(self, rows: np.ndarray) -> None:
         self.rows, self.sentences = torch.from_numpy(rows), [str(row) for row in range(len(rows))]
 
-    def vectors(self, sentences: list[str], batch_size: int = 64) -> torch.Tensor:
+    def encode(self, sentences: list[str], batch_size: int = 64, *, normalize_embeddings: bool = True) -> torch.Tensor:
+        assert not normalize_embeddings
         return self.rows[[int(sentence) for sentence in sentences]]
 
 

@@ -48,7 +48,7 @@ class Whitened:
         from sklearn.decomposition import PCA
 
         self.encoder = encoder
-        vectors = encoder.vectors(sentences).double().numpy()
+        vectors = encoder.encode(sentences, normalize_embeddings=False).double().numpy()
         self.pca = PCA(whiten=True, svd_solver="covariance_eigh").fit(vectors)
         variances = self.pca.explained_variance_
         directions = int((variances > _NO_VARIANCE * variances[0]).sum())
@@ -57,7 +57,8 @@ class Whitened:
             raise ValueError(f"width is {width}, but {len(vectors)} vectors vary in {directions} directions only")
 
     def encode(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        vectors = self.pca.transform(self.encoder.vectors(sentences, batch_size).double().numpy())
+        pooled = self.encoder.encode(sentences, batch_size, normalize_embeddings=False)
+        vectors = self.pca.transform(pooled.double().numpy())
         return functional.normalize(torch.from_numpy(vectors[:, : self.width]), dim=1).float()
 
 

@@ -50,8 +50,8 @@ class CrossEncoder(Encoder):
             raise EncoderError(f"some scores of {self.source} are not finite: its weights are broken")
         return scores.double().numpy()
 
-    def vectors(self, sentences: Iterable[str], batch_size: int = 64) -> NoReturn:
-        """Raise EncoderError: a cross-encoder has no embedding, so neither has `encode`."""
+    def encode(self, sentences: Iterable[str] | str, batch_size: int = 64, **options: Any) -> NoReturn:
+        """Raise EncoderError: a cross-encoder has no embedding."""
         problem = "a cross-encoder reads two sentences together and has no embedding of one"
         raise EncoderError(f"{problem}; use score(sentence1, sentence2), or train architecture=bi-encoder")
 

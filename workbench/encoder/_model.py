@@ -194,19 +194,17 @@ class Encoder(nn.Module):
         output = self.backbone(output_hidden_states=layered, **inputs)
         return output.hidden_states if layered else (output.last_hidden_state,)
 
-    def encode(self, sentences: Iterable[str] | str, batch_size: int = 64) -> Float[Tensor, "*n d"]:
+    def encode(
+        self, sentences: Iterable[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
+    ) -> Float[Tensor, "*n d"]:
         """Return unit rows (float32, on the CPU, in the order given): a dot product of two rows is their cosine.
 
         Dropout is off. Equal sentences are encoded once. Longer sentences are cut at `max_seq_length`, and one warning
-        counts them. One string gives its vector [d]. Raises EncoderError for a sentence that is no string, and for
-        vectors that are not finite.
+        counts them. One string gives its vector [d]. With normalize_embeddings=False the vectors are as pooled. Raises
+        EncoderError for a sentence that is no string, and for vectors that are not finite.
         """
         if isinstance(sentences, str):
-            return self.encode([sentences], batch_size)[0]
-        return functional.normalize(self.vectors(sentences, batch_size), dim=1)
-
-    def vectors(self, sentences: Iterable[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        """Return the pooled vectors, not normalised; otherwise as `encode`."""
+            return self.encode([sentences], batch_size, normalize_embeddings=normalize_embeddings)[0]
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for texts in sentence_chunks(sentences) for text in texts]
         rows, cut = self._cut_rows(places, self.max_seq_length, self._template)
@@ -220,7 +218,9 @@ class Encoder(nn.Module):
         if len(broken):
             number = index.index(int(broken[0]))
             raise EncoderError(f"{self.source}: the vector of sentence {number} is not finite; its weights are broken")
-        return vectors if len(places) == len(index) else vectors[torch.tensor(index, dtype=torch.long)]
+        if len(places) < len(index):
+            vectors = vectors[torch.tensor(index, dtype=torch.long)]
+        return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
 
     @staticmethod
     def similarity(first: Float[Tensor, "*n d"], second: Float[Tensor, "*m d"]) -> Float[Tensor, "n m"]:
@@ -229,7 +229,7 @@ class Encoder(nn.Module):
         return rows @ columns.T
 
     def token_vectors(self, sentence: str) -> tuple[list[str], Float[Tensor, "l d"]]:
-        """Return the tokens of a sentence, special ones too, and a vector for each; their mean is that of `vectors`."""
+        """Return the tokens of a sentence, special ones too, and a vector for each; their mean is the sentence's."""
         if self.pooling not in MEANS:
             raise EncoderError(f"pooling {self.pooling!r} takes no mean over tokens; only {', '.join(MEANS)} do")
         batch = self.tokenize([sentence], train_length=self.max_seq_length)

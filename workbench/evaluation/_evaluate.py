@@ -1,7 +1,9 @@
 """Evaluate a model on suites: correlations, accuracies, scores of pairs and rankings, also in the formats of mteb."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -67,8 +69,8 @@ def evaluate(
 
     Args:
         model: A `Scorer`, an object with `encode` (an Encoder, a SentenceTransformer), or a function from sentences to
-            vectors, whose cosines are the scores. Transfer tasks classify what its `vectors` returns, if it has that:
-            vectors as they are pooled, not normalised, as SentEval does.
+            vectors, whose cosines are the scores. Transfer tasks classify vectors that are not normalised, as SentEval
+            does, if `encode` has the parameter `normalize_embeddings`.
         suites: Datasets by name, as `load_suites` returns them, or names such as "stsb-test", a file or "mr".
         run: Stores the result, and is finished by it unless there is a `stage`; a stored result is read again.
         stage: "before" for the encoder before training.
@@ -153,7 +155,10 @@ def encoder_of(model: Any) -> Encode:
 def _vectors_of(model: Any) -> Encode:
     if getattr(model, "pairwise", False):
         raise EncoderError("this model scores pairs and has no vectors; leave the transfer tasks out of the suites")
-    return getattr(model, "vectors", None) or encoder_of(model)
+    encode = encoder_of(model)
+    if encode is not model and "normalize_embeddings" in inspect.signature(encode).parameters:
+        return partial(encode, normalize_embeddings=False)
+    return encode
 
 
 def _predict(model: Any, pairs: Pairs) -> np.ndarray:

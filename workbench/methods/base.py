@@ -116,13 +116,14 @@ class Method(nn.Module):
         """Return unit rows of the encoder alone, which dev is measured with during training."""
         return self.encoder.encode(sentences, batch_size)
 
-    def vectors(self, sentences: list[str], batch_size: int = 64) -> Float[Tensor, "n d"]:
-        """Return the encoder's vectors as pooled, not normalised: the input of a classifier."""
-        return self.encoder.vectors(sentences, batch_size)
+    def encode(
+        self, sentences: list[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
+    ) -> Float[Tensor, "*n w"]:
+        """Return unit rows (float32, CPU) in the order given; their dot product is the method's similarity.
 
-    def encode(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n w"]:
-        """Return unit rows (float32, CPU) in the order given; their dot product is the method's similarity."""
-        return self.encode_plain(sentences, batch_size)
+        With normalize_embeddings=False the encoder's vectors as pooled: the input of a classifier.
+        """
+        return self.encoder.encode(sentences, batch_size, normalize_embeddings=normalize_embeddings)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """Return the similarity of each pair: here the dot product of the two embeddings."""

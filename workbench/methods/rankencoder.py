@@ -112,14 +112,17 @@ class RankEncoder(ContrastiveMethod):
             return {"hinge": torch.maximum(contrastive, distilled)}
         return {"info_nce": contrastive, "rank_mse": distilled}
 
-    def encode(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n w"]:
+    def encode(
+        self, sentences: list[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
+    ) -> Float[Tensor, "*n w"]:
         """Return unit rows whose dot product is eq. 7: E2's vector and its rank vector, d + n numbers per sentence.
 
         `score` computes the same similarity without vectors as wide as the corpus; for the closed form it differs a
-        little: see RankMixture. Raises RunError before `prepare` or `restore`, when there is no corpus.
+        little: see RankMixture. Raises RunError before `prepare` or `restore`, when there is no corpus. With
+        normalize_embeddings=False E2's vectors as pooled.
         """
-        if self.config.inference_weight == 0:
-            return self.encode_plain(sentences, batch_size)
+        if self.config.inference_weight == 0 or not normalize_embeddings:
+            return super().encode(sentences, batch_size, normalize_embeddings=normalize_embeddings)
         return self.mixture().encode(sentences, batch_size)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
