@@ -74,7 +74,7 @@ def root(tmp_path: Path) -> Path:
         (["run", "simcse", "lr=1e-4", "learning_rate=1e-5"], 2, "learning_rate is given twice"),
         (["run", "simcse", "per-device-train-batch-size=many"], 2, "batch_size: "),
         (["run", "simcse", "--set", f"train={'x' * 300}.txt"], 2, "File name too long"),
-        (["runs", __file__], 1, "is a file; name the folder"),
+        (["runs", "--runs", __file__], 1, "is a file; name the folder"),
         (["data", "list", "--kind", "pair"], 2, "did you mean 'pairs'"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(root: Path, sui
     assert list_runs(root, [f"spearman {suite}>60"])["seed"].tolist() == [9]
     assert list_runs(root, ["temperature=0.3", "status=finished", "method=simcse"])["seed"].tolist() == [9]
     assert list_runs(root).columns.is_unique
-    assert call("runs", root) == 0
+    assert call("runs", "--runs", root) == 0
 
 
 def test_no_escape_sequence_of_a_terminal_is_printed_from_a_name(root: Path, call: Call, capsys):
@@ -171,7 +171,7 @@ def test_no_escape_sequence_of_a_terminal_is_printed_from_a_name(root: Path, cal
     run = write_run(root, simcse(9), 0.61, suite)
     run.record(failure="\x1b[31mno luck")
     run.path.rename(root / "simcse" / f"{suite}-s9")
-    for words in (["runs"], ["runs", "--csv"], ["runs", "--json"], ["runs", "x=1"], ["show", suite], ["rm", suite]):
+    for words in (["runs"], ["runs", "--json"], ["runs", "x=1"], ["show", suite], ["rm", suite]):
         call(*words, "--runs", root, answer="n\n")
         captured = capsys.readouterr()
         assert r"\u001b[31m" in captured.out + captured.err
@@ -228,15 +228,15 @@ def test_common_settings_are_split_from_others_also_for_lists(tmp_path: Path):
 
 
 def test_runs_are_listed_and_shown(root: Path, call: Call, capsys: pytest.CaptureFixture):
-    assert call("runs", "--runs", root, "--csv", "--columns", "seed,status") == 0
-    assert capsys.readouterr().out.splitlines()[0] == "seed,status"
+    assert call("runs", "--runs", root, "--columns", "seed,status") == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["seed", "status"]
     next(root.glob("*/*-s1")).joinpath("config.json").write_text("{")
-    assert call("runs", root) == 0
+    assert call("runs", "--runs", root) == 0
     shared, _, *rows = capsys.readouterr().out.splitlines()
     assert shared == "all: demo"
     assert [str(path) in row for row, path in zip(rows, sorted(root.glob("*/*-s*")), strict=True)] == [True] * 5
     assert sum("unreadable" in row for row in rows) == 1
-    assert call("runs", root, "method=simces", "seed=8") == 0
+    assert call("runs", "--runs", root, "method=simces", "seed=8") == 0
     assert "with method=simces seed=8" in capsys.readouterr().out
     name = simcse(7).digest() + "-s7"
     assert call("show", name, "--runs", root) == 0

@@ -57,6 +57,12 @@ def cut_short(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def missing_shard(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    content = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": "m-1.safetensors"}}
+    write("model.safetensors.index.json", content)(folder)
+
+
 def no_tokenizer(folder: Path) -> None:
     for path in folder.glob("*token*"):
         path.unlink()
@@ -69,19 +75,15 @@ def tokenizer(**options: Any) -> Callable[[Path], object]:
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "pickled": (only_pickled, r"no model.safetensors.*pickled weights can execute code.*save_pretrained"),
     "cut short": (cut_short, r"cannot be loaded as 'bert'.* not fully covered"),
-    "missing shard": (write("model.safetensors.index.json", {"weight_map": {"a": "m-1.safetensors"}}), "m-1.safetens"),
+    "missing shard": (missing_shard, "m-1.safetensors"),
     "missing weight": (weights(weight=None), f"1 weights .such as {DENSE}.weight. of the backbone are missing"),
-    "int8 weights": (weights(bias=torch.ones(32, dtype=torch.int8)), f"holds {DENSE}.bias as I8; save the model in"),
+    "int8 weights": (config(quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True}), "quantised"),
     "adapter": (weights(lora_A=torch.ones(2)), r"1 weights .such as .*lora_A. have no place in the model"),
     "fewer layers": (config(num_hidden_layers=2), "16 weights .such as encoder.layer.2.* no place in the model"),
     "BERT called RoBERTa": (config(model_type="roberta"), "model_type 'roberta', and its weights are of a BertModel"),
     "BERT as RoBERTa": (
         config(model_type="roberta", architectures=["RobertaModel"], pad_token_id=1),
         "pads with 0, and the backbone counts positions from its padding token 1",
-    ),
-    "modules elsewhere": (
-        write("modules.json", [{"type": "Transformer", "path": "../../elsewhere"}]),
-        r"names '../../elsewhere', which is outside of the checkpoint",
     ),
     "no config": (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
     "broken config": (write("config.json", "{"), "config.json cannot be read: .* line 1 column 2"),

@@ -188,7 +188,7 @@ def _download_files(name: str, revision: str | None) -> Path:
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer, describe it."""
     modules = _read_json(root / "modules.json", list)
-    folder = path_within(root, modules[0]["path"]) if modules else root
+    folder = root / modules[0]["path"] if modules else root
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder} has no config.json, so it is no checkpoint; give the folder that save() wrote")
     if not any((folder / weights).is_file() for weights in ("model.safetensors", "model.safetensors.index.json")):
@@ -207,7 +207,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     pooling, foreign, kinds = None, [], [module["type"].rsplit(".", 1)[-1] for module in modules]
     for kind, module in zip(kinds[1:], modules[1:], strict=True):
         if kind == "Pooling":
-            pooling = _stored_pooling(_read_json(path_within(root, module["path"]) / "config.json"))
+            pooling = _stored_pooling(_read_json(root / module["path"] / "config.json"))
         if kind != "Normalize" and not (kind == "Pooling" and pooling):  # encode returns unit rows anyway
             foreign.append(kind)
     if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for no pooling
@@ -237,18 +237,11 @@ def _foreign_usage(usage: dict[str, Any], *, is_unit: bool) -> list[str]:
     return foreign if is_cosine else [*foreign, f"similarity {similarity!r}"]
 
 
-def path_within(folder: Path, name: str) -> Path:
-    """Return `folder / name`; EncoderError if that is outside of `folder`, of which nothing else is read."""
-    if Path(name).is_absolute() or ".." in re.split(r"[/\\]", name):
-        raise EncoderError(f"{folder} names {name!r}, which is outside of the checkpoint; download it again")
-    return folder / name
-
-
 def _read_json(path: Path, kind: type = dict) -> Any:
     """Return the content of a JSON file of a checkpoint; empty if there is no such file."""
     try:
         content = json.loads(path.read_bytes()) if path.is_file() else kind()
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise EncoderError(f"{path} cannot be read: {error}; download or copy the checkpoint again") from error
     if not isinstance(content, kind):
         raise EncoderError(f"{path} holds {str(content)[:80]}, not a {kind.__name__}; download or copy it again")

@@ -7,15 +7,24 @@ import sys
 import textwrap
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.cli_runs import Runs, Settings, metrics_text, overrides_of, runs_app, sweep_app, with_folders
+from workbench.cli_runs import (
+    Runs,
+    Settings,
+    overrides_of,
+    print_scores,
+    print_table,
+    runs_app,
+    sweep_app,
+    with_folders,
+)
 from workbench.config import CONFIGS
 from workbench.errors import BusyRunError, RunError, SettingError, WorkbenchError, printable, unknown_name
 from workbench.files import PACKAGE
-from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra, require_modules
+from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,14 +72,15 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
         finished = execution.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
     else:
         finished = execution.run(CONFIGS[method].from_parameters(profile, seed, overrides), runs)
-    for stage, title in {"before": "before training", "": "after"}.items():
-        if finished.has(stage):
-            print(f"{title}:\n{metrics_text(finished, stage)}")
+    if finished.has("before"):
+        print("before training:")
+        print_scores(finished, "before")
+    print("after:")
+    print_scores(finished)
     if not notebook:  # which prints this itself
         print(compare_with_start(finished))
     print(f"run:      {finished.path}")
-    page = finished.path / "notebook.ipynb"
-    if page.is_file():
+    if (page := finished.path / "notebook.ipynb").is_file():
         print(f"notebook: {page}")
         if html:
             print(f"html:     {export_html(page)}")
@@ -91,17 +101,17 @@ def evaluate(
     model, *changes = with_folders([model, *(setting or [])], runs)
     overrides = {"encoder": model} | ({"suites": suites} if suites else {}) | overrides_of(changes)
     finished = evaluate_model(BaselineConfig.from_parameters(profile, 0, overrides), runs)
-    print(metrics_text(finished))
+    print_scores(finished)
     print(f"run:      {finished.path}")
 
 
 @app.command()
 def settings(method: MethodName, profile: Profile = "demo") -> None:
     """List a method's settings, their values, meanings and sources, and its profiles."""
-    config, indent = CONFIGS[method].from_parameters(profile), {"initial_indent": "    ", "subsequent_indent": "    "}
+    config = CONFIGS[method].from_parameters(profile)
     for row in config.table().to_dict("records"):
         print(f"{row['setting']} = {row['value']} {row['unit']}".strip())
-        print(textwrap.fill(f"{row['meaning']} ({row['allowed']}; {row['source']})", 100, **indent))
+        print(textwrap.indent(textwrap.fill(f"{row['meaning']} ({row['allowed']}; {row['source']})", 96), "    "))
     print(textwrap.fill(f"profiles: {', '.join(config.profiles)}", 100, break_on_hyphens=False))
 
 
@@ -126,11 +136,11 @@ def compare_stages(runs: "list[Run]") -> "pd.DataFrame":
     from workbench.metrics import seed_spread
     from workbench.runs import metrics_table
 
-    def scores(run: "Run", stage: str) -> pd.Series:
-        return metrics_table(run.metrics(stage)).set_index("suite")[["Spearman", "KCC", "NDCG"]].stack()
+    def scores(stage: str) -> Any:
+        tables = [metrics_table(run.metrics(stage)).set_index("suite") for run in runs]
+        return pd.concat([table[["Spearman", "KCC", "NDCG"]].stack() for table in tables])
 
-    stages = {"before": "before", "after": ""}
-    table = pd.DataFrame({title: pd.concat([scores(run, stage) for run in runs]) for title, stage in stages.items()})
+    table = pd.DataFrame({"before": scores("before"), "after": scores("")})
     table["gain"] = table["after"] - table["before"]
     return table.dropna().groupby(level=[0, 1], sort=False).agg(lambda values: str(seed_spread(values)))
 
@@ -164,7 +174,6 @@ def lab(
     options: Annotated[list[str] | None, typer.Option("--with", help="For JupyterLab: --with=--no-browser.")] = None,
 ) -> None:
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
-    require_modules("jupyterlab")
     from jupyterlab.labapp import LabApp
 
     copy_notebooks(folder)
@@ -186,7 +195,7 @@ def list_data(kind: Annotated[str, typer.Option(help="sentences, pairs, triplets
     if kind and kind not in set(sets["kind"]):
         raise SettingError(unknown_name("kind", kind, set(sets["kind"]), "of data set"))
     columns = ["name", "kind", "title", "rows", "scale", "source", "licence"]
-    print(sets.loc[sets["kind"].isin([kind]) | (not kind), columns].to_string(index=False, justify="left"))
+    print_table(sets.loc[sets["kind"].isin([kind]) | (not kind), columns])
 
 
 @data_app.command("check")
@@ -205,8 +214,7 @@ def check_data(
     options = {"columns": parse_columns(columns), "scale": scale}
     table = check(names, **options)
     own = {name: load_data(name, **options) for name in table["name"][table["status"] == "own file"]}
-    shown = table.drop(columns="problem").astype({"rows": object}).fillna("")
-    print(shown.to_string(index=False, justify="left"))  # type: ignore[call-overload]
+    print_table(table.drop(columns="problem"))
     for name, problem in zip(table["name"], table["problem"], strict=True):
         if problem:
             print(problem if problem.startswith(name) else f"{name}: {problem}")

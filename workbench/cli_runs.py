@@ -59,63 +59,51 @@ def echo(text: object) -> None:
     print(printable(text))
 
 
-def table_text(table: "pd.DataFrame", width: int | None = None) -> str:
-    """Return a table as aligned text, its cells cut to `width` characters."""
-    shown = table.astype(object).where(table.notna(), "")
-    return printable(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
+def print_table(table: "pd.DataFrame", width: int | None = None) -> None:
+    """Print a table as aligned text, its cells cut to `width` characters."""
+    shown: Any = table.astype(object).where(table.notna(), "")
+    echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
 
 
-def metrics_text(run: "Run", stage: str = "") -> str:
-    """Return the scores of a run as a table to print."""
+def print_scores(run: "Run", stage: str = "") -> None:
+    """Print the scores of a run as a table."""
     from workbench.runs import metrics_table
 
-    return table_text(metrics_table(run.metrics(stage)))
+    print_table(metrics_table(run.metrics(stage)))
 
 
 @runs_app.command("runs")
-def print_runs(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
-    words: Annotated[
-        list[str] | None, typer.Argument(help="Filters, such as method=rankcse 'seed<3'; or a folder.")
-    ] = None,
-    folder: Annotated[str | None, typer.Option("--runs", help="The folder of runs.")] = None,
+def print_runs(
+    filters: Annotated[list[str] | None, typer.Argument(help="A method; method=rankcse 'seed<3'.")] = None,
+    runs: Runs = "runs",
     sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front: descending.")] = "",
     columns: Annotated[str, typer.Option(help="Columns, suites or settings, separated by commas.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per run.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """List runs: changed settings, status, scores x 100, start and duration."""
-    from workbench.runs import is_filter, list_runs
+    from workbench.runs import list_runs, split_common_settings
 
-    where = [word for word in words or [] if is_filter(word)]
-    named = [word for word in words or [] if not is_filter(word)]
-    root = folder if folder is not None else named[0] if named else "runs"
+    where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
     wanted = [name.strip() for name in columns.split(",") if name.strip()]
-    table = list_runs(root, where, sort=sort, columns=wanted)
+    table: Any = list_runs(runs, where, sort=sort, columns=wanted)
     if as_json:
-        rows = json.loads(table.to_json(orient="records") or "[]")
+        rows = json.loads(table.to_json(orient="records"))
         echo(json.dumps(rows, indent=1, ensure_ascii=False))
-    elif as_csv:
-        echo(table.to_csv(index=False, lineterminator="\n").removesuffix("\n"))
-    elif table.empty:
-        echo(f"No runs under {root}{' with ' + ' '.join(where) if where else ''}. Start one: workbench run simcse")
-    else:
-        table = table if wanted else _in_short(table)
-        is_wide = not sys.stdout.isatty()
-        print(table_text(table, None if is_wide else max(16, shutil.get_terminal_size().columns // table.shape[1])))
-
-
-def _in_short(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Print the settings that all runs share once, and return the other columns."""
-    from workbench.runs import split_common_settings
-
-    texts = [", ".join(filter(None, both)) for both in table[["profile", "changed"]].fillna("").to_numpy()]
-    common, own = split_common_settings(list(filter(None, texts)))
-    if common:
-        echo(f"all: {common}")
-    each = iter(own)
-    table = table.assign(changed=[next(each) if text else "" for text in texts])
-    table["started"] = table["started"].astype("string").str.slice(0, 16)
-    return table.drop(columns=["profile", "seed", "digest"])
+        return
+    if table.empty:
+        echo(f"No runs under {runs}{' with ' + ' '.join(where) if where else ''}. Start one: workbench run simcse")
+        return
+    if not wanted:
+        texts = [", ".join(filter(None, both)) for both in table[["profile", "changed"]].fillna("").to_numpy()]
+        common, own = split_common_settings([text for text in texts if text])  # a broken run has none
+        if common:
+            echo(f"all: {common}")
+        each = iter(own)
+        table["changed"] = [next(each) if text else "" for text in texts]
+        table["started"] = table["started"].astype("string").str.slice(0, 16)
+        table = table.drop(columns=["profile", "seed", "digest"])
+    width = shutil.get_terminal_size().columns // table.shape[1]
+    print_table(table, max(16, width) if sys.stdout.isatty() else None)
 
 
 @runs_app.command()
@@ -134,7 +122,7 @@ def show(
     lines |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
     echo("\n".join(f"  {label:<13} {value}" for label, value in lines.items() if value not in (None, "")))
     if run.finished:
-        print(metrics_text(run))
+        print_scores(run)
     for other, what in needed_by(runs).get(run.path.resolve(), {}).items():
         echo(f"  {what}: {other}")
 
@@ -196,10 +184,9 @@ def start(  # noqa: PLR0917
     """Run what is missing (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     from workbench import sweeps
 
-    options = {key: value for key, value in {"seeds": seeds, "profile": profile}.items() if value}
-    contents = _read_words(with_folders(what, runs)) | options
-    resources = {"partition": partition, "gpus": gpus, "cpus": cpus, "memory": memory, "minutes": minutes}
-    resources = {key: value for key, value in (resources | {"options": overrides_of(sbatch or [])}).items() if value}
+    contents = _read_words(with_folders(what, runs)) | _given(seeds=seeds, profile=profile)
+    resources = _given(partition=partition, gpus=gpus, cpus=cpus, memory=memory, minutes=minutes)
+    resources |= _given(options=overrides_of(sbatch or []))
     if resources and not slurm:
         raise SettingError(f"{', '.join(resources)}: needs --slurm")
     cluster = sweeps.Slurm(**resources) if slurm else None
@@ -235,6 +222,10 @@ def cancel(name: SweepName, runs: Runs = "runs") -> None:
     from workbench import sweeps
 
     print(f"{sweeps.cancel(sweeps.find_sweep(name, runs))} jobs cancelled")
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value}
 
 
 def _read_words(words: list[str]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
 from workbench.errors import BusyRunError, DataError, EncoderError, RunError, SettingError, unknown_name
 from workbench.files import atomic_path, project_path
-from workbench.installation import require_modules
 from workbench.runs import Run, is_finished, run_path
 
 _LOG = logging.getLogger("workbench")
@@ -80,12 +79,13 @@ def run_method(
     starts, and RunError if the notebook fails, which then stays in the run's folder.
     """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
-    require_modules("torch", "transformers", "papermill", "ipykernel")
     root, notebook = Path(runs_root).expanduser().resolve(), notebook_of(config.method)
     path = run_path(config, root)
     if is_finished(path) and (path / "notebook.ipynb").is_file() and not Run(path).facts().get("failure"):
         _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
         return Run(path)
+    import papermill  # noqa: F401 - if it is missing, no folder is made
+
     check_settings(config)
     # As the settings read them: a relative path must also be valid in the kernel's own folder.
     names = {config.setting_name(name) for name in overrides or {}}

@@ -3,7 +3,6 @@
 import re
 import shutil
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 from workbench.files import project_path
@@ -19,13 +18,6 @@ def missing_extra(module: str | None) -> str | None:
         if match and match[1].replace("-", "_").lower() == name.lower():
             return f"this needs {name}, which is not installed: pip install '{DISTRIBUTION}[{match[2]}]'"
     return None
-
-
-def require_modules(*names: str) -> None:
-    """Raise ModuleNotFoundError for the first module that is not installed."""
-    for name in names:
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(missing_extra(name) or f"{name} is not installed", name=name)
 
 
 def copy_notebooks(folder: Path) -> list[Path]:

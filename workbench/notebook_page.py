@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 from workbench.files import atomic_write, reraise_os_error
-from workbench.installation import require_modules
 
 _EQUATION = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
 # nbconvert's page loads require.js and MathJax from a network; nothing in our notebooks uses them.
@@ -20,7 +19,6 @@ def export_html(notebook: Path) -> Path:
 
     The script that draws plotly's figures goes into the page once; equations become MathML.
     """
-    require_modules("nbformat", "nbconvert", "latex2mathml")
     import nbformat
     import plotly.io
     from nbconvert import HTMLExporter

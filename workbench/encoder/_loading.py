@@ -3,7 +3,6 @@
 import copy
 import hashlib
 import inspect
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 from tokenizers.normalizers import Lowercase, Sequence
 from torch import nn
@@ -29,7 +27,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
-from workbench.checkpoints import Checkpoint, encoder_folder, path_within
+from workbench.checkpoints import Checkpoint, encoder_folder
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -88,7 +86,6 @@ def load_word_head(checkpoint: Checkpoint) -> nn.Module:
 def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, bool]:
     """Return the model, and whether weights of its head were initialised randomly."""
     try:
-        _require_floats(folder)
         with quiet():
             model, report = kind.from_pretrained(
                 os.fspath(folder),
@@ -122,19 +119,6 @@ def _is_own(name: str, model: Any) -> bool:
     backbone = model.base_model
     own = {part for part, _ in (*backbone.named_children(), *backbone.named_parameters(recurse=False))}
     return parts[0] in own - {"pooler"} and parts[-1] not in _BUFFERS
-
-
-def _require_floats(folder: Path) -> None:
-    """Raise EncoderError for quantised weights, which would be read as plain integers."""
-    index, paths = folder / "model.safetensors.index.json", {folder / "model.safetensors"}
-    if index.is_file():
-        paths = {path_within(folder, name) for name in json.loads(index.read_bytes())["weight_map"].values()}
-    for path in sorted(paths):
-        with safe_open(path, framework="numpy") as file:
-            for name in file.keys():  # noqa: SIM118 - no dict
-                kind = file.get_slice(name).get_dtype()
-                if kind not in ("F64", "F32", "F16", "BF16") and name.rpartition(".")[2] not in _BUFFERS:
-                    raise EncoderError(f"{path} holds {name} as {kind}; save the model in float32 or float16")
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
@@ -207,7 +191,6 @@ def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
 
 
 def _position_table(backbone: nn.Module) -> nn.Embedding | None:
-    """Return the table of absolute positions, None for a backbone without one."""
     tables = (module for name, module in backbone.named_modules() if name.endswith("position_embeddings"))
     return next((table for table in tables if isinstance(table, nn.Embedding)), None)
 
@@ -227,6 +210,8 @@ def _load_config(folder: Path, dropout: float | None) -> Any:
         remedy = "only architectures of transformers are loaded, and code from a checkpoint is never executed"
         raise EncoderError(f"{folder / 'config.json'} cannot be used: {error}; {remedy}") from error
     kind, name = type(config), config.model_type
+    if getattr(config, "quantization_config", None):
+        raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")
     is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
     is_causal &= name not in _BIDIRECTIONAL and getattr(config, "use_bidirectional_attention", False) is not True
     if is_causal or getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):

@@ -16,7 +16,6 @@ from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_suites
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
-from workbench.installation import require_modules
 from workbench.methods.base import Method, finite_array, unit_rows
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
@@ -155,7 +154,7 @@ def encoder_of(model: Any) -> Encode:
 def _vectors_of(model: Any) -> Encode:
     if getattr(model, "pairwise", False):
         raise EncoderError("this model scores pairs and has no vectors; leave the transfer tasks out of the suites")
-    encode = encoder_of(model)
+    encode: Any = encoder_of(model)
     if encode is not model and "normalize_embeddings" in inspect.signature(encode).parameters:
         return partial(encode, normalize_embeddings=False)
     return encode
@@ -222,7 +221,6 @@ def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> t
 
 def for_mteb(model: Any, name: str) -> Any:
     """Return `model` (an object with `encode`, or a function) for `mteb.evaluate`, as "organisation/model" `name`."""
-    require_modules("mteb")
     from mteb.models.abs_encoder import AbsEncoder
     from mteb.models.model_meta import ModelMeta
 
@@ -243,7 +241,6 @@ def to_mteb(run: Run, folder: str | Path, name: str = "") -> list[Path]:
     `mteb.ResultCache(folder)` loads them. A suite keeps its own name, since mteb's tasks have other texts or rows; one
     whose Spearman is undefined has no file. name: "organisation/model", by default method and folder of the run.
     """
-    require_modules("mteb")
     from mteb import ResultCache, TaskResult
     from mteb.models.model_meta import ModelMeta
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from workbench.errors import BusyRunError, RunError, SettingError
 from workbench.files import write_json
-from workbench.installation import require_modules
 from workbench.runs import read_json
 from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep, interrupt
@@ -47,7 +46,6 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
 
     At most `at_once` jobs of an array run at a time (0: no limit). Raises RunError if Slurm accepts no job.
     """
-    require_modules("submitit")
     jobs = queued(sweep)
     before = len(jobs)
     for stage in sweep.missing_stages():
