@@ -152,7 +152,8 @@ def match(options: argparse.Namespace) -> None:
     teacher = load_teacher(str(minilm()), max_tokens=TEACHER_TOKENS)
     taught = cached_embeddings(teacher, sentences).astype(np.float32)
     student = Encoder.from_pretrained(options.start, pooling="mean", dropout=0.0)
-    projection = fitted(student.encode(sentences[:FITTED], normalize_embeddings=False), torch.from_numpy(taught[:FITTED]))
+    pooled = student.encode(sentences[:FITTED], normalize_embeddings=False)
+    projection = fitted(pooled, torch.from_numpy(taught[:FITTED]))
     rows, weights = student.train().token_rows(sentences), [*student.parameters(), *projection.parameters()]
     optimizer = torch.optim.AdamW(weights, lr=options.learning_rate, weight_decay=0.01, fused=True)
     order = batches(rows.lengths, taught, options.batch_size, np.random.default_rng(options.seed))
