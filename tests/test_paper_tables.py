@@ -33,7 +33,6 @@ def finished(root: Path, config: Any, metrics: dict) -> Run:
     run = Run.open(config, root)
     history = {"step": [0, 5, 10], "epoch": [0, 0.5, 1.0], "loss": [np.nan, 2, 1], "seconds": [0, 30.0, 60.0]}
     history |= {
-        "observed_rank_mse": [np.nan, 0.2, 0.1],
         "dev_spearman": [0.2, 0.7, 0.6],
         "dev_alignment": [0.3, 0.2, 0.1],
         "dev_uniformity": [-1, -2, -3],
@@ -130,9 +129,6 @@ def test_a_figure_is_drawn_from_runs_or_lists_their_commands(paper: str, figure:
     assert isinstance(drawn, go.Figure)
     assert drawn.data
     assert len(rows) == 1 or drawn.layout.meta["no run yet"].startswith("workbench run ")
-    if shape["kind"] == "losses":
-        weighted = next(trace for trace in drawn.data if "l_r" in trace.name)
-        assert list(weighted.y[1:]) == [0.2, 0.1], "a history has it with its weight"
 
 
 def test_the_command_of_settings_makes_just_their_run_and_unknown_names_are_refused():

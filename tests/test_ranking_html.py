@@ -52,7 +52,7 @@ def heights(picture: ET.Element) -> list[list[float]]:
 
 
 def test_table_and_chart_have_gold_and_every_rank():
-    html = ranking_html({"before": table(TIED), "after": table(RIGHT)}, "q0", chart=True)._repr_html_()
+    html = ranking_html({"before": table(TIED), "after": table(RIGHT)}, "q0").data
     assert shown(html) == [
         ["", "target", "gold", "gold rank", "before", "after"],
         ["A", "target 0", "5", "1", "5| ▼4|0.100", "1|0.900"],
@@ -73,7 +73,7 @@ def test_table_and_chart_have_gold_and_every_rank():
 
 def test_text_is_shown_as_it_is_whole_and_never_as_markup():
     long = HOSTILE + " word" * 2000
-    html = ranking_html({HOSTILE: table(RIGHT, target=long).assign(query=long)}, "q0", chart=True).html
+    html = ranking_html({HOSTILE: table(RIGHT, target=long).assign(query=long)}, "q0").data
     table_tags = {"table", "thead", "tbody", "tr", "th", "td"}
     others = {"div", "p", "b", "small", "br", "img", "details", "summary"}
     assert set(re.findall(r"<(\w+)", html)) == table_tags | others
@@ -87,7 +87,7 @@ def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_t
     ranks = np.arange(1.0, 2001)
     rows = {"suite": "long", "query_id": "q0", "target_id": ranks, "query": "all", "gold": np.linspace(5, 0, 2000)}
     right = pd.DataFrame({**rows, "target": [f"target {place}" for place in range(2000)], "score": -ranks})
-    html = ranking_html({"right": right, "wrong": right.assign(score=ranks)}, "q0", chart=True, targets=10).html
+    html = ranking_html({"right": right, "wrong": right.assign(score=ranks)}, "q0", targets=10).data
     cells, nearest = shown(html), [*range(5), *range(1995, 2000)]
     assert [row[1] for row in cells[1:11]] == [f"target {place}" for place in nearest]
     assert [row[3] for row in cells[1:11]] == [f"{place + 1}" for place in nearest]
@@ -101,12 +101,12 @@ def test_of_a_long_list_the_targets_nearest_under_gold_or_a_model_are_shown_at_t
 
 def test_most_changed_shows_the_query_of_the_largest_disagreement():
     tables = {"a": table(RIGHT, RIGHT), "b": table(RIGHT, TIED), "c": table(TIED, RIGHT)}
-    assert "query 0" in most_changed(tables).html
+    assert "query 0" in most_changed(tables).data
     other = {label: pd.concat([found, found.assign(suite="other")]) for label, found in tables.items()}
-    assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other", chart=False).html
-    assert "(other, q0)" in most_changed({**other, "b": tables["b"]}, suite="other").html, "a label without the suite"
+    assert "(other, q1)" in most_changed(other, ("a", "b"), suite="other").data
+    assert "(other, q0)" in most_changed({**other, "b": tables["b"]}, suite="other").data, "a label without the suite"
     text = "no query of sets (few ranked); a query is a sentence in at least 4 pairs"
-    assert text in most_changed(tables, suite="sets").html
+    assert text in most_changed(tables, suite="sets").data
 
 
 def test_mistakes_are_explained():

@@ -1,40 +1,37 @@
 """Views of finished runs and their rankings: tables, figures, HTML, live views. None needs torch to be imported."""
 
-from workbench.views.ask import Ask as Ask
-from workbench.views.comparison import compare as compare
+from workbench.views.ask import Ask as Ask, Why as Why
+from workbench.views.comparison import (
+    compare as compare,
+    compare_with_start as compare_with_start,
+    intervals as intervals,
+    paired_tests as paired_tests,
+    summarize_tests as summarize_tests,
+)
 from workbench.views.explorer import RankingExplorer as RankingExplorer
 from workbench.views.figures import (
     alignment_uniformity_path as alignment_uniformity_path,
     cosine_by_gold as cosine_by_gold,
     part_scores as part_scores,
+    response_curves as response_curves,
     score_intervals as score_intervals,
     sentence_map as sentence_map,
     setting_sweep as setting_sweep,
     training_curve as training_curve,
 )
 from workbench.views.finished import (
+    chosen_on_dev as chosen_on_dev,
     describe_runs as describe_runs,
     finished_runs as finished_runs,
+    response as response,
     seed_table as seed_table,
     suite_scores as suite_scores,
 )
 from workbench.views.live_curve import LiveCurve as LiveCurve
-from workbench.views.mechanisms import Mechanism as Mechanism, explore_rank_plane as explore_rank_plane
+from workbench.views.mechanisms import Mechanism as Mechanism
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer
-from workbench.views.paired import (
-    compare_with_start as compare_with_start,
-    intervals as intervals,
-    paired_tests as paired_tests,
-    summarize_tests as summarize_tests,
-)
 from workbench.views.paper_figures import paper_figure as paper_figure
 from workbench.views.papers import paper_table as paper_table, runs_by_settings as runs_by_settings
-from workbench.views.response import (
-    chosen_on_dev as chosen_on_dev,
-    response as response,
-    response_curves as response_curves,
-)
 from workbench.views.run_picker import RunPicker as RunPicker
 from workbench.views.tables import dev_table as dev_table, score_table as score_table, show_tables as show_tables
-from workbench.views.why import Why as Why

@@ -82,7 +82,8 @@ class TableWidget(anywidget.AnyWidget):
             is_listed &= self._searched.str.contains(word, regex=False)
         name, descending = self.sort
         if name in self._frame:
-            is_listed = is_listed[self._frame[name].sort_values(ascending=not descending, kind="stable").index]
+            values: Any = self._frame[name]
+            is_listed = is_listed[values.sort_values(ascending=not descending, kind="stable").index]
         self.listed = is_listed.index[is_listed].to_numpy()
         if self.chosen not in self.listed:
             self.chosen = int(self.listed[0]) if len(self.listed) else -1
@@ -189,5 +190,4 @@ def or_problem(draw: Callable[[], str]) -> str:
     try:
         return draw()
     except Exception as problem:
-        name = "" if isinstance(problem, ValueError | RuntimeError) else f"{type(problem).__name__}: "
-        return problem_html(f"{name}{problem}")
+        return problem_html(problem)

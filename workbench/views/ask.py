@@ -1,70 +1,222 @@
-"""Rank targets for a query that is typed, by several encoders side by side."""
+"""Live views of sentences that are typed: their ranking by several encoders, and the words that a cosine depends on."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.errors import DataError
-from workbench.views._asked import ENCODER, open_encoders
+from workbench.errors import DataError, EncoderError
+from workbench.runs import Run
+from workbench.views._html import framed, grid, paragraph, problem_html, small_print, tag
 from workbench.views._table import TypedView, text_area, value_of
-from workbench.views.page import slope_image, slope_svg, view_html
+from workbench.views.page import view_html
 from workbench.views.queries import QueryView
 
+_BUNDLED = {"english-encoder": "english-encoder"}  # the encoder if no other is given
 _SHOWN = 50  # targets, those nearest under gold or an encoder
+_SIDES = ("query", "target", "second target")
+_SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
+_WORD = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
+_BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
+_WORDS_NOTE = "Next to a word: how much {what} falls when it is left out. {signs} Words work together: no sum."
+_ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
+_TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
+
+
+class Vectors:
+    """Unit vectors of sentences under one encoder, which is loaded on first use; each sentence is encoded once."""
+
+    def __init__(self, label: str, source: Any) -> None:
+        self.label, self.source = label, source
+        self._rows: dict[str, np.ndarray] = {}
+
+    @cached_property
+    def encode(self) -> Callable[[list[str]], Any]:
+        """Return the function from sentences to vectors; EncoderError if the encoder cannot be read."""
+        from workbench.encoder import Encoder
+
+        encoder = self.source.path / "encoder" if isinstance(self.source, Run) else self.source
+        encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
+        if isinstance(encoder, str | Path):  # in fp32: the effect of a word may be smaller than bf16 resolves
+            encoder = Encoder.from_pretrained(encoder, precision="fp32")
+        encode = getattr(encoder, "encode", encoder)
+        if not callable(encode):
+            kind = type(self.source).__name__
+            raise EncoderError(f"{self.label!r} is a {kind}; give a name, a folder, a Run or an Encoder")
+        return encode
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        """Return [n, d], float64."""
+        from workbench.methods.base import unit_rows
+
+        if new := [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]:
+            self._rows.update(zip(new, unit_rows(self.encode, new, [])[0], strict=True))
+        return np.stack([self._rows[sentence] for sentence in sentences])
+
+
+@dataclass(frozen=True)
+class Untrained:
+    """The encoder that the run in a folder began with, or was evaluated for."""
+
+    path: Path
+
+    def load(self) -> Any:
+        """Return the `Encoder`, loaded with the settings of the run."""
+        from workbench.encoder import Encoder
+
+        config: Any = Run(self.path).config
+        template, revisions = getattr(config, "template", None), getattr(config, "revisions", {})
+        revision = revisions.get(config.encoder) or getattr(config, "revision", None)
+        options: dict[str, Any] = {"template": template, "revision": revision, "precision": "fp32"}
+        return Encoder.from_pretrained(config.encoder, config.pooling, **options)
+
+
+def open_encoders(encoders: Mapping[str, Any]) -> list[Vectors]:
+    return [Vectors(str(label), source) for label, source in encoders.items()]
+
+
+def _usable(encoders: Iterable[Vectors], sentences: Sequence[str]) -> tuple[list[Vectors], str]:
+    """Return the encoders that can encode the sentences, and the problems of the others as HTML."""
+    usable, problems = [], []
+    for vectors in encoders:
+        try:
+            vectors(sentences)
+            usable.append(vectors)
+        except Exception as problem:  # a user's own encoder may raise anything
+            problems.append(problem_html(problem, vectors.label))
+    return usable, "".join(problems)
+
+
+def _require_text(sentences: list[str]) -> list[str]:
+    if len(sentences) < 2 or not all(map(str.strip, sentences)):
+        raise DataError("no query or no target yet; type one")
+    return sentences
 
 
 class Ask(TypedView):
     """Rank targets for a query under each encoder, while they are typed: table and slope chart.
 
-    Nothing is trained and no gold is needed: without it ranks are compared with those of the first encoder. Each
-    sentence is encoded once, so an edit costs only what it changed. Of many targets the nearest are shown.
+    Ranks are compared with those of the first encoder. Each sentence is encoded once, so an edit costs only what it
+    changed. Of many targets the nearest are shown.
     """
 
-    settable = ("query", "targets", "gold")
-    query, targets, gold = map(value_of, settable)
+    settable = ("query", "targets")
+    query, targets = map(value_of, settable)
 
-    def __init__(
-        self,
-        encoders: Mapping[str, Any] | None = None,
-        query: str = "",
-        targets: Sequence[str] = (),
-        *,
-        gold: Sequence[float] = (),
-    ) -> None:
+    def __init__(self, encoders: Mapping[str, Any] | None = None, query: str = "", targets: Sequence[str] = ()) -> None:
         """Show a query; everything but the encoders can be edited in the view.
 
         Args:
             encoders: label -> a bundled name, a folder, a hub id, a `Run`, an `Encoder`, a method, or a function from
                 sentences to vectors; None: the bundled encoder.
             targets: Sentences, such as those of a whole set.
-            gold: One number for each target, at least 0, larger is closer.
         """
-        self._vectors = open_encoders(encoders or {ENCODER: ENCODER})
-        super().__init__(
-            {
-                "query": text_area("query", query),
-                "targets": text_area("targets, one a line", "\n".join(targets), 8),
-                "gold": text_area("gold of each (optional)", " ".join(map(str, gold)), 1),
-            }
-        )
+        self._vectors = open_encoders(encoders or _BUNDLED)
+        lines = text_area("targets, one a line", "\n".join(targets), 8)
+        super().__init__({"query": text_area("query", query), "targets": lines})
 
     @property
     def selected(self) -> pd.DataFrame:
-        """Return each target with gold and, by label, rank and score, the best first."""
-        return self._view().table.reset_index(drop=True)
+        """Return each target with rank and score by label, the best first."""
+        return self._view(self._vectors).table.reset_index(drop=True)
 
     def html(self, *, is_static: bool) -> str:
-        return view_html(self._view(), chart=slope_image if is_static else slope_svg, targets=_SHOWN)
+        encoders, problems = _usable(self._vectors, self._sentences())
+        if not encoders:
+            return problems
+        return problems + view_html(self._view(encoders), is_live=not is_static, targets=_SHOWN)
 
-    def _view(self) -> QueryView:
-        lines = [line for line in self.targets.splitlines() if line.strip()]
-        if not self.query.strip() or not lines:
-            raise DataError(f"no {'targets' if self.query.strip() else 'query'} yet; type one")
-        gold = np.array(self.gold.replace(",", " ").split(), dtype=float)
-        if len(gold) not in (0, len(lines)) or not (np.isfinite(gold) & (gold >= 0)).all():
-            raise DataError(f"gold is {self.gold!r} for {len(lines)} targets; type one number for each, at least 0")
-        rows = {label: vectors([self.query, *lines]) for label, vectors in self._vectors.items()}
+    def _sentences(self) -> list[str]:
+        return _require_text([self.query, *filter(str.strip, self.targets.splitlines())])
+
+    def _view(self, encoders: Sequence[Vectors]) -> QueryView:
+        query, *lines = sentences = self._sentences()
+        rows = {vectors.label: vectors(sentences) for vectors in encoders}
         scores = {label: one[1:] @ one[0] for label, one in rows.items()}
-        return QueryView.from_scores(self.query, lines, gold if len(gold) else None, scores)
+        return QueryView.from_scores(query, lines, None, scores)
+
+
+class Why(TypedView):
+    """Show on which words the similarity of a query and a target depends, under each encoder, while they are typed.
+
+    Each word is left out in turn. With a second target everything is about the difference of the two cosines.
+    """
+
+    settable = ("query", "target", "other")
+    query, target, other = map(value_of, settable)
+
+    def __init__(
+        self, encoders: Mapping[str, Any] | None = None, query: str = "", target: str = "", other: str = ""
+    ) -> None:
+        """Show three sentences; `encoders` are by label, as of `Ask` or `encoders_of_runs`. `other` may be ""."""
+        self._vectors = open_encoders(encoders or _BUNDLED)
+        texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}
+        super().__init__({name: text_area(*text) for name, text in texts.items()})
+
+    @property
+    def selected(self) -> pd.DataFrame:
+        """Return `word_effects` of the sentences."""
+        return word_effects(self._vectors, self._sentences())
+
+    def html(self, *, is_static: bool) -> str:
+        return reasons_html(self._vectors, self._sentences())
+
+    def _sentences(self) -> list[str]:
+        return _require_text([self.query, self.target, *([self.other] if self.other.strip() else [])])
+
+
+def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
+    """Return the cosine of a query and a target, and how much of it is lost without each word of all sentences.
+
+    Args:
+        encoders: Their labels name the columns.
+        sentences: The query, the target, and perhaps a second target, whose cosine is then subtracted.
+
+    Returns:
+        Rows by side ("query", "target", "second target") and word; the first, of the side "all", has the cosine.
+    """
+    words = [_WORD.findall(sentence) for sentence in sentences]
+    sides = [side for side, one in enumerate(words) for _ in one]
+    shorter = ["".join([*one[:place], *one[place + 1 :]]).strip() for one in words for place in range(len(one))]
+    names = [("all", ""), *((_SIDES[side], word.strip()) for side, one in enumerate(words) for word in one)]
+    table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
+    for vectors in encoders:
+        whole, rest = np.split(vectors([*sentences, *shorter]), [len(sentences)])
+        full = _lead(whole)
+        without = [_lead([*whole[:side], row, *whole[side + 1 :]]) for side, row in zip(sides, rest, strict=True)]
+        table[vectors.label] = [full, *(full - value for value in without)]
+    return table
+
+
+def _lead(rows: Sequence[np.ndarray] | np.ndarray) -> float:
+    """Return the cosine of a query and a target, less that of a second target if there is one."""
+    query, target, *other = rows
+    return float(query @ target - sum(query @ one for one in other))
+
+
+def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
+    """Return the words of query and targets with their effects under each encoder that can be read."""
+    encoders, problems = _usable(encoders, sentences)
+    if not encoders:
+        return problems
+    effects = word_effects(encoders, sentences)
+    what, signs = _ONE if len(sentences) == 2 else _TWO
+    full = ", ".join(f"{escape(str(label))} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items())
+    largest = float(effects.iloc[1:].abs().to_numpy().max(initial=0))
+    words = [
+        tag("div", grid(part.droplevel("side"), largest, _format_effect, str(side)), style=_BLOCK)
+        for side, part in effects.iloc[1:].groupby(level="side", sort=False)
+    ]
+    title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
+    explained = small_print(_WORDS_NOTE.format(what=what, signs=signs))
+    return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), "".join(words), explained)
+
+
+def _format_effect(value: float) -> str:
+    return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}" if abs(value) >= 0.0005 else "0"

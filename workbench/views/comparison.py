@@ -1,8 +1,8 @@
-"""One table of all labels on all suites, with marks for differences that are more than chance."""
+"""Intervals and paired tests of finished runs over the pairs of a suite, and one table of all labels on all suites."""
 
 import html
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,172 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
-from workbench.errors import SettingError, unknown_name
+from workbench.errors import RunError, SettingError, printable, unknown_name
 from workbench.files import set_name
-from workbench.metrics import holm, permutation_test
-from workbench.runs import read_rows
-from workbench.views.finished import default_baseline, format_spread, label_runs, read_or_warn
-from workbench.views.paired import resampled, with_opponents
+from workbench.metrics import bootstrap_interval, holm, permutation_test
+from workbench.runs import Run
+from workbench.views.finished import (
+    BEFORE,
+    default_baseline,
+    finished_rows,
+    format_spread,
+    label_runs,
+    measure_of,
+    read_or_warn,
+    rows_by_suite,
+    with_start,
+)
 
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
+
+
+def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.DataFrame:
+    """Return label, seed, value, low, high: the score of each run with its 95% bootstrap interval over pairs.
+
+    The score is Spearman in [-1, 1], or the accuracy on a transfer task. Pairs of an average are drawn within each of
+    its sets. If all runs (of `finished_runs`) have one label, the first run's encoder before training comes first.
+    """
+    options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
+    rows = []
+    for label, seed, path, stage in with_start(runs):
+        interval = read_or_warn(path, partial(resampled, bootstrap_interval, stage=stage, **options))
+        rows += [(label, seed, *interval)] if interval else []
+    return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
+
+
+def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples: int = 1000) -> pd.DataFrame:
+    """Test every run against the baseline's run of the same seed, or its first, on the same pairs.
+
+    Args:
+        runs: As `finished_runs` returns them.
+        suite: A set, or an average of sets, whose pairs are exchanged within each set.
+        baseline: A label; "before": each run's own encoder before training; "": the first SimCSE, otherwise the first
+            label, and "before" if there is one label only.
+        samples: Number of resamples, and of permutations.
+
+    Returns:
+        label, seed, against, difference of Spearman or accuracy in [-2, 2] (positive: better than the baseline), low,
+        high (95% bootstrap interval over pairs), p_value (permutation test), pairs, mean and std of the difference over
+        the label's seeds (std nan for one). `summarize_tests` puts it into words.
+
+    Raises:
+        ValueError: No such label, or two runs scored different pairs.
+    """
+    labels = list(dict.fromkeys(runs["label"]))
+    name = baseline or (default_baseline(labels) if len(labels) > 1 else BEFORE)
+    if labels and name not in (*labels, BEFORE):
+        raise ValueError(f"no runs {name!r}; there are {', '.join([*labels, BEFORE])}")
+    options: dict[str, Any] = {"measure": measure_of(runs), "samples": samples}
+    rows = []
+    for run, path, seed in with_opponents(runs, name):
+        base = (path, BEFORE if name == BEFORE else "")
+        numbers = read_or_warn(run["path"], partial(_interval_and_test, suite=suite, base=base, **options))
+        if numbers:
+            interval, (_, p_value) = numbers
+            rows.append((run["label"], run["seed"], f"{name}, seed {seed}", *interval, p_value, int(run["pairs"])))
+    table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
+    over_seeds = table.groupby("label")["difference"]
+    return table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
+
+
+def _interval_and_test(run: Run, **options: Any) -> list[list[float]]:
+    return [resampled(resample, run, **options) for resample in (bootstrap_interval, permutation_test)]
+
+
+def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str, Any], str, int]]:
+    """Yield each other run with path and seed of the baseline's run of its seed, or of its first.
+
+    For "before" this is the run itself; evaluated encoders, which were not trained, are left out.
+    """
+    base = {run["seed"]: run["path"] for run in runs.to_dict("records") if run["label"] == baseline}
+    for run in runs.loc[runs["label"] != baseline].to_dict("records"):
+        seed = run["seed"] if run["seed"] in base else min(base, default=run["seed"])
+        if baseline != BEFORE or run["method"] != BaselineConfig.method:
+            yield run, base.get(seed, run["path"]), seed
+
+
+def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of `paired_tests` x 100, with each result in words.
+
+    A difference can be certain on these pairs and still be too small to matter, or smaller than the change from one
+    seed to another.
+    """
+    percent: Any = tests[["difference", "low", "high", "mean", "std"]].mul(100)
+    deviation = percent["std"].map(" ± {:.2f}".format).replace(" ± nan", "")
+    columns = {
+        "difference": percent["difference"].map("{:+.2f}".format),
+        "95% interval": percent["low"].map("{:+.2f} to ".format) + percent["high"].map("{:+.2f}".format),
+        "p": tests["p_value"].map("{:.3g}".format),
+        "over seeds": percent["mean"].map("{:+.2f}".format) + deviation,
+        "reads as": np.select(
+            [
+                ~((percent["low"] > 0) | (percent["high"] < 0)),
+                percent["difference"].abs() < 0.1,
+                percent["std"].isna(),
+                percent["mean"].abs() <= percent["std"],
+            ],
+            [
+                "no clear difference on these pairs",
+                "clear on these pairs, but under 0.1 points",
+                "clear on these pairs; of one seed",
+                "clear on these pairs, within the deviation over seeds",
+            ],
+            "clear on these pairs, beyond the deviation over seeds",
+        ),
+    }
+    return tests[["label", "seed", "against"]].assign(**columns).set_index("label")
+
+
+def compare_with_start(run: Run) -> str:
+    """Return a sentence: is the run better than its start, by how much, and what to try if it is worse.
+
+    It is about the average of the seven sets if all were evaluated, otherwise about the run's first suite.
+    """
+    if not run.has(BEFORE):
+        return "The start was not evaluated, so that the run cannot be compared with it."
+    metrics = run.metrics()
+    suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
+    measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
+    interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
+    value, low, high = (100 * number for number in interval)
+    text = f"its start on {printable(suite)}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
+    if low > 0:
+        return f"Better than {text}"
+    if high < 0:
+        return f"Worse than {text} Try a lower learning_rate, fewer epochs, or more training data."
+    return f"Not clearly different from {text} Try more training data, more epochs or more test pairs."
+
+
+def resampled(
+    resample: Callable[..., Any],
+    run: Run,
+    suite: str,
+    *,
+    stage: str = "",
+    base: tuple[str | Path, str] | None = None,
+    **options: Any,
+) -> list[float]:
+    """Return the numbers of `resample`, with these `options`, for a run, or for it and a `base` (folder and stage).
+
+    Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two scored different pairs.
+    """
+    sources = [(run, stage), *([(Run(base[0]), base[1])] if base else [])]
+    pairs, *others = (_scored_pairs(*source, suite) for source in sources)
+    identity = ["suite", "subset", "pair_id", "gold"]
+    if any(not pairs[identity].equals(other[identity]) for other in others):
+        files = " and ".join(str(source.path / kind / "scores.csv") for source, kind in sources)
+        raise ValueError(f"{files} have different pairs of {suite!r}; score both runs on one version of the set")
+    predicted = [table["predicted"].to_numpy() for table in (pairs, *others)]
+    return list(resample(pairs["gold"].to_numpy(), *predicted, sets=pairs["suite"].tolist(), **options))
+
+
+def _scored_pairs(run: Run, stage: str, suite: str) -> pd.DataFrame:
+    parts, sets = rows_by_suite(run, "scores", stage), AVERAGES.get(suite, [set_name(suite)])
+    if missing := [name for name in sets if name not in parts]:
+        raise RunError(f"{run.path / stage / 'scores.csv'} has no pairs of {', '.join(missing)}; run it again")
+    return pd.concat([parts[name] for name in sets], ignore_index=True)
 
 
 @dataclass(frozen=True)
@@ -79,7 +236,6 @@ def compare(
     baseline: str = "",
     alpha: float = 0.05,
     samples: int = 1000,
-    mixed: bool = False,
 ) -> Comparison:
     """Compare every label of finished runs with the baseline on every suite, in one table.
 
@@ -88,14 +244,13 @@ def compare(
         suites: Columns of the table; none: all that a finished run was scored on.
         baseline: A label; "": the first SimCSE, otherwise the first label.
         alpha: Chance of any false mark in the table.
-        samples: Of each permutation test. Its result is stored in the folder of the run.
-        mixed: Also average over runs of different data or code.
+        samples: Of each permutation test.
 
     Raises:
         SettingError: No such label or suite, or no finished run.
-        ValueError: Runs of one label read different data or were made by different code, and not `mixed`.
+        ValueError: Runs of one label read different data.
     """
-    rows = [row for row in read_rows(runs_root) if row["status"] == "finished"]
+    rows = finished_rows(runs_root)
     known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
     columns = list(map(set_name, suites)) or known
     if unknown := set(columns) - set(known):
@@ -107,25 +262,21 @@ def compare(
     base = baseline or default_baseline([*groups])
     if base not in groups:
         raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
-    for label, group in groups.items() if not mixed else ():
-        _require_alike(label, group)
+    for label, group in groups.items():
+        _require_same_inputs(label, group["facts"])
     scores = pd.DataFrame([{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]])
     table = scores.reindex(columns=columns).groupby(runs["label"]).agg(format_spread)
     return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
 
 
-def _require_alike(label: str, group: pd.DataFrame) -> None:
-    """Raise ValueError if the runs of a label read different inputs, or were made by different code."""
-    kinds: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for path, facts in zip(group["path"], group["facts"], strict=True):
-        kinds["code"][str(facts.get("git_commit"))].append(path)
-        for role, source in facts.get("inputs", {}).items():
-            if role not in ("base", "encoder"):  # a run of the same seed
-                kinds[role][source["sha256"][:12]].append(path)
-    for kind, versions in kinds.items():
-        if len(versions) > 1:
-            listed = "; ".join(f"{version}: {', '.join(paths)}" for version, paths in versions.items())
-            raise ValueError(f"{label}: runs of different {kind} are not averaged ({listed}); mixed=True averages them")
+def _require_same_inputs(label: str, facts: Iterable[dict[str, Any]]) -> None:
+    """Raise ValueError if the runs of a label read different data; a run of the same seed is not data."""
+    checksums: dict[str, set[str]] = defaultdict(set)
+    for one in facts:
+        for role, source in one.get("inputs", {}).items():
+            checksums[role].add(source["sha256"])
+    if different := [role for role in checksums.keys() - {"base", "encoder"} if len(checksums[role]) > 1]:
+        raise ValueError(f"{label}: runs of different {', '.join(sorted(different))} have no mean; pass another root")
 
 
 def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float) -> pd.DataFrame:

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 
 from workbench.files import atomic_write, reraise_os_error
-from workbench.views._asked import open_encoders
 from workbench.views._html import framed, tag
 from workbench.views._style import shortened
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
-from workbench.views.page import slope_image, slope_svg, view_html
+from workbench.views.ask import open_encoders, reasons_html
+from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings, read_rankings
 from workbench.views.tables import table_html
-from workbench.views.why import reasons_html
 
 # How rows can be ordered; a and b are labels.
 ORDERS = {
@@ -141,10 +140,10 @@ class Explorer(View):
             row, self._why, self.reasons.html = self.grid.chosen, "", ""
             self.detail.html = "" if row < 0 else or_problem(lambda: self._details(row, explains=bool(self._vectors)))
 
-    def _details(self, row: int, chart: Callable[[QueryView], str] = slope_svg, *, explains: bool = False) -> str:
+    def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
         parts = [
-            view_html(view, chart=chart, targets=_TARGETS, explains=str(place) if explains else "")
+            view_html(view, is_live=is_live, targets=_TARGETS, explains=str(place) if explains else "")
             for place, view in enumerate(self.listing.views(row))
         ]
         return self.listing.heading(row) + "".join(parts)
@@ -153,16 +152,16 @@ class Explorer(View):
         """Explain the rank of the target with this button, or close its explanation."""
         self._why = "" if value == self._why else value
         place, letter = value[0], value[1:]
-        view, asked = self.listing.views(self.grid.chosen)[int(place)], list(self._vectors.values())
+        view = self.listing.views(self.grid.chosen)[int(place)]
         sentences = [view.query, view.table.loc[letter, "target"]]
-        self.reasons.html = or_problem(lambda: reasons_html(asked, sentences, name=letter)) if self._why else ""
+        self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter)) if self._why else ""
 
     def static(self) -> str:
         listed = self.grid.listed
         titles = {column["name"]: column.get("title", column["name"]) for column in self.grid.columns}
         table = table_html(self.listing.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
         note = f"{len(listed):,} {self.kind}{escape(self.grid.note)}; a: {escape(self.a)}, b: {escape(self.b)}"
-        views = [self._details(row, slope_image) for row in listed[:_STATIC_DETAILS]]
+        views = [self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]]
         return f"<p>The first of {note}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
 
     def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:

@@ -1,6 +1,8 @@
 """Figures of tables, by plotly: pure functions without torch or widgets."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from plotly.subplots import make_subplots
 
 from workbench.files import set_name
 from workbench.views._style import COLOURS, GREY, coloured, laid_out, nothing_yet, plain, tick_names, wrapped
-from workbench.views.pairs import gold_bands
+from workbench.views.finished import chosen_on_dev
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
 
@@ -56,7 +58,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     place = {"x": "dev_uniformity", "y": "dev_alignment", "color": "label", "text": "text", "hover_data": ["step"]}
     figure = px.line(table, **place, markers=True, color_discrete_sequence=COLOURS)
     figure.update_traces(textposition="top center", textfont_color=GREY, cliponaxis=False)
-    axes = {"xaxis_title": "uniformity (log of a mean; smaller: more spread out)", "legend_title": ""}
+    axes: dict[str, Any] = {"xaxis_title": "uniformity (log of a mean; smaller: more spread out)", "legend_title": ""}
     axes |= {"yaxis_title": "alignment (mean squared distance)", "showlegend": len(histories) > 1}
     return laid_out(figure, "Alignment and uniformity on dev (left and down is better)", **axes)
 
@@ -73,34 +75,33 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str, *, score: str
         known = ", ".join(table["suite"].unique())
         raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
     gold = rows["gold"].to_numpy(dtype=float)
-    names, places = gold_bands(gold, gold)
-    rows = rows.assign(band=[names[place] for place in places])
-    style = {"category_orders": {"band": names}, "color_discrete_sequence": COLOURS, "points": False}
+    least = np.floor(gold.min())
+    edges = np.linspace(least, max(np.ceil(gold.max()), least + 1), 6).round(12)  # 0.6 and not 0.6 + 1e-16
+    names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+    rows = rows.assign(band=np.take(names, np.clip(np.digitize(gold, edges[1:-1]), 0, 4)))
+    style: Any = {"category_orders": {"band": names}, "color_discrete_sequence": COLOURS, "points": False}
     figure = px.violin(rows, x="band", y="predicted", color="label", violinmode="group", **style)
     figure.update_traces(meanline_visible=True, spanmode="hard", line_width=1)
-    axes = {"xaxis_title": "gold score", "yaxis_title": f"{score} of the pair", "legend_title": ""}
+    axes: dict[str, Any] = {"xaxis_title": "gold score", "yaxis_title": f"{score} of the pair", "legend_title": ""}
     return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", **axes)
 
 
 def sentence_map(
-    vectors: Mapping[str, ArrayLike], sentences: Sequence[str], *, values: ArrayLike | None = None, method: str = "PCA"
+    vectors: Mapping[str, ArrayLike], sentences: Sequence[str], *, values: ArrayLike | None = None
 ) -> go.Figure:
-    """Draw sentences in a plane for each label, on one scale and the same each time; hovering shows a sentence.
+    """Draw sentences in a plane (PCA of unit vectors) for each label, on one scale; hovering shows a sentence.
 
     Args:
         vectors: label -> [n, d], such as an encoder returns for the sentences.
         sentences: n texts.
         values: [n] numbers that colour the points, such as gold or an error; a Series has their name. None: the colour
             is the place along the first component of the first label.
-        method: "PCA" or "t-SNE", of vectors of unit length.
     """
     from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
     from sklearn.preprocessing import normalize
 
-    near = min(30, (len(sentences) - 1) / 3)
-    model = PCA(2, random_state=0) if method == "PCA" else TSNE(perplexity=near, init="pca", random_state=0)
-    planes = [model.fit_transform(normalize(np.asarray(rows, dtype=np.float64))) for rows in vectors.values()]
+    unit = [normalize(np.asarray(rows, dtype=np.float64)) for rows in vectors.values()]
+    planes = [PCA(2, random_state=0).fit_transform(rows) for rows in unit]
     figure = make_subplots(cols=len(planes), subplot_titles=tick_names([*vectors], 28), horizontal_spacing=0.03)
     colours = planes[0][:, 0] if values is None else np.asarray(values)
     marker = {"size": 8 if len(sentences) < 200 else 4, "color": colours, "coloraxis": "coloraxis"}
@@ -111,7 +112,7 @@ def sentence_map(
     figure.update_yaxes(visible=False, matches="y")
     bar = {"title": plain(getattr(values, "name", None) or "")}
     scale = {"colorscale": "Viridis", "showscale": values is not None, "colorbar": bar}
-    title, width = f"{plain(method)} of {len(sentences)} sentences", 330 * len(vectors)
+    title, width = f"PCA of {len(sentences)} sentences", 330 * len(vectors)
     return laid_out(figure, title, coloraxis=scale, showlegend=False, width=width)
 
 
@@ -132,8 +133,39 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
         line = {"dash": "dot", "color": GREY, "width": 1.5}
         figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
     figure.update_xaxes(title=plain(label or setting), type="category")
-    axes = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
+    axes: dict[str, Any] = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
     return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
+
+
+def response_curves(table: pd.DataFrame, setting: str, suite: str) -> go.Figure:
+    """Draw dev (left) and test (right) x 100 by a setting, ± deviation over seeds; the choice of dev is ringed.
+
+    The values of `table`, as `response` returns it, are at equal distances: grids rarely have equal steps.
+    """
+    if table.empty:
+        return nothing_yet()
+    figure, best = make_subplots(1, 2, subplot_titles=("dev", plain(suite))), chosen_on_dev(table).set_index("label")
+    for colour, (label, rows) in coloured(table.groupby("label", sort=False)):
+        names = rows["value"].map(_axis_name)
+        ringed = [label in best.index and name == _axis_name(best.loc[label, "value"]) for name in names]
+        for column, kind in enumerate(("dev", "test"), start=1):
+            points = {"x": names, "y": 100 * rows[kind], "error_y": {"array": 100 * rows[f"{kind}_std"].fillna(0)}}
+            marker = {"size": [14 if ring else 7 for ring in ringed], "color": colour}
+            marker["symbol"] = ["circle-open" if ring else "circle" for ring in ringed]
+            points |= {"mode": "lines+markers", "marker": marker, "line": {"color": colour}, "name": plain(label)}
+            figure.add_scatter(**points, legendgroup=str(label), showlegend=kind == "dev", row=1, col=column)
+    names = pd.Series(sorted(set(table["value"].map(_axis_name))))
+    numbers: Any = pd.to_numeric(names, errors="coerce")
+    order = numbers.sort_values(kind="stable").index  # numbers by size, then texts
+    axis = {"type": "category", "categoryorder": "array", "categoryarray": names[order].tolist()}
+    figure.update_xaxes(title=plain(setting), **axis)
+    return laid_out(figure, f"Spearman x 100 by {setting}; ringed: chosen on dev")
+
+
+def _axis_name(value: Any) -> str:
+    if pd.isna(value):
+        return "None"  # pandas has nan for a setting that is None
+    return f"{value:g}" if isinstance(value, Real) and not isinstance(value, bool) else plain(value)
 
 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
@@ -156,9 +188,8 @@ def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
     rows, labels = (list(dict.fromkeys(table[name])) for name in ("row", "label"))
     names = dict(zip(rows, tick_names(rows, 24), strict=True))
     numbers: Any = 100 * table[["value", "low", "high"]]
-    shown = pd.DataFrame(
-        {"row": table["row"].map(names), "label": tick_names(table["label"], 24), "x": numbers["value"]}
-    )
+    shown = pd.DataFrame({"row": [names[row] for row in table["row"]], "x": numbers["value"]})
+    shown["label"] = tick_names(list(table["label"]), 24)
     shown["above"], shown["below"] = numbers["high"] - shown["x"], shown["x"] - numbers["low"]
     style: Any = {"category_orders": {"row": [*names.values()]}, "color_discrete_sequence": COLOURS}
     figure = px.scatter(shown, x="x", y="row", color="label", error_x="above", error_x_minus="below", **style)

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from workbench.config import BaselineConfig
+from workbench.config import ALIASES, BaselineConfig
 from workbench.data import AVERAGES
-from workbench.errors import RunError
+from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
 from workbench.runs import Run, read_rows, short_value, split_common_settings
@@ -39,11 +39,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         ValueError: There are finished runs, but none was scored on `suite`, and it is no file.
     """
     name, rows, first, suites = set_name(suite), [], {}, set()
-    for row in read_rows(runs_root):
-        if row["status"].startswith("unreadable"):
-            _LOG.warning("left out: %s: %s", row["path"], row["status"])
-        if row["status"] != "finished":
-            continue
+    for row in finished_rows(runs_root):
         suites |= set(row["scores"])
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
         if original != row["path"]:
@@ -56,6 +52,15 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
     table["settings"] = list(map(_settings_text, rows))
     table.insert(0, "label", label_runs(rows))
     return table.sort_values(["label", "seed"], ignore_index=True)
+
+
+def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
+    """Return `read_rows` of finished runs; a run that cannot be read is left out with a warning."""
+    rows = read_rows(runs_root)
+    for row in rows:
+        if row["status"].startswith("unreadable"):
+            _LOG.warning("left out: %s: %s", row["path"], row["status"])
+    return [row for row in rows if row["status"] == "finished"]
 
 
 def _values_on(run: Run, suite: str) -> dict[str, Any]:
@@ -200,3 +205,45 @@ def format_spread(values: Any) -> str:
     """Return mean ± deviation x 100 of the seeds' values; "" if undefined."""
     spread = seed_spread(100 * np.asarray(values))
     return "" if pd.isna(spread.mean) else str(spread)
+
+
+def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
+    """Return label, value, seeds, dev, dev_std, test, test_std: means and deviations over seeds, in [-1, 1].
+
+    A label is a method with whatever else varies. dev is the best of a run's training, which chose its checkpoint.
+
+    Raises:
+        SettingError: No run that was scored on the suite has a setting of this name.
+    """
+    suite, setting = set_name(suite), ALIASES.get(setting, setting)
+    rows = [row for row in finished_rows(runs_root) if suite in row["scores"]]
+    if rows and not any(setting in row["settings"] for row in rows):
+        names = {name for row in rows for name in row["settings"]}
+        raise SettingError(unknown_name("setting", setting, names, "of these runs"))
+    rows, values = [row for row in rows if setting in row["settings"]], []
+    for row, label in zip(rows, label_runs(rows, [setting]), strict=True):
+        value = row["settings"][setting]
+        value = str(value) if isinstance(value, list | dict) else value
+        values.append((label, value, read_or_warn(row["path"], read_dev), row["scores"][suite][0]))
+    table = pd.DataFrame(values, columns=["label", "value", "dev", "test"]).astype({"dev": float, "test": float})
+    kinds = {f"{kind}{end}": (kind, how) for kind in ("dev", "test") for end, how in (("", "mean"), ("_std", "std"))}
+    return table.groupby(["label", "value"], dropna=False).agg(seeds=("test", "size"), **kinds).reset_index()
+
+
+def kept_checkpoint(history: pd.DataFrame) -> Any:
+    """Return the row of the checkpoint that was kept: the best on dev after step 0, otherwise the last."""
+    trained = history.loc[history["step"] > 0]
+    if trained.get("dev_spearman", pd.Series(dtype=float)).isna().all():
+        return trained.iloc[-1]
+    return trained.loc[trained["dev_spearman"].idxmax()]
+
+
+def read_dev(run: Run) -> float | None:
+    """Return the Spearman on dev of the checkpoint that was kept, in [-1, 1]; None if dev was not measured."""
+    return kept_checkpoint(run.history()).get("dev_spearman")
+
+
+def chosen_on_dev(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the row of each label whose dev is best: its test may be reported, once."""
+    measured = table.dropna(subset=["dev"])
+    return measured.loc[measured.groupby("label")["dev"].idxmax()].reset_index(drop=True)

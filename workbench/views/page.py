@@ -3,13 +3,13 @@
 import base64
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from IPython.display import HTML
 from plotly.colors import sample_colorscale
 
 from workbench.errors import DataError
@@ -30,35 +30,22 @@ _LEGEND = (
 )
 
 
-@dataclass(frozen=True)
-class RankingHTML:
-    """HTML that a notebook shows."""
-
-    html: str = field(repr=False)
-
-    def _repr_html_(self) -> str:
-        return self.html
-
-
-def ranking_html(
-    tables: Mapping[str, Any], query_id: str, *, suite: str | None = None, chart: bool = False, targets: int = 100
-) -> RankingHTML:
-    """Show the targets of a query with gold and the rank under each label (as RankCSE table 1).
+def ranking_html(tables: Mapping[str, Any], query_id: str, *, suite: str | None = None, targets: int = 100) -> HTML:
+    """Show the targets of a query with gold and the rank under each label (as RankCSE table 1), and a slope chart.
 
     `tables` has a ranking table, a `Run` or a `Report` of the same data for each label; `suite` is by default the
-    first. Of more than `targets` those nearest under gold or a label are shown, with their ranks among all. `chart`
-    adds the slope chart.
+    first. Of more than `targets` those nearest under gold or a label are shown, with their ranks among all.
 
     Raises:
         ValueError: No tables, tables of different data, no such query or suite.
     """
     view = SuiteRankings(read_rankings(tables), suite).view(query_id)
-    return RankingHTML(inlined(view_html(view, chart=slope_image if chart else None, targets=targets)))
+    return HTML(inlined(view_html(view, targets=targets)))
 
 
 def most_changed(
-    tables: Mapping[str, Any], between: tuple[str, str] | None = None, *, suite: str | None = None, chart: bool = True
-) -> RankingHTML:
+    tables: Mapping[str, Any], between: tuple[str, str] | None = None, *, suite: str | None = None
+) -> HTML:
     """Show the query that two labels, by default the first and the last, rank most differently, as `ranking_html`.
 
     The suite is by default the first; a label without it is left out. If there is no query, a sentence says so.
@@ -70,21 +57,16 @@ def most_changed(
     try:
         rankings = SuiteRankings(read_rankings(tables), suite)
     except DataError as problem:
-        return RankingHTML(f"<p>{escape(str(problem))}.</p>")
+        return HTML(f"<p>{escape(str(problem))}.</p>")
     distances = rankings.distances(*(between or (rankings.labels[0], rankings.labels[-1])))
     first = list(rankings.rows)[np.argsort(-distances, kind="stable")[0]]
-    return RankingHTML(inlined(view_html(rankings.view(first), chart=slope_image if chart else None)))
+    return HTML(inlined(view_html(rankings.view(first))))
 
 
-def view_html(
-    view: QueryView,
-    *,
-    chart: Callable[[QueryView], str] | None = None,
-    targets: int = 100,
-    explains: str = "",
-) -> str:
-    """Return the query, its table and, with `chart`, its chart, such as `slope_svg`, with classes of `STYLES`.
+def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, explains: str = "") -> str:
+    """Return the query, its table and its chart, with classes of `STYLES`.
 
+    is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which every front end shows.
     explains: If not "", letters are buttons, with this and the letter as their value.
     """
     by = "a model" if view.gold is None else "gold or a model"
@@ -95,7 +77,8 @@ def view_html(
     width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
     reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": "targets"}
     table = tag("div", _target_table(view, targets, explains), style=width, **reached)
-    both = tag("div", table, tag("div", chart(view) if chart else "", class_="drawn"), class_="both")
+    chart = slope_svg(view) if is_live else slope_image(view)
+    both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
     return framed(title, both, small_print(_legend(view)))
 
 

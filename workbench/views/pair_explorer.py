@@ -1,4 +1,4 @@
-"""The explorer of pairs: every pair of a suite in a table, and the chosen pair with the partners of its sentences."""
+"""Every pair of a suite in a table with its ranks, and the chosen pair with the partners of its sentences."""
 
 from collections.abc import Mapping
 from html import escape
@@ -10,11 +10,11 @@ from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
+from workbench.metrics import average_ranks
 from workbench.views._html import paragraph, tag
 from workbench.views._style import shortened
 from workbench.views.explorer import Explorer, Listing
-from workbench.views.pairs import pair_table
-from workbench.views.queries import QueryView
+from workbench.views.queries import QueryView, extract_table, rank_displacement
 
 _SIDES = ("sentence1", "sentence2")
 
@@ -53,7 +53,7 @@ class PairExplorer(Explorer):
                 self._partners.setdefault(sentence, []).append(row)
         titles = {"sentence1": "sentence 1", "sentence2": "sentence 2", "subset": "subset", "gold": "gold"}
         titles |= {"overlap": "common words", "words": "words"}
-        frame = table[[*titles]].rename(columns=titles)
+        frame: Any = table[[*titles]].set_axis([*titles.values()], axis=1)
         frame = frame.loc[:, frame.astype(str).ne("").any()]  # without subset if no pair has one
         columns: list[dict[str, Any]] = [
             {"name": name, "digits": 2 if name == "common words" else None, "limit": is_numeric_dtype(frame[name])}
@@ -100,3 +100,68 @@ class PairExplorer(Explorer):
         targets = rows["sentence2"].where(rows["sentence1"] == sentence, rows["sentence1"]).tolist()
         scores = {name.removeprefix("score: "): rows[name].to_numpy() for name in rows if name.startswith("score: ")}
         return QueryView.from_scores(sentence, targets, rows["gold"].to_numpy(), scores, self._suite)
+
+
+def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> pd.DataFrame:
+    """Return every pair of a suite with its rank among all pairs under each label.
+
+    Args:
+        scores: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger is closer.
+        pairs: The scored pairs, or the name of a set.
+        suite: The name of the set in runs and reports, if it has another there.
+
+    Returns:
+        A row for each pair that every label has scored, in the order of the data: pair_id, subset ("" if there is
+        none), sentence1, sentence2, gold, overlap in [0, 1] (words in both of all their words), words (of both
+        sentences), and for each label L "score: L", "rank: L" (1: the largest score of all pairs; equal ones share
+        their average) and "error: L" in [-1, 1]: the share of the list by which L ranks the pair nearer (above 0) or
+        further than gold does, 0 anywhere among the places that gold ties.
+
+    Raises:
+        DataError: No such set.
+        ValueError: Scores of other pairs, of another gold, or not one number each.
+    """
+    if not scores:
+        raise ValueError("no scores; pass at least one, as {label: run, report or scores}")
+    data = load_pairs(pairs) if isinstance(pairs, str) else pairs
+    suite = set_name(suite or data.name)
+    aligned = {str(label): _scores_in_order(str(label), source, data, suite) for label, source in scores.items()}
+    is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
+    if not is_scored.any():
+        raise ValueError(f"no pair of {data.name} was scored by all of {', '.join(aligned)}; score them on one set")
+    words = [[text.casefold().split() for text in side] for side in (data.sentence1, data.sentence2)]
+    columns: dict[str, Any] = {
+        "pair_id": data.pair_id,
+        "subset": data.subset or "",
+        "sentence1": data.sentence1,
+        "sentence2": data.sentence2,
+        "gold": data.gold,
+        "overlap": [len({*one} & {*two}) / max(len({*one, *two}), 1) for one, two in zip(*words, strict=True)],
+        "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
+    }
+    table = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
+    gold_ranks, columns = average_ranks(-data.gold[is_scored]), {}
+    for label, values in aligned.items():
+        ranks = average_ranks(-values[is_scored])
+        errors = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)
+        columns |= {f"score: {label}": values[is_scored], f"rank: {label}": ranks, f"error: {label}": errors}
+    return table.assign(**columns)
+
+
+def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
+    """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
+    if isinstance(source, list | np.ndarray):
+        values = np.asarray(source, dtype=np.float64)
+        if values.shape != (len(pairs),) or not np.isfinite(values).all():
+            raise ValueError(f"{label!r} has scores of shape {values.shape}; there must be {len(pairs)} finite numbers")
+        return values
+    table = extract_table(label, source, "scores")
+    rows = table.loc[table["suite"] == suite]
+    rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
+    is_scored = rows["predicted"].notna().to_numpy()
+    if not is_scored.any():
+        suites = ", ".join(table["suite"].unique())
+        raise ValueError(f"{label!r} has no scores of these pairs as {suite!r}, but of {suites}; name its suite=")
+    if not np.allclose(rows["gold"][is_scored], pairs.gold[is_scored], rtol=0, atol=1e-9):
+        raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
+    return rows["predicted"].to_numpy(dtype=np.float64)

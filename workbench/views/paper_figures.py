@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 from workbench.errors import RunError, WorkbenchError
 from workbench.files import set_name
 from workbench.runs import Run
-from workbench.views._style import COLOURS, WIDEST, laid_out, plain
+from workbench.views._style import COLOURS, WIDEST, laid_out
 from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
+from workbench.views.finished import read_dev
 from workbench.views.papers import Runs, commands, paper_table, read_shape, row_settings, settings_key
-from workbench.views.response import read_dev
 
 FirstRuns = Mapping[str, Run]  # row -> its run of the first seed
 
@@ -69,19 +69,6 @@ def _draw_sweep(first: FirstRuns, shape: Mapping[str, Any], _: str) -> go.Figure
     return setting_sweep(table, shape["setting"], paper=shape.get("published"))
 
 
-def _draw_losses(first: FirstRuns, *_: Any) -> go.Figure:
-    """Draw l_cl of every run, and the weighted rank loss of RankEncoder, on a log scale."""
-    curves = {}
-    for name, history in _read_histories(first).items():
-        of_step = history.set_index("step")
-        curves[f"{plain(name)}: l_cl"] = of_step.get("observed_info_nce", of_step["loss"])
-        if "observed_rank_mse" in of_step:  # recorded with its weight
-            curves[f"{plain(name)}: lambda l_r"] = of_step["observed_rank_mse"]
-    positive = pd.DataFrame(curves).where(lambda values: values > 0)
-    figure = px.line(positive, log_y=True, color_discrete_sequence=COLOURS).update_traces(connectgaps=True)
-    return figure.update_layout(xaxis_title="training step", yaxis_title="loss (log scale)", legend_title="")
-
-
 def _draw_bars(table: pd.DataFrame, columns: Sequence[str]) -> go.Figure:
     """Draw published values and means over seeds from these columns of a paper's table; none: those of a demo's."""
     if columns:
@@ -103,5 +90,4 @@ _KINDS: dict[str, Callable[[FirstRuns, Mapping[str, Any], str], go.Figure]] = {
     "curve": lambda first, *_: training_curve(_read_histories(first)),
     "path": lambda first, *_: alignment_uniformity_path(_read_histories(first, "dev_alignment")),
     "cosines": lambda first, _, suite: cosine_by_gold({name: run.scores() for name, run in first.items()}, suite),
-    "losses": _draw_losses,
 }

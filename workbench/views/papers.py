@@ -21,9 +21,8 @@ from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path, set_name
 from workbench.metrics import seed_spread, similar_third, spearman
-from workbench.runs import Run, read_rows
-from workbench.views.finished import read_or_warn
-from workbench.views.response import kept_checkpoint, read_dev
+from workbench.runs import Run
+from workbench.views.finished import finished_rows, kept_checkpoint, read_dev, read_or_warn
 
 Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
@@ -37,12 +36,11 @@ _OF_THE_METHOD = ("ranking", "compose")
 
 
 def runs_by_settings(root: str | Path) -> Runs:
-    """Return the finished runs under `root` by `settings_key`; one that cannot be read is left out."""
+    """Return the finished runs under `root` by `settings_key`; one that cannot be read is left out with a warning."""
     runs: dict[str, list[Run]] = {}
-    for row in read_rows(root):
-        if row["status"] == "finished":
-            config = RECORDED[row["method"]](**row["settings"])
-            runs.setdefault(settings_key(config), []).append(Run(row["path"]))
+    for row in finished_rows(root):
+        config = RECORDED[row["method"]](**row["settings"])
+        runs.setdefault(settings_key(config), []).append(Run(row["path"]))
     return runs
 
 

@@ -1,27 +1,26 @@
-"""The picker of runs: which of them, with the encoder before training or without, their seeds averaged or not."""
+"""The picker of runs: which of them, with the encoder before training or without, and the rankings that they have."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import ipywidgets
 import pandas as pd
 
-from workbench.data import Pairs
+from workbench.config import BaselineConfig
+from workbench.data import Pairs, load_pairs
 from workbench.errors import WorkbenchError
+from workbench.files import set_name
 from workbench.runs import Run, split_common_settings
 from workbench.views._html import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
-from workbench.views.finished import read_or_warn, seed_table, suite_version
-from workbench.views.run_contents import (
-    SEEDS,
-    encoders_of_runs,
-    pairs_of_runs,
-    paths_of_runs,
-    rankings_of_runs,
-    scores_of_runs,
-)
+from workbench.views.ask import Untrained
+from workbench.views.finished import BEFORE, read_or_warn, rows_by_suite, seed_table, suite_file, suite_version
 from workbench.views.tables import table_html
+
+SEEDS = {"first": "the first of each", "each": "one by one"}
 
 
 class RunPicker(View):
@@ -84,12 +83,12 @@ class RunPicker(View):
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
         paths_of_runs(self._all, labels, "first")
-        self._tick(self._all.index[self._all["label"].isin(list(labels))])
+        self._tick(row for row, label in enumerate(self._all["label"]) if label in labels)
 
     @property
     def runs(self) -> pd.DataFrame:
         """Return the rows of the ticked runs."""
-        return self._all.loc[sorted(self.grid.ticked)].reset_index(drop=True)
+        return self._all.iloc[sorted(self.grid.ticked)].reset_index(drop=True)
 
     @property
     def rankings(self) -> dict[str, pd.DataFrame]:
@@ -144,3 +143,72 @@ class RunPicker(View):
         text = f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._note)}"
         ticked = table_html(self._facts.loc[sorted(self.grid.ticked)])
         return f"<p>{text}. Run the cell to choose.</p>{framed(ticked)}{self._means()}"
+
+
+def _tables_of_runs(
+    kind: str, runs: pd.DataFrame, suite: str, *, before: bool = True, seeds: str = "first"
+) -> dict[str, pd.DataFrame]:
+    """Return label -> rankings or scores (`kind`) of `suite`.
+
+    before: also the encoder before training, as "before", or as "before LABEL" if runs started from different ones.
+    seeds: "first" of each label, or "each" as "label, seed 0".
+    """
+    paths, name = paths_of_runs(runs, seeds=seeds), set_name(suite)
+    sources = [(label, path, BEFORE) for label, path in (_starts(paths) if before else {}).items()]
+    sources += [(label, path, "") for label, path in paths.items()]
+    tables = {}
+    for label, path, stage in sources:
+        parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
+        if name in parts:
+            tables[label] = parts[name].copy()
+    return tables
+
+
+rankings_of_runs, scores_of_runs = partial(_tables_of_runs, "rankings"), partial(_tables_of_runs, "scores")
+
+
+def encoders_of_runs(runs: pd.DataFrame, *, before: bool = True, seeds: str = "first") -> dict[str, Any]:
+    """Return label -> encoder for `Why` and `Ask`, named as by `rankings_of_runs`.
+
+    A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
+    """
+    paths = paths_of_runs(runs, seeds=seeds)
+    starts = _starts(paths) if before else {}
+    encoders: dict[str, Any] = {name: Untrained(Path(path)) for name, path in starts.items() if _encoder(path)}
+    return encoders | {name: encoder for name, path in paths.items() if (encoder := _encoder(path))}
+
+
+def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
+    """Return the scored pairs of `suite`, from your own file where it is, or where the first run read it. DataError."""
+    if suite_file(suite):
+        return load_pairs(suite)
+    read = (file for path in runs["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
+    return load_pairs(next((file for file in read if set_name(file) == set_name(suite)), suite))
+
+
+def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str] = (), seeds: str = "first") -> dict[str, str]:
+    """Return name -> folder of the run with this name. Raises ValueError if no run has one of the `labels`."""
+    if unknown := [label for label in labels if label not in set(runs["label"])]:
+        known = ", ".join(dict.fromkeys(runs["label"])) or "no finished runs"
+        raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {known}")
+    if seeds == "each":
+        return {f"{run['label']}, seed {run['seed']}": run["path"] for run in runs.to_dict("records")}
+    return runs.groupby("label", sort=False)["path"].first().to_dict()
+
+
+def _starts(paths: dict[str, str]) -> dict[str, str]:
+    """Return a run for each different start, by label; that of the last run first, as explorers compare these two."""
+    starts: dict[Any, tuple[str, str]] = {}
+    for name, path in paths.items():
+        if (Path(path) / BEFORE / "metrics.json").is_file() and (facts := read_or_warn(path, Run.facts)):
+            start = facts.get("inputs", {}).get("encoder", {}).get("sha256"), facts["settings"].get("pooling")
+            starts[start] = starts.pop(start, (name, path))
+    return {BEFORE if len(starts) == 1 else f"{BEFORE} {name}": path for name, path in reversed(starts.values())}
+
+
+def _encoder(path: str) -> Path | Untrained | None:
+    """Return the encoder of a run, or what was evaluated untrained; None if it has no vector of a single sentence."""
+    folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
+    if isinstance(config, BaselineConfig):
+        return Untrained(Path(path)) if config.kind == "pooling" else None
+    return folder if folder.is_dir() and getattr(config, "architecture", "") != "cross-encoder" else None
