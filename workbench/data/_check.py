@@ -12,7 +12,7 @@ from workbench.data._catalogue import CATALOGUE, find_set
 from workbench.data._loading import kinds_of, load_data, located, rows_note
 from workbench.data._roles import Columns, Scale
 from workbench.data._senteval import sets_of
-from workbench.data._sets import AnySet, Pairs
+from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
@@ -49,16 +49,20 @@ def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
     row = {"name": name, "kind": "", "status": "missing", "rows": None, "problem": ""}
     try:
         entry = None if own_file(name) else find_set(name)
-        place = ("own file", "") if entry is None else located(entry)
-        if entry is not None and place is None:
+        if entry is None:
+            status, options = "own file", {"columns": columns, "scale": scale}
+        elif place := located(entry):
+            status, options = place[0], {}
+        else:
             there = {"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"}
             return row | {"kind": entry.kind, "rows": entry.rows} | there
-        row |= {"status": "damaged", "kind": kinds_of(name, columns)[0]}
-        data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
+        row["status"] = "damaged"
+        row["kind"] = kinds_of(name, columns)[0]
+        data = load_data(name, **options)
         note = rows_note(entry, len(data)).strip(" ()") if entry else ""
         if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
             note = "the score is the same in every row: no correlation can be computed"
-        return row | {"status": place[0], "rows": len(data), "problem": note}
+        return row | {"status": status, "rows": len(data), "problem": note}
     except DataError as error:
         return row | {"problem": str(error)}
 
@@ -109,7 +113,10 @@ def _rows(data: AnySet) -> list[tuple[str, ...]]:
 
 
 def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
-    """Write the parts of a split as .tsv.gz files. Raises DataError if one of them exists; nothing is overwritten."""
+    """Write the parts of a split as .tsv.gz files, with every column of their source; nothing is overwritten.
+
+    Raises DataError if a file exists, or if one of the other columns has the name of a role.
+    """
     paths = [folder / f"{data.name}.tsv.gz" for data in parts.values()]
     if existing := [path for path in paths if path.exists()]:
         raise DataError(f"{existing[0]} exists already; move it away, or choose another folder")
@@ -117,6 +124,9 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
         columns = dict(zip(data.sides if len(data.sides) > 1 else ["sentence"], data.texts, strict=True))
         if isinstance(data, Pairs):  # the header has the scale
             columns["score ({:g} to {:g})".format(*data.score_range)] = [repr(value) for value in data.gold.tolist()]
-            columns = {**columns, **data.extra, **columns}
-        write_table(path, columns)
+        if isinstance(data, LabelledSentences):
+            columns["label"] = [data.classes[label] for label in data.label]
+        if both := columns.keys() & data.extra.keys():
+            raise DataError(f"{min(both)!r} is a column that was not read as {min(both)}; rename it in the file")
+        write_table(path, columns | data.extra)
     return paths

@@ -10,18 +10,21 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from workbench.data._catalogue import ROLES, DataSet, Kind
+from workbench.data._catalogue import CATALOGUE, ROLES, DataSet, Kind
 from workbench.data._roles import Columns, Scale, read_roles
 from workbench.data._tables import Table, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Rows:
-    """Rows of one or more sentences."""
+    """Rows of one or more sentences; `extra` holds the other columns of the file as text."""
 
     kind: ClassVar[Kind]
     sides: ClassVar[tuple[str, ...]] = ("sentences",)  # the fields with the sentences of a row
+
+    extra: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def texts(self) -> list[list[str]]:
@@ -59,7 +62,7 @@ class Sentences(_Rows):
 class Pairs(_Rows):
     """Scored pairs: `gold` within `score_range`, larger is closer; `subset` names the parts of a suite that has parts.
 
-    `extra` holds the file's other columns as text. Rows without a gold label are left out; `source` counts them.
+    Rows without a gold label are left out; `source` counts them.
     """
 
     kind = "pairs"
@@ -74,7 +77,6 @@ class Pairs(_Rows):
     score_range: tuple[float, float]
     source: str
     checksum: str
-    extra: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(wrong := np.flatnonzero(~np.isfinite(self.gold))):
@@ -124,18 +126,25 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     columns = table.by_role(entry.roles)
     if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub):
         _require_texts(entry, table, columns)
+    # Of the catalogue's, columns in _raw hold the text as published, which no paper here scores.
+    others = table.columns.keys() - entry.roles.values()
+    if entry.name in CATALOGUE:
+        others = {name for name in others if not name.endswith("_raw")}
+    extra = {name: values for name, values in table.columns.items() if name in others}
     if entry.kind == "pairs":
-        return _make_pairs(entry, table, columns, source)
+        return _make_pairs(entry, table, columns, source, extra)
     if entry.kind == "labelled":
         label = _gold(entry, table, "label").astype(int).tolist()
-        return LabelledSentences(entry.name, columns["sentence"], label, source, table.checksum, entry.classes)
+        return LabelledSentences(
+            entry.name, columns["sentence"], label, source, table.checksum, entry.classes, extra=extra
+        )
     for role, texts in columns.items():  # an empty sentence is a single space, as in SimCSE's training code
         if not all(texts) or any(map(str.isspace, texts)):
             columns[role] = [text if text.strip() else " " for text in texts]
         if all(text == " " for text in columns[role]):
             raise DataError(f"{table.where}: {entry.roles[role]} is blank in every row; there is nothing to train on")
     made: Any = Triplets if entry.kind == "triplets" else Sentences
-    return made(entry.name, *columns.values(), source, table.checksum)
+    return made(entry.name, *columns.values(), source, table.checksum, extra=extra)
 
 
 def _require_texts(entry: DataSet, table: Table, columns: dict[str, list[str]]) -> None:
@@ -145,7 +154,9 @@ def _require_texts(entry: DataSet, table: Table, columns: dict[str, list[str]]) 
             raise DataError(f"{table.at(empty[0])}: {entry.roles[role]} is empty{more}; fill it in or drop the row")
 
 
-def _make_pairs(entry: DataSet, table: Table, columns: dict[str, list[str]], source: str) -> Pairs:
+def _make_pairs(
+    entry: DataSet, table: Table, columns: dict[str, list[str]], source: str, extra: dict[str, list[str]]
+) -> Pairs:
     gold = _gold(entry, table, "score")
     rows = np.flatnonzero(~np.isnan(gold)).tolist()  # nan marks the label of a row without gold
     if not rows:
@@ -162,8 +173,7 @@ def _make_pairs(entry: DataSet, table: Table, columns: dict[str, list[str]], sou
         entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold))),
         source,
         table.checksum,
-        # Columns in _raw hold the text as published, which no paper here scores.
-        {n: v for n, v in table.columns.items() if n not in entry.roles.values() and not n.endswith("_raw")},
+        extra=extra,
     )
     return _take(pairs, rows) if dropped else pairs
 
@@ -214,9 +224,9 @@ def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
     """Return some rows of a data set."""
     lists = {key: value for key, value in vars(data).items() if isinstance(value, list)}
     changed |= {key: [value[row] for row in rows] for key, value in lists.items()}
+    changed["extra"] = {key: [column[row] for row in rows] for key, column in data.extra.items()}
     if isinstance(data, Pairs):
-        extra = {key: [column[row] for row in rows] for key, column in data.extra.items()}
-        changed |= {"gold": data.gold[list(rows)], "extra": extra}
+        changed["gold"] = data.gold[list(rows)]
     return replace(data, **changed)
 
 
