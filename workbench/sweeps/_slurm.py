@@ -11,11 +11,9 @@ from typing import Any
 from workbench.errors import BusyRunError, RunError, SettingError
 from workbench.files import write_json
 from workbench.runs import read_json
-from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep, interrupt
 
 _FILE = "slurm.json"  # job id -> path of its cell
-_CHUNK = 1000  # jobs per array: a cluster's MaxArraySize is 1001 by default
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
@@ -44,19 +42,24 @@ class Slurm:
 def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
     """Submit the cells that are neither finished nor in the queue, and return their number; those needed come first.
 
-    At most `at_once` jobs of an array run at a time (0: no limit). Raises RunError if Slurm accepts no job.
+    Each stage is an array of jobs, which Slurm limits to MaxArraySize (often 1,001); `at_once` of them run at a time
+    (0: no limit). Raises RunError if Slurm accepts no job.
     """
+    import submitit
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
     jobs = queued(sweep)
     before = len(jobs)
     for stage in sweep.missing_stages():
-        cells = [cell for cell in stage if cell.path not in jobs.values()]
+        if not (cells := [cell for cell in stage if cell.path not in jobs.values()]):
+            continue
         needs = {need for cell in cells for need in cell.needs}
         needed = sorted(job for job, path in jobs.items() if path in needs)
         wanted = {
             "name": f"workbench-{sweep.name}",
             "timeout_min": resources.minutes,
             "slurm_signal_delay_s": _NOTICE,
-            "slurm_array_parallelism": at_once or _CHUNK,
+            "slurm_array_parallelism": at_once or len(cells),
             "slurm_srun_args": ["--nodes=1", "--ntasks=1"],
             "slurm_partition": resources.partition,
             "gpus_per_node": resources.gpus or None,
@@ -65,25 +68,16 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
             "slurm_additional_parameters": dict(resources.options) or None,
             "slurm_dependency": f"afterany:{':'.join(needed)}" if needed else None,
         }
-        parameters = {name: value for name, value in wanted.items() if value is not None}
-        for start in range(0, len(cells), _CHUNK):
-            jobs |= _submit_array(sweep, cells[start : start + _CHUNK], parameters)
-            write_json(sweep.folder / _FILE, jobs)
+        try:
+            executor = submitit.AutoExecutor(sweep.folder / "slurm", cluster="slurm", slurm_max_num_timeout=_REQUEUES)
+            executor.update_parameters(**{name: value for name, value in wanted.items() if value is not None})
+            with executor.batch():
+                started = [executor.submit(CellJob(sweep.folder, cell.path)) for cell in cells]
+        except (FailedJobError, FailedSubmissionError, RuntimeError) as problem:
+            raise RunError(f"Slurm accepted no jobs: {problem}") from None
+        jobs |= {job.job_id: cell.path for job, cell in zip(started, cells, strict=True)}
+        write_json(sweep.folder / _FILE, jobs)
     return len(jobs) - before
-
-
-def _submit_array(sweep: Sweep, cells: list[Cell], parameters: dict[str, Any]) -> dict[str, str]:
-    import submitit
-    from submitit.core.utils import FailedJobError, FailedSubmissionError
-
-    try:
-        executor = submitit.AutoExecutor(sweep.folder / "slurm", cluster="slurm", slurm_max_num_timeout=_REQUEUES)
-        executor.update_parameters(**parameters)
-        with executor.batch():
-            jobs = [executor.submit(CellJob(sweep.folder, cell.path)) for cell in cells]
-    except (FailedJobError, FailedSubmissionError, RuntimeError) as problem:
-        raise RunError(f"Slurm accepted no jobs: {problem}") from None
-    return {job.job_id: cell.path for job, cell in zip(jobs, cells, strict=True)}
 
 
 class CellJob:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
@@ -32,7 +31,6 @@ from workbench.sweeps._plan import Cell
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
-_BETWEEN = 1.0  # seconds between two looks at a run that another process works on
 
 
 class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
@@ -195,7 +193,8 @@ class _Workers:
 
     def __init__(self, sweep: Sweep, gpus: list[str], jobs: int) -> None:
         self.sweep, self.gpu_count = sweep, len(gpus)
-        self.threads = max(1, len(os.sched_getaffinity(0)) // jobs) if hasattr(os, "sched_getaffinity") else 1
+        threads = max(1, len(os.sched_getaffinity(0)) // jobs) if hasattr(os, "sched_getaffinity") else 1
+        self.environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
         self.processes: set[subprocess.Popen[bytes]] = set()
         self.stopped = False
         self._turn, self._free = threading.Lock(), queue.SimpleQueue[str]()
@@ -203,56 +202,43 @@ class _Workers:
             self._free.put(gpu)
 
     def run(self, cell: Cell) -> str:
-        """Run one cell to its end and return a line about it."""
-        started = time.monotonic()
+        """Run one cell to its end, on as many GPUs as it has processes, and return a line about it."""
+        started, gpus = time.monotonic(), []
         if not all(is_finished(self.sweep.root / need) for need in cell.needs):
             return f"left out {cell.title}: a run that it needs failed"
-        code = BusyRunError.exit_code  # of a cell whose run another process took first, which is waited for
-        while code == BusyRunError.exit_code and not self.stopped:
-            state = self.sweep.read(cell)["state"]
-            if state == "finished":
-                break
-            if state == "running":
-                time.sleep(_BETWEEN)
-                continue
-            with self._gpus(cell) as gpus:
-                code = self._run_process(cell, gpus)
+        if self.gpu_count and cell.config.device != "cpu":
+            with self._turn:  # one cell at a time: two that hold half of theirs would wait for each other
+                gpus = [self._free.get() for _ in range(cell.config.num_processes)]
+        try:
+            self._run_once(cell, {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {})
+        finally:
+            for gpu in gpus:
+                self._free.put(gpu)
         row = self.sweep.read(cell)
         if row["state"] == "finished":
             return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
         return f"failed   {cell.title}: {row['failure'] or 'interrupted'}\n  log: {self.sweep.log(cell)}"
 
-    def _run_process(self, cell: Cell, gpus: list[str]) -> int:
-        """Run a cell's process to its end and return its exit code; record a failure that it could not record."""
-        if self.stopped:
-            return 0
-        environment = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(self.threads)}
-        environment |= {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
-        process = self.sweep.start(cell, **environment)
-        self.processes.add(process)
-        code = process.wait()
-        self.processes.discard(process)
-        failed = code not in (0, BusyRunError.exit_code) and not self.stopped
-        if failed and self.sweep.read(cell)["state"] in ("unfinished", "waiting"):
+    def _run_once(self, cell: Cell, devices: dict[str, str]) -> None:
+        """Run a cell's process to its end, after another one that has its run; record a failure that it could not."""
+        code = BusyRunError.exit_code
+        while code == BusyRunError.exit_code and not self.stopped:
+            state = self.sweep.read(cell)["state"]
+            if state == "finished":
+                return
+            if state == "running":
+                time.sleep(1)
+                continue
+            process = self.sweep.start(cell, **self.environment, **devices)
+            self.processes.add(process)
+            code = process.wait()
+            self.processes.discard(process)
+        if code and not self.stopped and self.sweep.read(cell)["state"] in ("unfinished", "waiting"):
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             with contextlib.suppress(RunError):  # another process works on the run
                 run = Run.open(cell.config, self.sweep.root)
                 run.record(failure=f"the process {how}; its last lines are in {self.sweep.log(cell)}")
                 run.release()
-        return code
-
-    @contextlib.contextmanager
-    def _gpus(self, cell: Cell) -> Iterator[list[str]]:
-        """Hold as many GPUs as a cell has processes; wait until they are free."""
-        config, gpus = cell.config, []
-        if self.gpu_count and config.device != "cpu":
-            with self._turn:  # one cell at a time: two that hold half of theirs would wait for each other
-                gpus = [self._free.get() for _ in range(config.num_processes)]
-        try:
-            yield gpus
-        finally:
-            for gpu in gpus:
-                self._free.put(gpu)
 
 
 def _visible_gpus() -> list[str]:
