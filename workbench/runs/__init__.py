@@ -3,7 +3,6 @@
 from workbench.runs._listing import (
     choose_runs as choose_runs,
     find_run as find_run,
-    is_filter as is_filter,
     list_runs as list_runs,
     metrics_table as metrics_table,
     needed_by as needed_by,

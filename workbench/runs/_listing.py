@@ -73,11 +73,6 @@ def list_runs(
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
 
 
-def is_filter(word: str) -> bool:
-    """Return whether a word reads as NAME=VALUE, with =, !=, <, <=, > or >=."""
-    return _FILTER.fullmatch(word) is not None
-
-
 def _parse_filter(text: str) -> tuple[str, str, str]:
     match = _FILTER.fullmatch(text)
     if match is None:
@@ -215,7 +210,7 @@ def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
 
     Raises RunError if there is none, SettingError if names and filters are mixed.
     """
-    where = [word for word in words if is_filter(word) and not _is_folder(word)]
+    where = [word for word in words if _FILTER.fullmatch(word) and not _is_folder(word)]
     if not where:
         return list({run.path.resolve(): run for run in (find_run(name, root) for name in words)}.values())
     if len(where) < len(words):
