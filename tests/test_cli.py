@@ -75,7 +75,6 @@ def root(tmp_path: Path) -> Path:
         (["run", "simcse", "per-device-train-batch-size=many"], 2, "batch_size: "),
         (["run", "simcse", "--set", f"train={'x' * 300}.txt"], 2, "File name too long"),
         (["runs", "--runs", __file__], 1, "is a file; name the folder"),
-        (["data", "list", "--kind", "pair"], 2, "did you mean 'pairs'"),
     ],
 )
 def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 LAYERS = [
     {"errors"},
     {"files"},
-    {"installation", "publishing"},
+    {"publishing"},
     {"config"},
     {"metrics", "checkpoints"},
     {"runs"},
@@ -32,7 +32,6 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
     "errors",
     "files",
-    "installation",
     "publishing",
     "config",
     "metrics",

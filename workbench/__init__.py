@@ -20,6 +20,6 @@ def __getattr__(name: str) -> Any:
     try:
         return _load(name)
     except ModuleNotFoundError as missing:
-        from workbench.installation import missing_extra
+        from workbench.errors import missing_extra
 
         raise ModuleNotFoundError(missing_extra(missing.name) or missing.msg, name=missing.name) from None

@@ -2,29 +2,21 @@
 
 import logging
 import os
+import shutil
 import signal
 import sys
 import textwrap
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.cli_runs import (
-    Runs,
-    Settings,
-    overrides_of,
-    print_scores,
-    print_table,
-    runs_app,
-    sweep_app,
-    with_folders,
-)
+from workbench.cli_runs import Runs, Settings, overrides_of, print_scores, print_table, runs_app, sweep_app
 from workbench.config import CONFIGS
-from workbench.errors import BusyRunError, RunError, SettingError, WorkbenchError, printable, unknown_name
-from workbench.files import PACKAGE
-from workbench.installation import DISTRIBUTION, copy_notebooks, missing_extra
+from workbench.errors import DISTRIBUTION, BusyRunError, RunError, WorkbenchError, missing_extra, printable
+from workbench.files import PACKAGE, project_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +33,7 @@ MethodName = Annotated[str, typer.Argument(help=f"One of: {', '.join(CONFIGS)}."
 Profile = Annotated[str, typer.Option(help="demo: bundled data, on a laptop; paper: the authors'.")]
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default from their names.")]
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of the scores; by default from them.")]
+Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, typer.Option(help="Share of the queries.")]
 
 
@@ -67,7 +60,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     from workbench.notebook_page import export_html
     from workbench.views import compare_with_start
 
-    overrides = overrides_of(with_folders([*(changes or []), *(setting or [])], runs))
+    overrides = overrides_of([*(changes or []), *(setting or [])], runs)
     if notebook:
         finished = execution.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
     else:
@@ -98,8 +91,8 @@ def evaluate(
     from workbench.config import BaselineConfig
     from workbench.evaluation import evaluate_model
 
-    model, *changes = with_folders([model, *(setting or [])], runs)
-    overrides = {"encoder": model} | ({"suites": suites} if suites else {}) | overrides_of(changes)
+    words = [f"encoder={model}", *([f"suites={suites}"] if suites else []), *(setting or [])]
+    overrides = overrides_of(words, runs)
     finished = evaluate_model(BaselineConfig.from_parameters(profile, 0, overrides), runs)
     print_scores(finished)
     print(f"run:      {finished.path}")
@@ -165,7 +158,11 @@ def push(
 @app.command()
 def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks there stay.")]) -> None:
     """Copy the notebooks into a folder of your own."""
-    print(f"{len(copy_notebooks(folder))} notebooks copied to {folder}; start them with: workbench lab {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [path for path in project_path("notebooks").glob("*.ipynb") if not (folder / path.name).exists()]
+    for path in missing:
+        shutil.copyfile(path, folder / path.name)
+    print(f"{len(missing)} notebooks copied to {folder}; start them with: workbench lab {folder}")
 
 
 @app.command()
@@ -176,7 +173,7 @@ def lab(
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
     from jupyterlab.labapp import LabApp
 
-    copy_notebooks(folder)
+    notebooks(folder)
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     root, page = folder.resolve().parent, f"/lab/tree/{folder.resolve().name}/00_tour.ipynb"
@@ -185,17 +182,14 @@ def lab(
 
 
 @data_app.command("list")
-def list_data(kind: Annotated[str, typer.Option(help="sentences, pairs, triplets or labelled.")] = "") -> None:
+def list_data(kind: Annotated[Kind | None, typer.Option(help="Of these alone.")] = None) -> None:
     """List every set with its kind, source and licence."""
     import pandas as pd
 
     from workbench.data import dataset_names, describe
 
-    sets = pd.DataFrame([describe(name) for name in dataset_names()])
-    if kind and kind not in set(sets["kind"]):
-        raise SettingError(unknown_name("kind", kind, set(sets["kind"]), "of data set"))
-    columns = ["name", "kind", "title", "rows", "scale", "source", "licence"]
-    print_table(sets.loc[sets["kind"].isin([kind]) | (not kind), columns])
+    sets: Any = pd.DataFrame([describe(name) for name in dataset_names(kind)])
+    print_table(sets[["name", "kind", "title", "rows", "scale", "source", "licence"]])
 
 
 @data_app.command("check")
@@ -238,8 +232,7 @@ def split_data(  # noqa: PLR0917
     """Split a file by query (first sentence) into train, dev and test."""
     from workbench.data import load_data, overlaps, parse_columns, report, split, write_split
 
-    data = load_data(file, columns=parse_columns(columns), scale=scale)
-    parts = split(data, dev=dev, test=test, seed=seed)
+    parts = split(load_data(file, columns=parse_columns(columns), scale=scale), dev=dev, test=test, seed=seed)
     for path, part in zip(write_split(parts, folder), parts.values(), strict=True):
         print(path, *(f"  {line}" for line in report(part)[1:]), sep="\n")
     print("".join(f"\nwarning: {line}" for line in overlaps(parts)))

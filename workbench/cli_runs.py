@@ -28,10 +28,10 @@ _ITEM = re.compile(r"[^\s,=\[\]'\"]+")
 runs_app = typer.Typer()
 
 
-def overrides_of(settings: Sequence[str]) -> dict[str, str]:
-    """Return texts KEY=VALUE as a dictionary of texts. Raises SettingError."""
+def overrides_of(settings: Sequence[str], runs_root: str = "") -> dict[str, str]:
+    """Return texts KEY=VALUE as a dictionary; names of runs under `runs_root` become folders. Raises SettingError."""
     overrides: dict[str, str] = {}
-    for text in settings:
+    for text in with_folders(settings, runs_root) if runs_root else settings:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name or name in overrides:
             problem = "is given twice" if name in overrides else "is not KEY=VALUE, such as temperature=0.07"

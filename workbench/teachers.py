@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import cached_property
 from pathlib import Path
@@ -55,19 +56,10 @@ def load_teacher(
     revision: str | None = None,
     **options: Any,
 ) -> Teacher:
-    """Load a frozen encoder, with any vocabulary and any width.
+    """Load a frozen encoder, with any vocabulary and any width; other arguments as for Encoder.from_pretrained.
 
-    Args:
-        name: Folder of a finished run, another folder, bundled name or hub id.
-        pooling: None takes that of its files, else the published one of its name: [CLS] for SimCSE, DiffCSE and
-            RankCSE, the [MASK] of a template for PromptBERT and SNCSE.
-        template: For pooling "mask"; None takes the checkpoint's, else the published one.
-        max_seq_length: Length at which sentences are cut, without a template's tokens; None: the teacher's.
-        revision: Of a hub id.
-        options: precision and device, as for Encoder.from_pretrained.
-
-    Raises:
-        EncoderError: It is missing, broken, an unfinished run, or its pooling is unknown.
+    max_seq_length: length at which sentences are cut, without a template's tokens; None: the teacher's.
+    Raises EncoderError if it is missing, broken or an unfinished run, or if its pooling is unknown.
     """
     checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
     teacher = Teacher(checkpoint, reading, **options)
@@ -86,15 +78,10 @@ def cached_embeddings(
 
     Args:
         teacher: Weights, configuration, tokenizer, reading, limit and precision are hashed.
-        sentences: Hashed in their order.
         folder: Of the cache, which may be deleted at any time; None: WORKBENCH_CACHE, or the user's cache folder.
-        batch_size: Sentences per batch if they must be computed.
 
     Returns:
-        A read-only float16 memory map [n, d], unit rows, in the order given.
-
-    Raises:
-        RunError: The folder cannot be written.
+        A read-only float16 memory map [n, d], unit rows, in the order given. Raises RunError if it cannot be written.
     """
     facts = {"version": 1, "encoder": fingerprint(teacher), "sentences": _hash_sentences(sentences)}
     default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
@@ -115,12 +102,9 @@ def fingerprint(teacher: Teacher) -> str:
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
     configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
     former: Any = teacher.pooling.removeprefix("avg_")  # the pooling's name in existing caches
-    reading = [
-        *astuple(replace(teacher.reading, pooling=former, caution="")),
-        teacher.max_seq_length,
-        teacher.precision,
-    ]
-    decisive = [teacher.checksum, configuration, _describe_tokenizer(teacher.tokenizer), reading]
+    reading = astuple(replace(teacher.reading, pooling=former, caution=""))
+    usage = [*reading, teacher.max_seq_length, teacher.precision]
+    decisive = [teacher.checksum, configuration, _describe_tokenizer(teacher.tokenizer), usage]
     return text_checksum(json.dumps(decisive, sort_keys=True, default=str))
 
 
@@ -145,12 +129,10 @@ def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
     """Return whether an entry has the content that was written for these facts; log it if it was changed."""
     if not entry.exists():
         return False
-    try:
+    with suppress(OSError, ValueError, AttributeError):
         stored = json.loads((entry / _FACTS).read_text(encoding="utf-8"))
         if stored.items() >= (facts | {"sha256": file_checksum(entry / _EMBEDDINGS)}).items():
             return True
-    except (OSError, ValueError, AttributeError, TypeError):
-        pass
     _LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
     return False
 
