@@ -27,8 +27,7 @@ from workbench.views.finished import (
     seed_table as seed_table,
     suite_scores as suite_scores,
 )
-from workbench.views.live_curve import LiveCurve as LiveCurve
-from workbench.views.mechanisms import Mechanism as Mechanism
+from workbench.views.mechanisms import LiveCurve as LiveCurve, Mechanism as Mechanism
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer
 from workbench.views.paper_figures import paper_figure as paper_figure

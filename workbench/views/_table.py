@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from workbench.views._html import STYLES, inlined, problem_html
-from workbench.views._style import FIGURE_RULES
+from workbench.views._style import FIGURE_RULES, STYLES, inlined, problem_html
 
 HERE = Path(__file__).parent
 _RULES = [(HERE / "table.css").read_text(encoding="utf-8"), FIGURE_RULES]
@@ -47,11 +46,9 @@ class TableWidget(anywidget.AnyWidget):
     ) -> None:
         """Replace all rows.
 
-        Args:
-            frame: Columns of numbers and of texts.
-            columns: For each column its name and, if needed, title, hover, digits, limit (True: limits in its
-                heading), error (the column of shares that shade it).
-            texts: A further text of each row, which is searched and not shown.
+        columns: For each its name and, if needed, title, hover, digits, limit (True: limits in its heading), error (the
+            column of shares that shade it).
+        texts: A further text of each row, which is searched and not shown.
         """
         self._frame = frame.reset_index(drop=True)
         named = {name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")}

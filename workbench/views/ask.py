@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.errors import DataError, EncoderError
 from workbench.runs import Run
-from workbench.views._html import framed, grid, paragraph, problem_html, small_print, tag
+from workbench.views._style import framed, grid, paragraph, problem_html, small_print, tag
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
@@ -174,12 +174,8 @@ class Why(TypedView):
 def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.DataFrame:
     """Return the cosine of a query and a target, and how much of it is lost without each word of all sentences.
 
-    Args:
-        encoders: Their labels name the columns.
-        sentences: The query, the target, and perhaps a second target, whose cosine is then subtracted.
-
-    Returns:
-        Rows by side ("query", "target", "second target") and word; the first, of the side "all", has the cosine.
+    The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side ("query", "target", "second
+    target") and word; the first, of the side "all", has the cosine.
     """
     words = [_WORD.findall(sentence) for sentence in sentences]
     sides = [side for side, one in enumerate(words) for _ in one]

@@ -52,8 +52,8 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     Args:
         runs: As `finished_runs` returns them.
         suite: A set, or an average of sets, whose pairs are exchanged within each set.
-        baseline: A label; "before": each run's own encoder before training; "": the first SimCSE, otherwise the first
-            label, and "before" if there is one label only.
+        baseline: A label, or "before": each run's own encoder before training; by default the first SimCSE, otherwise
+            the first label, and "before" if there is one label only.
         samples: Number of resamples, and of permutations.
 
     Returns:
@@ -98,11 +98,7 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str
 
 
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of `paired_tests` x 100, with each result in words.
-
-    A difference can be certain on these pairs and still be too small to matter, or smaller than the change from one
-    seed to another.
-    """
+    """Return the table of `paired_tests` x 100, with each result in words."""
     percent: Any = tests[["difference", "low", "high", "mean", "std"]].mul(100)
     deviation = percent["std"].map(" ± {:.2f}".format).replace(" ± nan", "")
     columns = {
@@ -130,10 +126,7 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_with_start(run: Run) -> str:
-    """Return a sentence: is the run better than its start, by how much, and what to try if it is worse.
-
-    It is about the average of the seven sets if all were evaluated, otherwise about the run's first suite.
-    """
+    """Return a sentence: is the run better than its start, on an average of sets or its first suite?"""
     if not run.has(BEFORE):
         return "The start was not evaluated, so that the run cannot be compared with it."
     metrics = run.metrics()

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.files import atomic_write, reraise_os_error
-from workbench.views._html import framed, tag
-from workbench.views._style import shortened
+from workbench.views._style import framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
 from workbench.views.ask import open_encoders, reasons_html
 from workbench.views.page import view_html
@@ -164,15 +163,11 @@ class Explorer(View):
         views = [self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]]
         return f"<p>The first of {note}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
 
-    def to_html(self, path: str | Path, *, limit: int | None = None) -> Path:
-        """Write the listed rows, at most `limit`, as one page with a search that needs no kernel and no network.
-
-        Raises:
-            RunError: The file cannot be written.
-        """
+    def to_html(self, path: str | Path) -> Path:
+        """Write the listed rows as one page with a search that needs neither kernel nor network; RunError if not."""
         target, index, sections = Path(path).expanduser(), [], []
         texts = self.listing.frame.select_dtypes(exclude="number")
-        for row in self.grid.listed[:limit].tolist():
+        for row in self.grid.listed.tolist():
             name, text = str(self.listing.ids[row]), " / ".join(texts.loc[row])
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
             sections.append(tag("section", self._details(row), id=name))
@@ -184,10 +179,7 @@ class Explorer(View):
 
 
 class RankingExplorer(Explorer):
-    """Choose a query; see its targets with gold and the rank under each label, a slope chart, KCC and NDCG.
-
-    Queries are searched by the words of their texts and of their targets', and sorted by a column or an order.
-    """
+    """Choose a query; see its targets with gold and the rank under each label, a slope chart, KCC and NDCG."""
 
     kind, shows = "queries", "rankings"
     distance = "1 - tau-b between the scores of the two; of one label, to gold"
@@ -195,13 +187,9 @@ class RankingExplorer(Explorer):
     def __init__(
         self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Mapping[str, Any] | None = None
     ) -> None:
-        """Show rankings of a suite, by default the first.
+        """Show rankings of a suite, by default the first; arguments and errors are those of `ranking_html`.
 
-        `tables` has a ranking table, `Run` or `Report` for each label. `encoders`, as of `Why`, are read when a row is
-        pressed to explain a target's rank.
-
-        Raises:
-            TypeError, ValueError: No tables, tables of different data, or no such suite.
+        `encoders`, as of `Why`, are read when a row is pressed to explain a target's rank.
         """
         self._suite = suite
         super().__init__(tables, encoders, height=500)

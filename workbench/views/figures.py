@@ -91,11 +91,8 @@ def sentence_map(
 ) -> go.Figure:
     """Draw sentences in a plane (PCA of unit vectors) for each label, on one scale; hovering shows a sentence.
 
-    Args:
-        vectors: label -> [n, d], such as an encoder returns for the sentences.
-        sentences: n texts.
-        values: [n] numbers that colour the points, such as gold or an error; a Series has their name. None: the colour
-            is the place along the first component of the first label.
+    `vectors` has [n, d] by label; [n] `values`, such as gold (a Series has their name), colour the points, by default
+    the place along the first component of the first label.
     """
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import normalize
@@ -119,12 +116,8 @@ def sentence_map(
 def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: float | None = None) -> go.Figure:
     """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure 4).
 
-    Args:
-        table: A row for each value of `setting`; every other column has a Spearman in [-1, 1]. Values are at equal
-            distances: sweeps rarely have equal steps.
-        setting: A column.
-        label: Of the axis.
-        paper: The paper's value, which is marked if the table has it.
+    `table` has a row for each value of the column `setting`; every other column has a Spearman in [-1, 1]. `label` is
+    that of the axis; the value of the `paper` is marked if the table has it.
     """
     values = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in table[setting]]
     curves = 100 * table.drop(columns=setting).rename(columns=plain).set_axis(values)

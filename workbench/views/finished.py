@@ -73,12 +73,11 @@ def _values_on(run: Run, suite: str) -> dict[str, Any]:
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
     """Return the number of runs and their baseline; without runs the commands that make some."""
-    labels, file = list(dict.fromkeys(runs["label"])), suite_file(suite)
-    if file and not labels:
-        command = f"workbench evaluate MODEL --suites {quote(str(file))} --runs {quote(str(runs_root))}"
-        return f"No finished run under {runs_root} was scored on {file.name}. Score models on it with\n    {command}"
+    labels = list(dict.fromkeys(runs["label"]))
     if not labels:
-        return f"No finished runs under {runs_root}. Make some with\n    workbench run simcse --seed 0"
+        scored = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
+        command = scored if suite_file(suite) else "workbench run simcse --seed 0"
+        return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
     shared, _ = split_common_settings(runs["settings"].tolist())
     baseline = default_baseline(labels) if len(labels) > 1 else "its own encoder before training"
     text = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}"

@@ -14,8 +14,20 @@ from plotly.colors import sample_colorscale
 
 from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
-from workbench.views._html import framed, inlined, label_heads, paragraph, small_print, table_tag, tag, td, th, truncate
-from workbench.views._style import GREY, shortened
+from workbench.views._style import (
+    GREY,
+    framed,
+    inlined,
+    label_heads,
+    paragraph,
+    shortened,
+    small_print,
+    table_tag,
+    tag,
+    td,
+    th,
+    truncate,
+)
 from workbench.views.queries import QueryView, SuiteRankings, rank_displacement, read_rankings
 
 DRAWN = 20  # targets that a slope chart has room for
@@ -48,11 +60,7 @@ def most_changed(
 ) -> HTML:
     """Show the query that two labels, by default the first and the last, rank most differently, as `ranking_html`.
 
-    The suite is by default the first; a label without it is left out. If there is no query, a sentence says so.
-
-    Raises:
-        ValueError: No tables, or tables of different data.
-        KeyError: No such label.
+    A label without the suite is left out. If there is no query, a sentence is shown. Errors as of `ranking_html`.
     """
     try:
         rankings = SuiteRankings(read_rankings(tables), suite)

@@ -11,8 +11,7 @@ from pandas.api.types import is_numeric_dtype
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks
-from workbench.views._html import paragraph, tag
-from workbench.views._style import shortened
+from workbench.views._style import paragraph, shortened, tag
 from workbench.views.explorer import Explorer, Listing
 from workbench.views.queries import QueryView, extract_table, rank_displacement
 
@@ -20,10 +19,7 @@ _SIDES = ("sentence1", "sentence2")
 
 
 class PairExplorer(Explorer):
-    """See every pair of a suite, its rank among all pairs under each label, and one of them with its partners.
-
-    The table is sorted by a column or an order, searched, and limited in the headings of its numbers.
-    """
+    """See every pair of a suite, its rank among all pairs under each label, and one of them with its partners."""
 
     kind, shows = "pairs", "scores"
     distance = "share of the list between the ranks of the two; of one label, to gold's"

@@ -1,8 +1,4 @@
-"""Published values of the papers, the settings that reproduce them, and their commands.
-
-In `data/published/` the .csv files have the numbers; a paper's .toml describes its tables and figures and has the
-command that reproduces each row.
-"""
+"""Published values of the papers (data/published/*.csv) and the commands that reproduce them (*.toml)."""
 
 import json
 import re

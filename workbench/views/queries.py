@@ -49,7 +49,6 @@ class QueryView:
 
     @property
     def scores(self) -> dict[str, np.ndarray]:
-        """Return the scores under each label."""
         return self._columns("score: ")
 
     @property
@@ -78,13 +77,7 @@ class QueryView:
 
 
 def read_rankings(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return label -> ranking table of ranking tables, runs or reports.
-
-    Raises:
-        TypeError: Not a ranking table, run or report.
-        ValueError: No tables, or a label that is "gold".
-        RunError: A run cannot be read.
-    """
+    """Return label -> ranking table of ranking tables, runs or reports; ValueError if there are none, or for "gold"."""
     if not tables or "gold" in tables:
         raise ValueError(f"rankings of {', '.join(tables) or 'no label'}; name at least one, and none of them gold")
     return {str(label): extract_table(str(label), source, "rankings") for label, source in tables.items()}
@@ -109,9 +102,7 @@ class SuiteRankings:
     def __init__(self, tables: Mapping[str, pd.DataFrame], suite: str | None = None) -> None:
         """Read tables of `read_rankings` for a suite, by default the first.
 
-        Raises:
-            DataError: No table has a query of the suite.
-            ValueError: They rank different targets.
+        Raises DataError if no table has a query of the suite, ValueError if they rank different targets.
         """
         suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"].unique()))
         self.name = set_name(suite or next(iter(suites), ""))

@@ -14,7 +14,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import WorkbenchError
 from workbench.files import set_name
 from workbench.runs import Run, split_common_settings
-from workbench.views._html import framed, problem_html
+from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.ask import Untrained
 from workbench.views.finished import BEFORE, read_or_warn, rows_by_suite, seed_table, suite_file, suite_version
