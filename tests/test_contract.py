@@ -236,7 +236,7 @@ def test_two_views_differ_though_the_start_has_no_dropout(name: str, tmp_path: P
 
 
 GRADIENTS = """
-import sys, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 from workbench.config import CONFIGS
 from workbench.methods import METHODS, masked_words
 masked_words.CHOSEN, masked_words.MASKED = 2.0, 2.0  # every word: which ones, each process draws for itself
@@ -251,7 +251,8 @@ for name, settings, data in jobs:
     found.append({name: weight.grad for name, weight in method.named_parameters()})
 if rank == 0:
     torch.save(found, sys.argv[2])
-dist.destroy_process_group()
+dist.barrier()
+os._exit(0)  # taking the models apart after the other process has ended waits for it, at times forever
 """
 
 
