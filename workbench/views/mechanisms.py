@@ -26,8 +26,8 @@ class Mechanism(ipywidgets.VBox):
 
         Args:
             draw: Takes a value for each control and returns a sentence and a table of numbers; or changes the `figure`
-                and returns a sentence, for notebooks without a kernel. A ValueError or WorkbenchError is shown.
-            figure: Shown instead of a table.
+                and returns a sentence. A ValueError or WorkbenchError is shown.
+            figure: Shown below the sentence, instead of a table.
             controls: Widgets, or abbreviations as of `ipywidgets.interact`, which begin at the defaults of `draw`.
         """
         made: Any = ipywidgets.interactive(draw, **controls).kwargs_widgets
@@ -40,7 +40,7 @@ class Mechanism(ipywidgets.VBox):
                 control.readout_format = ".3f"
             control.observe(self._update, "value")
         row = ipywidgets.HBox(made, layout={"flex_flow": "row wrap"})
-        super().__init__([row, figure or self.drawing])
+        super().__init__([row, self.drawing, *([figure] if figure else [])])
         self.add_class("workbench-mechanism")
         self._update()
 
