@@ -73,7 +73,7 @@ class RankCSEConfig(ContrastiveConfig):
     ranking: Annotated[Ranking, Source("RankCSE eqs. 4, 5; CoSENT table III")] = "listnet"
     """the loss that distils the teacher's lists"""
     positive: Annotated[Literal["paper", "kept", "dropped"], Source("RankCSE eq. 5, footnote 1")] = "paper"
-    """whether a sentence is in its own list; paper: ListMLE keeps it, ListNet and CoSENT drop it"""
+    """whether a sentence is in its own list; paper: ListMLE keeps it, the others drop it"""
     student_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.025
     """tau_2 of the student's lists; divides the cosines"""
     teacher_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.0125

@@ -31,6 +31,8 @@ def pool(
         return _widen(last[:, 0])
     if pooling == "max":
         return _widen(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
+    if pooling not in (*MEANS, "mask"):
+        raise EncoderError(f"pool() has no branch for pooling {pooling!r}")
     states = average_layers(hidden_states, pooling)
     weights = chosen.to(states.dtype)
     # A batched product instead of a masked copy of all states: several times cheaper on a CPU.

@@ -18,7 +18,7 @@ from workbench.checkpoints import HUB_ID, SETTINGS_FILE, Reading
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
 from workbench.encoder._loading import quiet
-from workbench.encoder._pooling import FIRST_LAYER
+from workbench.encoder._pooling import FIRST_LAYER, MEANS
 from workbench.errors import EncoderError
 from workbench.files import atomic_path
 
@@ -73,6 +73,8 @@ def save_encoder(
         save_file({"layer_weights": weights}, folder / name / "model.safetensors")
     if pooling == "mask":
         modules.append(("1_MaskPooling", _MASK_MODULE))
+    elif pooling not in ("cls", "max", *MEANS):
+        raise EncoderError(f"no module of sentence-transformers reads pooling {pooling!r}; describe it in _saving.py")
     else:
         modules.append((f"{len(modules)}_Pooling", f"{_MODULES}Pooling"))
         mode = pooling if pooling in ("cls", "max") else "mean"

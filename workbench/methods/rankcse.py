@@ -1,5 +1,6 @@
 """RankCSE (Liu et al. 2023): a student that ranks the sentences of its batch as its teachers rank them."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,14 +93,14 @@ class RankCSE(ContrastiveMethod):
         return terms
 
     def ranking_loss(self, student: Float[Tensor, "n n"], teacher: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
-        """rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT on lists."""
+        """rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT on lists.
+
+        The setting `ranking` names the function of `losses`, which gets those of the values below that it takes.
+        """
         config = self.config
-        exclude = config.drops_positive
-        if config.ranking == "cosent":
-            return losses.cosent_lists(student, teacher, scale=config.cosent_scale, exclude_positive=exclude)
         tau_2, tau_3 = config.list_temperatures
-        if config.ranking == "listmle":
-            return losses.listmle(student, teacher, temperature=tau_2, exclude_positive=exclude)
-        return losses.listnet(
-            student, teacher, student_temperature=tau_2, teacher_temperature=tau_3, exclude_positive=exclude
-        )
+        values = {"temperature": tau_2, "student_temperature": tau_2, "teacher_temperature": tau_3}
+        values |= {"scale": config.cosent_scale, "exclude_positive": config.drops_positive}
+        loss = losses.cosent_lists if config.ranking == "cosent" else getattr(losses, config.ranking)
+        taken = inspect.signature(loss).parameters
+        return loss(student, teacher, **{name: value for name, value in values.items() if name in taken})
