@@ -1,7 +1,8 @@
 """RankCSE (Liu et al. 2023): a student that ranks the sentences of its batch as its teachers rank them."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,9 @@ class RankCSE(ContrastiveMethod):
             terms[config.ranking] = config.gamma * self.ranking_loss(lists, self.teacher_lists(batch))
         return terms
 
-    def ranking_loss(self, student: Float[Tensor, "n n"], teacher: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
-        """rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT on lists.
+    @cached_property
+    def ranking_loss(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return rank(S, S^T) of RankCSE eq. 3 for two [n, n] lists: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT.
 
         The setting `ranking` names the function of `losses`, which gets those of the values below that it takes.
         """
@@ -103,4 +105,4 @@ class RankCSE(ContrastiveMethod):
         values |= {"scale": config.cosent_scale, "exclude_positive": config.drops_positive}
         loss = losses.cosent_lists if config.ranking == "cosent" else getattr(losses, config.ranking)
         taken = inspect.signature(loss).parameters
-        return loss(student, teacher, **{name: value for name, value in values.items() if name in taken})
+        return partial(loss, **{name: value for name, value in values.items() if name in taken})
