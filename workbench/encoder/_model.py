@@ -20,7 +20,7 @@ from workbench.config import Pooling
 from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, eval_mode, fast_dropout
 from workbench.encoder._hardware import HALF, choose_device, choose_precision
 from workbench.encoder._loading import load_backbone, load_tokenizer, load_weights, load_word_head, position_range
-from workbench.encoder._pooling import FIRST_LAYER, MEANS, Template, average_layers, pool
+from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._saving import replace_encoder, save_encoder
 from workbench.encoder._tokens import TokenRows, length_sorted_batches, sentence_chunks, special_tokens, token_ids
 from workbench.errors import EncoderError
@@ -227,16 +227,6 @@ class Encoder(nn.Module):
         """Return the cosines of each vector of `first` with each of `second`; one vector counts as one row."""
         rows, columns = (functional.normalize(torch.atleast_2d(side), dim=1) for side in (first, second))
         return rows @ columns.T
-
-    def token_vectors(self, sentence: str) -> tuple[list[str], Float[Tensor, "l d"]]:
-        """Return the tokens of a sentence, special ones too, and a vector for each; their mean is the sentence's."""
-        if self.pooling not in MEANS:
-            raise EncoderError(f"pooling {self.pooling!r} takes no mean over tokens; only {', '.join(MEANS)} do")
-        batch = self.tokenize([sentence], train_length=self.max_seq_length)
-        with torch.no_grad(), eval_mode(self), self.autocast():
-            ids, _, states = self._hidden_states(batch)
-        names = [self.tokenizer.decode([number]).strip() for number in ids[0].tolist()]
-        return names, average_layers(states, self.pooling)[0].float().cpu()
 
     def _compute(
         self, result: Tensor, lengths: np.ndarray, batch_size: int, batch_of: Callable[[np.ndarray], Mapping]

@@ -33,16 +33,12 @@ def pool(
         return _widen(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
     if pooling not in (*MEANS, "mask"):
         raise EncoderError(f"pool() has no branch for pooling {pooling!r}")
-    states = average_layers(hidden_states, pooling)
+    states = _widen(last)
+    if pooling in FIRST_LAYER:
+        states = (_widen(hidden_states[FIRST_LAYER[pooling]]) + states) / 2
     weights = chosen.to(states.dtype)
     # A batched product instead of a masked copy of all states: several times cheaper on a CPU.
     return torch.bmm(weights.unsqueeze(1), states).squeeze(1) / weights.sum(dim=1, keepdim=True)
-
-
-def average_layers(hidden_states: Sequence[Float[Tensor, "n l d"]], pooling: Pooling) -> Float[Tensor, "n l d"]:
-    """Return the states whose mean over the tokens is the sentence's vector, for one of MEANS."""
-    last = _widen(hidden_states[-1])
-    return (_widen(hidden_states[FIRST_LAYER[pooling]]) + last) / 2 if pooling in FIRST_LAYER else last
 
 
 def _widen(states: Tensor) -> Tensor:
