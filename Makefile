@@ -1,4 +1,4 @@
-# One line a target; each makes .venv when it is missing.
+# Each target creates .venv if it is missing.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +17,7 @@ demo: $(VENV)/ready     ## SimCSE on the bundled world: before | after
 test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## every test, notebooks, browser and Slurm included
 	$(BIN)/python -m pytest -n logical --dist loadgroup
 
-bench: $(VENV)/ready    ## every benchmark; each prints what it compares
+bench: $(VENV)/ready    ## every benchmark; each prints its comparison
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 lint: $(VENV)/ready     ## ruff and pyright
@@ -28,7 +28,7 @@ site: $(VENV)/ready     ## the documentation as a site, in site/, with every met
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open site/index.html; its search needs a server: $(BIN)/python -m http.server -d site"
 
-clean:                  ## removes the environment, never a run
+clean:                  ## remove the environment; runs are kept
 	rm -rf $(VENV)
 
 $(VENV)/ready: pyproject.toml constraints.txt
@@ -39,12 +39,12 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	touch $@
 	@echo "built; 'source $(BIN)/activate' puts the workbench command on the path"
 
-# The browser test needs a Chromium; on Debian and Ubuntu the system's own is fetched when there is none.
+# The browser tests need a Chromium; on Debian and Ubuntu it is installed from the system's packages if it is missing.
 $(VENV)/browser: $(VENV)/ready
-	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "no Chromium could be installed: the browser tests will be skipped and say so"
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || echo "no Chromium could be installed: the browser tests will be skipped"
 	touch $@
 
-# The tests of sweeps on a cluster start a Slurm of their own.
+# The tests of sweeps on a cluster start their own Slurm.
 $(VENV)/cluster: $(VENV)/ready
-	command -v slurmctld >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge) || echo "no Slurm could be installed: its tests will be skipped and say so"
+	command -v slurmctld >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge) || echo "no Slurm could be installed: its tests will be skipped"
 	touch $@

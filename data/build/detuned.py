@@ -1,16 +1,16 @@
-"""Builds a start in real English from which the unsupervised methods have something to gain. Not bundled, not shipped.
+"""Train a detuned start in English, from which unsupervised methods can gain. It is not bundled and not shipped.
 
-    export WORKBENCH_DATA=DIR       # a data root with the set "wiki" and STS-B dev
+    export WORKBENCH_DATA=DIR       # a data folder with the set "wiki" and STS-B dev
     python data/build/detuned.py OUT [--steps 6000] [--keep 1500 3000] [--halves]
 
-all-MiniLM-L6-v2, tuned for sentences, is trained back towards a raw language model: to fill in hidden words of
-Wikipedia sentences of at most 24 tokens, with a fresh head. OUT/<steps> is the end, the numbers after --keep are kept
-on the way. Prints Spearman x 100 on STS-B dev of the mean and of [CLS], and how far the cosines of its mean still agree
-with those of the model that it was made from: what is left of the tuning is a confound of every gain from this start.
+all-MiniLM-L6-v2, which is tuned for sentences, is trained back towards a raw language model: masked language modelling
+of Wikipedia sentences of at most 24 tokens, with a new head. OUT/<steps> is the last checkpoint; --keep names earlier
+steps to keep. Prints Spearman x 100 on STS-B dev with mean pooling and [CLS], and the agreement of the mean's cosines
+with those of the original model: the tuning that is left is a confound of every gain from this start.
 
-Hidden words never read [CLS], so that it keeps its tuning. With --halves it learns, beside them, what BERT's learned of
-two sentences: whether two halves belong together, here the halves of a sentence; in half of the rows the second one is
-another's. Each half is cut at half of those tokens.
+Masked words never use [CLS], so it keeps its tuning. With --halves [CLS] is also trained like BERT's on two sentences:
+to predict whether two halves belong to one sentence; in half of the rows the second half is from another sentence.
+Each half is truncated at half of those tokens.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_TOKENS, BATCH = 24, 32
 
 
 def with_fresh_head(folder: Path) -> BertForMaskedLM:
-    """The encoder of `folder` under a masked-language head whose dense layer starts as the identity."""
+    """Return the encoder of `folder` with a masked-language head whose dense layer starts as the identity."""
     model = BertForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
     dense = model.cls.predictions.transform.dense
     torch.nn.init.eye_(dense.weight)
@@ -45,13 +45,13 @@ def with_fresh_head(folder: Path) -> BertForMaskedLM:
 
 
 def split(sentence: str) -> tuple[str, str]:
-    """Its words up to the middle and from there on."""
+    """Return the words before the middle and those after it."""
     words = sentence.split()
     return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
 
 
 class Halves:
-    """Two sentences' halves, of one sentence or not, told apart from [CLS] through BERT's pooler and a linear layer."""
+    """Predict from [CLS] whether two halves are of one sentence, through BERT's pooler and a linear layer."""
 
     def __init__(self, model: BertForMaskedLM, tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> None:
         halves = [split(sentence) for sentence in sentences]
@@ -68,7 +68,7 @@ class Halves:
         return tokenizer(side, truncation=True, max_length=MAX_TOKENS // 2, add_special_tokens=False)["input_ids"]  # type: ignore[return-value]
 
     def draw(self, rows: list[int], generator: torch.Generator) -> tuple[list[list[int]], Tensor, Tensor]:
-        """(token ids, their types, 1 where the second half is another's) of a batch."""
+        """Return token ids, token types, and 1 if the second half is from another sentence, for a batch."""
         strange = torch.rand(len(rows), generator=generator) < 0.5
         ids, types = [], []
         for index, row in enumerate(rows):
@@ -79,13 +79,13 @@ class Halves:
 
 
 def cosines(folder: Path, pooling: str) -> np.ndarray:
-    """Of the pairs of STS-B dev."""
+    """Return the cosines of the pairs of STS-B dev."""
     dev, encoder = load_pairs("stsb-dev"), Encoder.from_pretrained(folder, pooling=pooling)
     return (encoder.encode(dev.sentence1) * encoder.encode(dev.sentence2)).sum(dim=1).numpy()
 
 
 def report(folder: Path, source: Path) -> str:
-    """One line: dev of both poolings, agreement with the source."""
+    """Return one line: dev with both poolings, and agreement with the source."""
     gold = load_pairs("stsb-dev").gold
     mean = cosines(folder, "mean")
     dev = f"mean {100 * spearman(gold, mean):.1f} [CLS] {100 * spearman(gold, cosines(folder, 'cls')):.1f}"

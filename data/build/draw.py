@@ -1,4 +1,4 @@
-"""Random choices that depend on nothing but a seed: the same in every process, platform and version of Python."""
+"""Random choices that only depend on a seed: equal in every process, platform and Python version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Choices made from `random.Random.random()` alone, the one method whose sequence Python promises to keep."""
+    """Random choices from `random.Random.random()` only, the one method whose sequence Python guarantees."""
 
     def __init__(self, *key: object) -> None:
         self.random = random.Random(int(digest(*key), 16)).random
@@ -31,11 +31,11 @@ class Draw:
         return items[-1]
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """`count` different positions of `items`, in random order."""
+        """Return `count` items from different positions, in random order."""
         left = list(items)
         return [left.pop(int(self.random() * len(left))) for _ in range(count)]
 
 
 def digest(*key: object) -> str:
-    """A hexadecimal number made from the text of `key`; unlike hash(), the same in every process."""
+    """Return a hexadecimal digest of the text of `key`; unlike hash(), equal in every process."""
     return hashlib.sha256("\x1f".join(map(str, key)).encode()).hexdigest()[:16]

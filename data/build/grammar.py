@@ -1,4 +1,4 @@
-"""How the world speaks: verb forms and the wording of a frame as one telegraphic line of English."""
+"""The grammar of the world: verb forms, and the wording of a frame as one telegraphic line of English."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ DOUBLING = (
 
 
 def forms(verb: str) -> tuple[str, str, str]:
-    """(third person, present participle, past participle) of a verb, which may carry a particle ("look at")."""
+    """Return (third person, present participle, past participle) of a verb, with or without a particle ("look at")."""
     base, _, particle = verb.partition(" ")
     tail = f" {particle}" if particle else ""
     consonant_y = base.endswith("y") and base[-2] not in "aeiou"
@@ -78,7 +78,7 @@ def forms(verb: str) -> tuple[str, str, str]:
 
 
 def noun_phrase(words: tuple[str, ...], trait: tuple[str, ...] | None, draw: Draw) -> str:
-    """A noun with its adjective; an article in a quarter of the cases, as in headlines and captions."""
+    """Return a noun with its adjective; a quarter have an article, as in headlines and captions."""
     phrase = draw.pick(words)
     if trait is not None:
         phrase = f"{draw.pick(trait)} {phrase}"
@@ -86,7 +86,7 @@ def noun_phrase(words: tuple[str, ...], trait: tuple[str, ...] | None, draw: Dra
 
 
 def wording(frame: Frame, draw: Draw) -> str:
-    """One line that says `frame`: active, progressive or passive, each concept by one of its words."""
+    """Return one line that expresses `frame`: active, progressive or passive, with one word per concept."""
     who = noun_phrase(frame.who.words, frame.who_trait, draw)
     whom = noun_phrase(frame.whom.words, frame.whom_trait, draw)
     third, present, past = forms(draw.pick(frame.what.words))

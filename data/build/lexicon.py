@@ -14,7 +14,7 @@ Concept = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Domain:
-    """One corner of the world. Concepts are tuples of interchangeable words; actions name the classes they apply to."""
+    """One domain of the world. Concepts are tuples of interchangeable words; actions name the classes they apply to."""
 
     name: str
     agents: tuple[Concept, ...]
@@ -25,12 +25,12 @@ class Domain:
 
 
 def concepts(text: str) -> tuple[Concept, ...]:
-    """The concepts of a comma-separated list."""
+    """Parse the concepts of a comma-separated list."""
     return tuple(tuple(word.strip() for word in concept.split("/")) for concept in text.split(","))
 
 
 def domain(name: str, agents: str, places: str, objects: dict[str, str], actions: str) -> Domain:
-    """A Domain from the compact notation of this file."""
+    """Return a Domain from the compact notation of this file."""
     classes = [key.split("@") for key in objects]
     pairs = [action.split(":") for action in actions.split(",")]
     return Domain(

@@ -18,14 +18,14 @@ LICENCE, TAUGHT, ITS_LICENCE = "MIT", "models/english-encoder/", "Apache-2.0"  #
 
 
 def bundled_files() -> list[str]:
-    """The tables and the files of the models, relative to data/."""
+    """Return the tables and the files of the models, relative to data/."""
     tables = [path for path in DATA.rglob("*.tsv.gz") if path.is_file()]
     models = [path for path in (DATA / "models").rglob("*") if path.is_file() and not path.name.startswith(".")]
     return sorted(path.relative_to(DATA).as_posix() for path in [*tables, *models])
 
 
 def describe_file(file: str) -> dict[str, Any]:
-    """Return the size and sha256 of one file, and of a table rows, columns and the sha256 of its content."""
+    """Return the size and sha256 of one file; for a table also rows, columns and the sha256 of its content."""
     packed = (DATA / file).read_bytes()
     entry: dict[str, Any] = {"file": file, "bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
     if file.endswith(".tsv.gz"):
@@ -35,7 +35,7 @@ def describe_file(file: str) -> dict[str, Any]:
 
 
 def entries() -> list[dict]:
-    """Return one manifest entry per file; of a table also the name, title and scale that the catalogue gives it."""
+    """Return one manifest entry per file; a table also has its name, title and scale from the catalogue."""
     known = {file: entry for entry in CATALOGUE.values() if entry.bundled for file in entry.files}
     described = []
     for file in bundled_files():
@@ -48,7 +48,7 @@ def entries() -> list[dict]:
 
 
 def main() -> int:
-    """Runs the command; returns its exit code."""
+    """Run the command and return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare instead of write")
     found = {entry["file"]: entry for entry in entries()}

@@ -1,7 +1,7 @@
-"""What can happen in the world: frames (who does what to whom, where, when, how), and how close two of them are.
+"""The events of the world: frames (who does what to whom, where, when, how), and the similarity of two frames.
 
 A world has *preferences*, fixed by its seed: each agent favours a few actions, each action a few objects, places and
-manners. Words of one concept share them, which is what lets a language model find out that they mean the same.
+manners. Words of one concept share them, so a language model can learn that they mean the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLAT = 0.12  # how often a choice ignores the preferences
 
 @dataclass(frozen=True)
 class Entity:
-    """Somebody or something: its domain ("" = any), its class, its interchangeable names."""
+    """A person or thing: its domain ("" = any), its class, its interchangeable names."""
 
     domain: str
     kind: str
@@ -28,7 +28,7 @@ class Entity:
 
 @dataclass(frozen=True)
 class Action:
-    """Something that can be done: its domain ("" = any), its interchangeable verbs, the classes it applies to."""
+    """An action: its domain ("" = any), its interchangeable verbs, the classes it applies to."""
 
     domain: str
     words: Concept
@@ -37,7 +37,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Frame:
-    """The meaning of one sentence. None: not said."""
+    """The meaning of one sentence. None: not stated."""
 
     domain: str
     who: Entity
@@ -74,7 +74,7 @@ ANYONE = tuple(Entity("", "people", agent) for agent in ANYBODY)
 
 
 def objects(domain: str, kinds: Sequence[str]) -> tuple[Entity, ...]:
-    """Everything in `domain` that belongs to one of the classes `kinds`."""
+    """Return all entities of `domain` that belong to one of the classes `kinds`."""
     found: list[Entity] = []
     for kind in kinds:
         if kind == "people":
@@ -85,14 +85,14 @@ def objects(domain: str, kinds: Sequence[str]) -> tuple[Entity, ...]:
 
 
 def traits(entity: Entity) -> tuple[Concept, ...]:
-    """The adjectives an entity may carry."""
+    """Return the adjectives an entity may have."""
     kind = "person" if entity.kind == "people" else BY_NAME[entity.domain].adjectives[entity.kind]
     return ADJECTIVES[kind]
 
 
 @cache
 def preference(seed: int, key: str, count: int) -> tuple[float, ...]:
-    """Weights over `count` partners of `key`: a geometric fall along an order that the world's seed fixes."""
+    """Return weights over `count` partners of `key`: geometrically decreasing in an order fixed by the world's seed."""
     order = sorted(range(count), key=lambda index: digest("preference", seed, key, index))
     weights, weight = [0.0] * count, 1.0
     for index in order:
@@ -108,7 +108,7 @@ class World:
         self.seed = seed
 
     def favourite(self, key: str, items: Sequence, draw: Draw):
-        """One of `items`, mostly by the preferences of `key`."""
+        """Return one of `items`, mostly by the preferences of `key`."""
         if draw.chance(FLAT):
             return draw.pick(items)
         return draw.weighted(items, preference(self.seed, key, len(items)))
@@ -121,7 +121,7 @@ class World:
         return self.favourite(key, objects(domain, action.kinds), draw)
 
     def detail(self, slot: str, frame: Frame, draw: Draw) -> Concept:
-        """A value for one of the optional slots that suits the rest of the frame."""
+        """Return a value for one of the optional slots that suits the rest of the frame."""
         if slot == "where":
             return self.favourite(f"where {frame.what.words[0]}", BY_NAME[frame.domain].places, draw)
         if slot == "when":
@@ -132,7 +132,7 @@ class World:
         return self.favourite(f"trait {entity.words[0]}", traits(entity), draw)
 
     def frame(self, draw: Draw, domain: str | None = None) -> Frame:
-        """A new frame, in `domain` or anywhere."""
+        """Return a new frame, in `domain` or anywhere."""
         place = domain or draw.pick(DOMAINS).name
         who = self.agent(place, draw)
         pool = SHARED if draw.chance(0.1) else ACTIONS[place]
@@ -153,7 +153,7 @@ class World:
         return frame
 
     def change(self, frame: Frame, slots: Sequence[str], draw: Draw) -> Frame:
-        """`frame` with another value in each of `slots`."""
+        """Return `frame` with another value in each of `slots`."""
         for slot in slots:
             frame = self._change_one(frame, slot, draw)
         return frame
@@ -187,7 +187,7 @@ class World:
 
 
 def fit_trait(frame: Frame) -> Frame:
-    """`frame` without an adjective that does not suit its object."""
+    """Return `frame` without an adjective that does not suit its object."""
     if frame.whom_trait is None or frame.whom_trait in traits(frame.whom):
         return frame
     return replace(frame, whom_trait=None)
@@ -212,7 +212,7 @@ def action_similarity(a: Action, b: Action) -> float:
 
 
 def slot_similarity(a: Frame, b: Frame, slot: str) -> float | None:
-    """Similarity in [0, 1] of one slot; None when neither frame says it."""
+    """Return the similarity in [0, 1] of one slot; None if neither frame fills it."""
     if slot == "what":
         return action_similarity(a.what, b.what)
     if slot in ("who", "whom"):
@@ -228,7 +228,7 @@ def slot_similarity(a: Frame, b: Frame, slot: str) -> float | None:
 
 
 def gold(a: Frame, b: Frame) -> float:
-    """0 (nothing in common) to 5 (the same meaning), in steps of 0.2: the weighted mean over the slots said."""
+    """Return 0 (unrelated) to 5 (same meaning), in steps of 0.2: the weighted mean over the filled slots."""
     total = weight = 0.0
     for slot, slot_weight in WEIGHTS.items():
         similarity = slot_similarity(a, b, slot)

@@ -1,4 +1,4 @@
-"""What the builders of the bundled models share: the tokenizer, masked language modelling, the folder on disk."""
+"""Shared code of the model builders: the tokenizer, masked language modelling, the folder on disk."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MAX_TOKENS = 64
 
 
 def read_lines(path: Path) -> list[str]:
-    """The sentences of a one-column file."""
+    """Return the sentences of a one-column file."""
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return [line.rstrip("\n") for line in file][1:]
 
 
 def train_tokenizer(lines: Sequence[str], folder: Path, *, pieces: int) -> None:
-    """Trains a word-piece vocabulary and writes it to `folder`.
+    """Train a word-piece vocabulary and write it to `folder`.
 
     The trainer breaks ties differently from run to run, so this is done once and the result is kept under version
-    control: a model fits only the vocabulary it was trained with.
+    control: a model only fits the vocabulary it was trained with.
     """
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -44,7 +44,7 @@ def train_tokenizer(lines: Sequence[str], folder: Path, *, pieces: int) -> None:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The frozen tokenizer of `folder`; refuses one that lost its vocabulary."""
+    """Load the frozen tokenizer of `folder`; refuse one without its vocabulary."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if len(tokenizer) <= len(SPECIAL):
         raise ValueError(f"{folder}/tokenizer.json holds no vocabulary; restore it or pass --new-tokenizer")
@@ -52,7 +52,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def bert_config(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> BertConfig:
-    """A small BERT over the vocabulary of `tokenizer`."""
+    """Return the config of a small BERT over the vocabulary of `tokenizer`."""
     return BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,
@@ -65,7 +65,7 @@ def bert_config(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, 
 
 
 def batches(ids: Sequence[Sequence[int]], size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Rows for one batch after the other, for ever: shuffled, but of similar length, so that little is padding."""
+    """Yield the rows of one batch after the other, without end: shuffled, but of similar length to limit padding."""
     chunk = 20 * size
     while True:
         order = torch.randperm(len(ids), generator=generator).tolist()
@@ -76,7 +76,7 @@ def batches(ids: Sequence[Sequence[int]], size: int, generator: torch.Generator)
 
 
 def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """(token ids, attention mask) of a ragged batch."""
+    """Return (token ids, attention mask) of a ragged batch."""
     longest = max(len(row) for row in ids)
     tokens = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in ids])
     return tokens, (tokens != PAD).long()
@@ -85,7 +85,7 @@ def pad(ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 def mask_tokens(
     tokens: Tensor, tokenizer: PreTrainedTokenizerBase, rate: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """(input, labels) of masked language modelling: of the chosen tokens 80 % are hidden, 10 % replaced, 10 % kept."""
+    """Return (input, labels) for masked language modelling: 80 % of chosen tokens hidden, 10 % replaced, 10 % kept."""
     special = torch.isin(tokens, torch.tensor(tokenizer.all_special_ids))
     chosen = (torch.rand(tokens.shape, generator=generator) < rate) & ~special
     fate = torch.rand(tokens.shape, generator=generator)
@@ -98,7 +98,7 @@ def mask_tokens(
 def train(
     model: torch.nn.Module, loss_of_step: Callable[[int], Tensor], *, steps: int, learning_rate: float, name: str
 ) -> None:
-    """AdamW with a tenth of warm-up and linear decay; prints the loss now and then."""
+    """Train with AdamW, a tenth of warm-up and linear decay; print the loss at intervals."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / (0.1 * steps), (steps - step) / (0.9 * steps))
@@ -130,7 +130,7 @@ def masked_language_model(
     mask_rate: float,
     seed: int,
 ) -> BertModel:
-    """A BERT trained from nothing to fill in hidden words of `lines`."""
+    """Return a BERT trained from scratch on `lines` by masked language modelling."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     model = BertForMaskedLM(config)
@@ -147,7 +147,7 @@ def masked_language_model(
 
 
 def save(model: BertModel, folder: Path, card: str) -> None:
-    """Writes float16 weights, without a pooler, and the model card; the tokenizer already lies there."""
+    """Write float16 weights, without a pooler, and the model card, next to the tokenizer."""
     bare = BertModel(model.config, add_pooling_layer=False)
     bare.load_state_dict(
         {name: weight for name, weight in model.state_dict().items() if not name.startswith("pooler.")}

