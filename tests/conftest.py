@@ -1,4 +1,4 @@
-"""Shapes are checked, sockets are closed, warnings are errors; real data is used where it is there."""
+"""Fixtures: shapes are checked, sockets closed, warnings are errors; real data is used if it is available."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Kernels of the tests are forks of one process, which has loaded what they load."""
+    """Start notebook kernels as forks of one process that has imported their modules."""
     if sys.platform == "linux" and "WORKBENCH_PYTHONS" not in os.environ:  # the workers of xdist have its
         ended = contextlib.ExitStack()
         config.add_cleanup(ended.close)
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(specs: list[Any]) -> None:
-    """What tests are shared out to has loaded torch and the like, but nothing of ours, which is to be checked."""
+    """Import torch and the like before tests are distributed, but nothing of the library, which is type-checked."""
     for spec in specs:
         spec.python = python("tests")
 
@@ -55,13 +55,13 @@ TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")
 
 
 def goes_with(nodeid: str) -> str:
-    """What a test is given to a process with: its group, or itself."""
+    """Return the group of a test, or the test itself: tests of a group run in the same process."""
     return TOGETHER.get(nodeid.partition("::")[0].removeprefix("tests/"), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup` they go to one process; the marks that xdist has for it do nothing under pytest 9.2."""
+    """Keep groups in one process with `--dist loadgroup`; the marks of xdist do nothing under pytest 9.2."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
@@ -72,7 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def local_data_root() -> Path | None:
-    """The local data root of WORKBENCH_DATA, else a folder shared/data beside the checkout, else None."""
+    """Return the data folder of WORKBENCH_DATA, otherwise shared/data next to the checkout, otherwise None."""
     named = os.environ.get("WORKBENCH_DATA")
     candidates = [Path(named)] if named else [PROJECT.parent / "shared" / "data"]
     return next((path for path in candidates if (path / "MANIFEST.json").is_file()), None)
@@ -80,7 +80,7 @@ def local_data_root() -> Path | None:
 
 @pytest.fixture
 def real_data(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The local data root with real benchmarks, set as WORKBENCH_DATA; the test is skipped where there is none."""
+    """Set WORKBENCH_DATA to the folder with real benchmarks; skip the test if there is none."""
     root = local_data_root()
     if root is None:
         pytest.skip("no local data root: set WORKBENCH_DATA to a folder in the format of data/README.md")
@@ -90,7 +90,7 @@ def real_data(monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _fp32_on_any_processor() -> Iterator[None]:
-    """`precision="auto"` is fp32 in this process, so that a comparison at 1e-5 holds on a processor with bf16 too."""
+    """Use fp32 for `precision="auto"`, so that a comparison at 1e-5 also holds on processors with bf16."""
     import torch
 
     with pytest.MonkeyPatch.context() as patch:
@@ -100,7 +100,7 @@ def _fp32_on_any_processor() -> Iterator[None]:
 
 @pytest.fixture
 def no_type_checks() -> Iterator[None]:
-    """What a user meets: the checks of the tests would refuse before the library does."""
+    """Disable the type checks of the tests, so that the errors are those that a user meets."""
     import jaxtyping
 
     jaxtyping.config.update("jaxtyping_disable", True)
@@ -110,12 +110,12 @@ def no_type_checks() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_network(socket_disabled_except_loopback: None) -> None:
-    """No test reaches a network."""
+    """Deny network access to every test."""
 
 
 @pytest.fixture
 def socket_disabled_except_loopback() -> object:
-    """Connections to other machines raise; loopback and Unix sockets serve kernels, browsers and gloo."""
+    """Raise on connections to other machines; kernels, browsers and gloo need loopback and Unix sockets."""
     import pytest_socket
 
     pytest_socket.socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
@@ -144,7 +144,7 @@ WORDS = [
 
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an untrained BERT of one layer, 16 wide, over a few words: loads in milliseconds."""
+    """Return a folder with an untrained BERT of one layer and dimension 16; it loads in milliseconds."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizer
 
@@ -164,7 +164,7 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_sentences() -> list[str]:
-    """Sixty different sentences of the words that the tiny encoder knows."""
+    """Return sixty different sentences in the tiny encoder's vocabulary."""
     import random
 
     draw = random.Random(0)
@@ -176,7 +176,7 @@ def tiny_sentences() -> list[str]:
 
 @pytest.fixture(scope="session")
 def sentences(tiny_sentences: list[str]) -> "Sentences":
-    """The same as a training set."""
+    """Return the same sentences as a training set."""
     from workbench.data import Sentences
 
     return Sentences("tiny", tiny_sentences, "made here", "0")
@@ -184,7 +184,7 @@ def sentences(tiny_sentences: list[str]) -> "Sentences":
 
 @pytest.fixture(scope="session")
 def graded(tiny_sentences: list[str]) -> "Pairs":
-    """24 pairs of them, scored from 0 to 5; of four first sentences, each with similar and dissimilar partners."""
+    """Return 24 pairs scored from 0 to 5; each of four first sentences has similar and dissimilar partners."""
     import numpy as np
 
     from workbench.data import Pairs
@@ -196,7 +196,7 @@ def graded(tiny_sentences: list[str]) -> "Pairs":
 
 @pytest.fixture(scope="session")
 def triplets(tiny_sentences: list[str]) -> "Triplets":
-    """Twelve triplets of them."""
+    """Return twelve triplets of them."""
     from workbench.data import Triplets
 
     return Triplets("triplets", tiny_sentences[:12], tiny_sentences[12:24], tiny_sentences[24:36], "made here", "0")
@@ -204,9 +204,9 @@ def triplets(tiny_sentences: list[str]) -> "Triplets":
 
 @pytest.fixture(scope="session")
 def spread_encoder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny encoder with weights so large that its sentences differ clearly; its name says how it is pooled.
+    """Return the tiny encoder with weights so large that sentences differ clearly; its name contains its pooling.
 
-    No two cosines of one list are within 1e-6, so that rounding reorders nothing.
+    No two cosines of one list are within 1e-6, so rounding reorders nothing.
     """
     from tiny_checkpoints import enlarged
 
@@ -215,7 +215,7 @@ def spread_encoder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def wide_teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A teacher of another kind, twice as wide, with a vocabulary of its own."""
+    """Return a teacher of another kind, with twice the dimension and its own vocabulary."""
     from tiny_checkpoints import tiny_model, tiny_tokenizer
 
     folder = tmp_path_factory.mktemp("teacher") / "diffcse-roberta"
@@ -226,7 +226,7 @@ def wide_teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
-    """(script, jobs) -> what the script, started twice by torchrun, saved: it gets the files of jobs and of results."""
+    """Return a function (script, jobs) -> results of the script, started twice by torchrun."""
     import subprocess
 
     import torch
@@ -245,7 +245,7 @@ def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
 
 @pytest.fixture(scope="module")  # until it ends its event loop runs in this thread, and no test can start another
 def browser() -> Iterator[Any]:
-    """A Chromium; the test is skipped where there is none."""
+    """Return a Chromium; skip the test if there is none."""
     import shutil
 
     from live_lab import FLAGS
@@ -269,9 +269,9 @@ def peak():
 
 @pytest.fixture
 def memory_growth() -> Callable[[str, str], int]:
-    """(first, then) -> bytes by which the peak of a fresh process grows in `then`, once `first` is done; both code.
+    """Return a function (first, then): the bytes by which `then` raises the peak of a fresh process after `first`.
 
-    Not ru_maxrss, which a process begins with its parent's: a large pytest would hide any growth.
+    Both are code. ru_maxrss would not do: a process inherits it, and a large pytest would hide any growth.
     """
     import subprocess
 

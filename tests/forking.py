@@ -29,7 +29,7 @@ import numpy
 
 
 class Loaded(NamedTuple):
-    """A process that forks: what it has loaded, and those that begin as forks of it."""
+    """A process that forks: its imported modules, and the processes that start as its forks."""
 
     name: str
     modules: Sequence[str]
@@ -74,14 +74,14 @@ os._exit(code)
 
 
 def python(name: str = "trains") -> str:
-    """The program of that name; where the system has no such forks, the one that runs the tests."""
+    """Return the program of that name; on a system without such forks, the interpreter of the tests."""
     folder = os.environ.get("WORKBENCH_PYTHONS")
     return f"{folder}/{name}/python" if folder else sys.executable
 
 
 @contextlib.contextmanager
 def pythons(folder: Path) -> Iterator[None]:
-    """Writes the programs into a folder; the process that forks ends with the context, and the folder with it."""
+    """Write the programs into a folder; the forking process and the folder end with the context."""
     for name in TREE.names:
         program, kernel = folder / name / "python", folder / name / "kernels" / "python3" / "kernel.json"
         kernel.parent.mkdir(parents=True)
@@ -100,7 +100,7 @@ def pythons(folder: Path) -> Iterator[None]:
 
 
 def serve(folder: Path) -> None:
-    """Forks what is asked for, until stdin is at its end; then takes the folder away."""
+    """Fork on request until stdin ends; then remove the folder."""
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the tests, whose end it waits for to end its own forks
         signal.signal(number, signal.SIG_IGN)
     listeners = {name: socket.socket(socket.AF_UNIX) for name in TREE.names}
@@ -116,16 +116,16 @@ def serve(folder: Path) -> None:
 
 
 def _draw() -> None:
-    """The first figure of a process reads plotly's tables and builds its template, a third of a second's work."""
+    """Build a figure, because the first one of a process reads plotly's tables and builds its template in 0.3 s."""
     from plotly.graph_objects import Figure, Scatter
 
     Figure(Scatter(x=[0], y=[0]), {"template": "plotly"})._repr_mimebundle_()
 
 
 def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
-    """Loads modules and forks what its listener is asked for; another is begun when it, or one below it, is asked.
+    """Import modules and fork on request of a listener; start the next process when it, or one below it, is needed.
 
-    Returns when stdin is at its end, in each of these processes.
+    Returns when stdin ends, in each of these processes.
     """
     for name in loaded.modules:
         importlib.import_module(name)
@@ -168,7 +168,7 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
 
 
 def _tend(children: dict[int, tuple[int, socket.socket]], ready: Sequence[Any]) -> None:
-    """Says how those ended that did, and passes signals on; one whose asker is gone is killed."""
+    """Report ended processes and forward signals; kill a process whose client is gone."""
     for handle, (process, asked) in list(children.items()):
         if handle in ready:
             code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -183,7 +183,7 @@ def _tend(children: dict[int, tuple[int, socket.socket]], ready: Sequence[Any]) 
 
 
 def _become(told: dict[str, Any], handles: Sequence[int]) -> NoReturn:
-    """From here on this process is the one that was asked for."""
+    """Turn this process into the requested one."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

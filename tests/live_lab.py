@@ -1,4 +1,4 @@
-"""A JupyterLab of its own in a real browser: started, opened, its cells changed and run, as a person does."""
+"""A JupyterLab in a real browser: started, opened, its cells changed and run, as a user does."""
 
 import contextlib
 import http.client
@@ -25,9 +25,9 @@ CELLS = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path) -> Iterator[str]:
-    """The address of a JupyterLab on `folder`, whose parent holds its own settings and trust.
+    """Yield the address of a JupyterLab on `folder`; the parent folder contains its settings and trust.
 
-    It has no token, because only this machine reaches it.
+    It has no token, because only this machine can reach it.
     """
     home = folder.parent
     settings = {
@@ -87,7 +87,7 @@ def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
 
 
 class Watched:
-    """A page, with what went wrong on it and which other machines it asked."""
+    """A page, with its errors and its requests to other machines."""
 
     def __init__(self, browser: Any, *, height: int = 1400) -> None:
         self.page = browser.new_page(viewport={"width": 1280, "height": height})
@@ -103,7 +103,7 @@ class Watched:
 
 
 def open_notebook(page: Any, address: str, name: str) -> None:
-    """Opens a notebook; on a page that shows JupyterLab in the place of the one that was open, whose kernel ends."""
+    """Open a notebook; it replaces an open one, whose kernel ends."""
     if page.url.startswith(address):
         page.evaluate("window.jupyterapp.shell.currentWidget?.dispose()")
         page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
@@ -115,26 +115,26 @@ def open_notebook(page: Any, address: str, name: str) -> None:
 
 
 def command(page: Any, name: str, **arguments: str) -> None:
-    """Starts a command of JupyterLab and does not wait for its end: a wait of ours has a limit, an evaluation none."""
+    """Start a command of JupyterLab without waiting for its end: our own wait has a limit, an evaluation none."""
     start = "([name, given]) => { window.jupyterapp.commands.execute(name, given); }"
     page.evaluate(start, [name, arguments])
 
 
 def change_cell(page: Any, number: int, source: str) -> None:
-    """Puts `source` in the place of the cell's text, by mouse and keyboard."""
+    """Replace the cell's text with `source`, by mouse and keyboard."""
     page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{number}'] .cm-content").click()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(source)
 
 
 def wait_for_kernel(page: Any) -> None:
-    """Asked to run before its kernel answers, JupyterLab asks in return which kernel is meant."""
+    """Wait for the kernel: JupyterLab opens a dialog if cells are run before it answers."""
     ready = f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}?.status === 'idle'"
     page.wait_for_function(ready, timeout=4 * PATIENCE, polling=BETWEEN)
 
 
 def run_all(page: Any, *, seconds: float) -> None:
-    """Runs every cell in a new kernel and waits for the end: the last cell has run, or one has failed."""
+    """Run every cell in a new kernel and wait until the last cell has run, or one has failed."""
     wait_for_kernel(page)
     command(page, "notebook:run-all-cells")
     failed = "({ outputs }) => [...Array(outputs.length).keys()].some(row => outputs.get(row).type === 'error')"
@@ -146,14 +146,14 @@ def run_all(page: Any, *, seconds: float) -> None:
 
 
 def theme(page: Any, name: str) -> None:
-    """Changes to JupyterLab's theme of this name, Light or Dark."""
+    """Change to JupyterLab's theme of this name, Light or Dark."""
     command(page, "apputils:change-theme", theme=f"JupyterLab {name}")
     page.locator(f"body[data-jp-theme-light={'true' if name == 'Light' else 'false'}]").wait_for(state="attached")
     page.locator("#jupyterlab-splash").wait_for(state="detached")
 
 
 def pictures(page: Any, **views: Any) -> None:
-    """Screenshots of each view on the screens of two sizes, to be looked at, where PICTURES names a folder for them."""
+    """Save screenshots of each view on screens of two sizes, in the folder of the variable PICTURES."""
     if "PICTURES" not in os.environ:
         return
     folder, usual = Path(os.environ["PICTURES"]), page.viewport_size
@@ -174,6 +174,6 @@ ERRORS = (
 
 
 def errors(page: Any) -> list[str]:
-    """What failed: in the notebook's model, and what stands there in red, warnings included."""
+    """Return failures in the notebook's model, and red output, including warnings."""
     kinds = ", ".join(f".jp-Notebook [data-mime-type='application/vnd.jupyter.{kind}']" for kind in ("error", "stderr"))
     return [*page.evaluate(ERRORS), *(text[-300:] for text in page.locator(kinds).all_inner_texts())]

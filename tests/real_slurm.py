@@ -1,4 +1,4 @@
-"""A real Slurm of one node on this machine, started and ended."""
+"""A real Slurm of one node on this machine."""
 
 import contextlib
 import getpass
@@ -49,7 +49,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 class Slurm:
-    """The daemons of a cluster; `environment` is what its commands need."""
+    """The daemons of a cluster; its commands need `environment`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,7 +80,7 @@ class Slurm:
             time.sleep(0.1)
 
     def ask(self, *command: str) -> str:
-        """Return what a command of Slurm prints."""
+        """Return the output of a Slurm command."""
         environment = {**os.environ, **self.environment}
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment).stdout
 

@@ -1,4 +1,4 @@
-"""Live views in a browser without a notebook: their own front ends on an empty page, joined to the kernel's state."""
+"""Live views in a browser without a notebook: their front ends on an empty page, connected to the kernel."""
 
 import base64
 from pathlib import Path
@@ -49,9 +49,9 @@ document.body.dataset.ready = "yes";
 
 
 def put_on(page: Any, folder: Path, **views: Any) -> None:
-    """Show the tables and panels of the views on the page; what is pressed and typed reaches them as in a notebook.
+    """Show the tables and panels of the views on the page; input reaches them as in a notebook.
 
-    An element has its view's name in data-view, with a number behind it for a view's second widget and later ones.
+    An element has its view's name in data-view, with a number appended for the second widget of a view and later ones.
     """
     widgets = {
         f"{name}{number or ''}": widget for name, view in views.items() for number, widget in enumerate(leaves(view))
@@ -94,7 +94,7 @@ def plain(value: Any) -> Any:
 
 
 def violations(page: Any) -> list[str]:
-    """What axe-core finds wrong in the views: rule, where, and what it says."""
+    """Return axe-core's findings in the views: rule, place, and message."""
     from axe_playwright_python.sync_playwright import Axe
 
     told = {"resultTypes": ["violations"]}  # of what is well, axe then names one element, not each

@@ -1,4 +1,4 @@
-"""The untrained bases: whitening from its definition, static words, tf-idf, poolings, published checkpoints."""
+"""The untrained baselines: whitening from its definition, static words, tf-idf, poolings, published checkpoints."""
 
 import logging
 import math
@@ -36,7 +36,7 @@ def vectors() -> np.ndarray:
 
 
 class Fixed:
-    """An encoder whose sentences are the numbers of rows of given vectors."""
+    """An encoder whose sentences are row numbers of given vectors."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.rows, self.sentences = torch.from_numpy(rows), [str(row) for row in range(len(rows))]

@@ -1,4 +1,4 @@
-"""Notebooks in a real JupyterLab and a real browser: each of them run live, the explorer by keyboard and untrusted."""
+"""Notebooks in a real JupyterLab and browser: each run live, the explorer by keyboard and untrusted."""
 
 import re
 import shutil
@@ -34,7 +34,7 @@ NOTEBOOK = FOLDER / "21_rankings.ipynb"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What JupyterLab serves."""
+    """Return the folder that JupyterLab serves."""
     folder = tmp_path_factory.mktemp("lab") / "notebooks"
     folder.mkdir()
     content = nbformat.read(NOTEBOOK, as_version=4)
@@ -52,7 +52,7 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def shared(browser: Any) -> Iterator[Watched]:
-    """A page in which JupyterLab, which takes seconds, is loaded once."""
+    """Return a page in which JupyterLab, which takes seconds, is loaded once."""
     watched = Watched(browser)
     yield watched
     watched.page.close()
@@ -121,7 +121,7 @@ CURVES = {"12_compcse": 3, "14_rankencoder": 2}  # that grew, and one of several
 
 
 def typed(source: str, values: dict[str, Any]) -> str:
-    """The cell of parameters with these values in the place of those that stand there."""
+    """Return the cell of parameters with these values."""
     for name, value in values.items():
         source, count = re.subn(rf"(?m)^{name} = .*?(?=  #|$)", f"{name} = {value!r}", source)
         assert count == 1, name
@@ -152,7 +152,7 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
 
 
 def try_mechanism(page: Any) -> None:
-    """Move each control by keyboard: what is computed changes."""
+    """Move each control by keyboard; the result must change."""
     view = page.locator(".workbench-mechanism")
     drawing = view.locator(".widget-html-content, .gtitle").first
     for handle in [*view.locator(".noUi-handle").all(), *view.locator("select").all()]:

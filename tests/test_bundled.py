@@ -26,7 +26,7 @@ sys.path.remove(str(ROOT / "data" / "build"))
 
 
 def rows(path: Path) -> list[list[str]]:
-    """The rows of a committed file, without its header."""
+    """Return the rows of a committed file, without its header."""
     return [line.split("\t") for line in gzip.decompress(path.read_bytes()).decode().splitlines()[1:]]
 
 
@@ -91,7 +91,7 @@ def test_every_ladder_leads_from_the_same_meaning_to_none_and_no_sentence_occurs
 
 
 def agreement(folder: Path, sample: list[world.Pair]) -> float:
-    """Spearman of the [CLS] cosine with the gold."""
+    """Return Spearman of the [CLS] cosine with the gold."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder, add_pooling_layer=False, dtype=torch.float32).eval()
     texts = [p.sentence1 for p in sample] + [p.sentence2 for p in sample]

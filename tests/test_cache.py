@@ -1,4 +1,4 @@
-"""Cached embeddings: the teacher's own, found again by content alone, never used if they do not match."""
+"""Cached embeddings equal the teacher's, are identified by content, and are never used if they do not match."""
 
 import logging
 import shutil
@@ -25,7 +25,7 @@ def teacher(tiny_encoder: Path) -> Teacher:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record how many sentences each call of Encoder.encode was given."""
+    """Record the number of sentences of each call of Encoder.encode."""
     calls: list[int] = []
     encode = Encoder.encode
 

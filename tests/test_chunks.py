@@ -1,4 +1,4 @@
-"""Chunks: the loss and the gradient of the whole batch, for every method, in the memory of one chunk."""
+"""Chunks give the loss and gradient of the whole batch for every method, in the memory of one chunk."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def case(request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path: Path) -> 
 
 
 def prepared(case: tuple[str, dict], sentences: list[str], dropout: float, chunk_size: int | None) -> Method:
-    """The method in float64, so that two orders of sums agree to far more digits than anything else could hide in."""
+    """Return the method in float64, in which two orders of a sum agree to far more digits than needed."""
     name, settings = case
     config = CONFIGS[name].from_parameters("demo", 0, settings | {"dropout": dropout, "chunk_size": chunk_size})
     method = METHODS[name](config).double()
@@ -52,7 +52,7 @@ def prepared(case: tuple[str, dict], sentences: list[str], dropout: float, chunk
 
 
 def step(method: Method) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
-    """The loss terms and gradients of one batch, its dropout masks drawn from a fixed seed."""
+    """Return the loss terms and gradients of one batch, with dropout masks from a fixed seed."""
     torch.manual_seed(1)
     terms = method(method.collate(list(range(16))))
     torch.stack(list(terms.values())).sum().backward()

@@ -25,7 +25,7 @@ Call = Callable[..., int]
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch) -> Call:
-    """(words) -> the exit code of the command."""
+    """Return a function (arguments) -> exit code of the command."""
 
     def command(*words: object, answer: str = "") -> int:
         monkeypatch.setattr(sys, "argv", ["workbench", *map(str, words)])

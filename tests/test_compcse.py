@@ -1,4 +1,4 @@
-"""CompCSE: the loss from its equation, every ablation of the paper, and what cannot be composed."""
+"""CompCSE: the loss from its equation, every ablation of the paper, and refused inputs."""
 
 import hashlib
 import math
@@ -40,7 +40,7 @@ def method_of(encoder: Path, seed: int = 0, **overrides: object) -> CompCSE:
 
 @torch.no_grad()
 def loss_by_hand(method: CompCSE, texts: list[str]) -> float:
-    """Equation 1 with loops, from the sentences' texts, for any setting; in float64."""
+    """Compute equation 1 with loops, from the texts, for any setting; in float64."""
     config = method.config
 
     def layer(vector: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Settings refuse what they do not know and say what they do."""
+"""Settings refuse unknown names and values, and describe themselves."""
 
 import json
 import re
@@ -122,7 +122,7 @@ def test_local_names_become_absolute_and_never_hide_bundled_ones(tmp_path: Path,
 
 
 def own(folder: Path, text: str = "a b\nc d\n") -> dict[str, str]:
-    """An encoder's folder, a run's folder and a file of one's own."""
+    """Create an encoder's folder, a run's folder and a user's file."""
     folder.mkdir(parents=True)
     for encoder in (folder / "encoder", folder / "run" / "encoder"):
         encoder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What every method keeps, whatever it trains: one suite over METHODS, which takes a new one in without a change."""
+"""The contract of all methods: one suite over METHODS, which covers a new method without a change."""
 
 import functools
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def _kind(name: str, train: str) -> type:
 
 
 class Bench:
-    """Builds methods on a tiny encoder and knows the tiny set that each trains on."""
+    """Build methods on a tiny encoder, with the tiny dataset that each trains on."""
 
     def __init__(self, encoder: Path, sets: list[Any], other_teacher: Path, folder: Path) -> None:
         self.encoder, self.sets, self.folder = encoder, {type(data): data for data in sets}, folder
@@ -65,7 +65,7 @@ class Bench:
         return METHODS[name](CONFIGS[name].from_parameters("demo", 0, self.settings(name, form, **overrides)))
 
     def data(self, name: str, form: dict[str, Any]) -> Any:
-        """The tiny set of the kind that the method's demo trains on."""
+        """Return the tiny dataset of the kind that the method's demo trains on."""
         return self.sets[_kind(name, CONFIGS[name].from_parameters("demo", 0, form).train)]
 
     def prepared(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
@@ -90,14 +90,14 @@ def gradients(method: Method, rows: list[int]) -> dict[str, Tensor | None]:
 
 
 def similarities(method: Method, data: Sentences) -> Tensor:
-    """What the method gives at test: embeddings, or the scores of pairs where it has none."""
+    """Return the method's output at test: embeddings, or scores of pairs if it has no embeddings."""
     if method.pairwise:
         return torch.from_numpy(method.score(data.sentences, data.sentences[::-1]))
     return method.encode(data.sentences)
 
 
 def moved(method: Method) -> Method:
-    """The method with every weight changed, as training would."""
+    """Return the method with every weight changed, as by training."""
     draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for weight in method.parameters():

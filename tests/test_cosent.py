@@ -1,4 +1,4 @@
-"""CoSENT: every objective from its equation, both models, every kind of label, and what cannot be trained."""
+"""CoSENT: every objective from its equation, both architectures, every kind of label, and refused inputs."""
 
 import math
 from pathlib import Path
@@ -27,7 +27,7 @@ GOLD = {
 
 
 def pairs(sentences: list[str], gold: list[float], scale: tuple[float, float], anchors: int = 4) -> Pairs:
-    """As many pairs as gold, `anchors` different first sentences among them."""
+    """Return as many pairs as gold scores, with `anchors` different first sentences."""
     first = [sentences[row % anchors] for row in range(len(gold))]
     second = sentences[anchors : anchors + len(gold)]
     ids = [str(row) for row in range(len(gold))]

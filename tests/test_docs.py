@@ -1,4 +1,4 @@
-"""Documents keep their word: commands resolve, named functions and files exist."""
+"""Documents agree with the code: commands resolve, named functions and files exist."""
 
 import csv
 import importlib
@@ -24,7 +24,7 @@ LOOP = re.compile(r"for (\w+) in ([^;`]+); do (workbench run [^;`]+); done")
 
 
 def commands(text: str) -> list[str]:
-    """The commands that stand in a text; of a shell loop each turn, in order."""
+    """Return the commands in a text; a shell loop gives one command per iteration, in order."""
     turns = [c.replace(f"${name}", value) for name, values, c in LOOP.findall(text) for value in values.split()]
     found = [*turns, *re.findall(r"workbench run [a-z][^`\n|#]*", LOOP.sub("", text))]
     return [" ".join(command.split()) for command in found]
@@ -66,7 +66,7 @@ EVALUATES = sorted(set(re.findall(r"`(workbench evaluate [^`]+)`", TEXT)))
 
 
 def evaluated(command: str, names: Mapping[str, str]) -> BaselineConfig:
-    """The settings of a `workbench evaluate`; `names`: what stands for a name -> a name."""
+    """Return the settings of a `workbench evaluate`; `names` maps placeholders to names."""
     _, _, model, *rest = (names.get(word, word) for word in shlex.split(command))
     options = [(rest[i], rest[i + 1]) for i in range(0, len(rest), 2)]
     given = {"encoder": model} | {name[2:]: value for name, value in options if name == "--suites"}
@@ -113,7 +113,7 @@ BACKBONES |= {"hfl/chinese-roberta-wwm-ext": "RoBERTa-base"}
 
 
 def published_name(config: CoSENTConfig, table: str) -> str:
-    """What the published tables call a run of these settings."""
+    """Return the name that the published tables use for a run of these settings."""
     if config.architecture == "cross-encoder":
         return {"cosent": "interaction CoSENT", "cross_entropy": "interaction CE"}[config.objective]
     transfer = "nli" in config.train and config.suites != ["allnli-test"]

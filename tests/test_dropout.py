@@ -1,4 +1,4 @@
-"""Cheap dropout is dropout: its rate, expectation, independence and gradient; and in eval the backbone is untouched."""
+"""Fast dropout: rate, expectation, independence and gradient; in eval mode the backbone is unchanged."""
 
 import math
 

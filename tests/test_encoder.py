@@ -1,4 +1,4 @@
-"""Embeddings of an encoder, whatever the backbone and the pooling."""
+"""Embeddings of an encoder, for any backbone and pooling."""
 
 import logging
 from pathlib import Path

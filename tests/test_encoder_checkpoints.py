@@ -1,4 +1,4 @@
-"""A checkpoint that cannot be used is refused with its cause; it is never used in part."""
+"""An unusable checkpoint is refused with its cause and never used in part."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A saved encoder gives one embedding through AutoModel, SentenceTransformer and Encoder; nothing else is ever lost."""
+"""A saved encoder gives one embedding in AutoModel, SentenceTransformer and Encoder; no other file is lost."""
 
 import errno
 import json

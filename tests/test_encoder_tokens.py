@@ -21,7 +21,7 @@ SENTENCES = [*tiny_sentences(40), *ODD, "the quick brown fox " * 30]
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    """Return byte pairs as RoBERTa's, learnt from the few sentences here."""
+    """Return byte pairs like RoBERTa's, trained on a few sentences."""
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -36,7 +36,7 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 
 def in_python(folder: Path) -> Any:
-    """Return a tokenizer that has no part in Rust."""
+    """Return a tokenizer without a Rust implementation."""
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s", "x"]))
     return BertTokenizerLegacy(str(folder / "vocab.txt"))
 

@@ -1,4 +1,4 @@
-"""The bundled English encoder: small, offline by name, one embedding in three libraries, its card's scores."""
+"""The bundled English encoder: small, offline, one embedding in three libraries, with the scores of its card."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_three_libraries_read_one_embedding_from_it(encoder: Encoder) -> None:
 
 
 def measured(encoder: Encoder, name: str) -> float:
-    """Spearman x 100 of cosine and gold."""
+    """Return Spearman x 100 of cosine and gold."""
     pairs = load_pairs(name)
     first, second = (encoder.encode(side) for side in (pairs.sentence1, pairs.sentence2))
     return 100 * spearman(pairs.gold, (first * second).sum(1).numpy())

@@ -1,4 +1,4 @@
-"""Evaluation: the field's protocol, nothing made up where a number does not exist."""
+"""Evaluation follows the usual protocol, and undefined metrics are left out."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ def pairs(gold: list[float], subset: list[str] | None = None, name: str = "made"
 
 
 def by_letters(sentences: list[str]) -> np.ndarray:
-    """A fixed embedding: counts of letters and digits, of any length."""
+    """Embed texts of any length as counts of letters and digits."""
     return np.array([[sentence.count(letter) for letter in "abcde0123456789"] for sentence in sentences], float)
 
 

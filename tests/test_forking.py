@@ -1,4 +1,4 @@
-"""Forks that stand for fresh processes: what they must not share, and that none outlives the tests."""
+"""Forks that replace fresh processes: they share no state, and none outlives the tests."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Figures in a browser: dollars and markup in names, and the ink of the page."""
+"""Figures in a browser: dollar signs and markup in names, and colours of the page."""
 
 from pathlib import Path
 from typing import Any

@@ -80,7 +80,7 @@ def test_lab_opens_jupyterlab_at_the_tour_of_a_copy_of_the_notebooks(tmp_path: P
 
 
 def documented(page: str) -> list[list[str]]:
-    """The words of every command in the blocks of a page."""
+    """Return the arguments of every command in the code blocks of a page."""
     lines = (PROJECT / "docs" / page).read_text(encoding="utf-8").splitlines()
     return [shlex.split(line, comments=True) for line in lines if line.startswith("workbench ")]
 

@@ -1,4 +1,4 @@
-"""Losses against loops over their equations; gradients, precision, extreme values, degenerate batches, mistakes."""
+"""Losses against loops over their equations; gradients, precision, extreme values, degenerate batches, errors."""
 
 import inspect
 import math

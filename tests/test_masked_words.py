@@ -1,4 +1,4 @@
-"""The loss of masked words: transformers' own, drawn from the seed alone, gone from the encoder that is saved."""
+"""The loss of masked words: equal to transformers', drawn from the seed only, absent from the saved encoder."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from workbench.training import fit
 
 
 def pretrained(folder: Path, kind: str) -> Path:
-    """A masked language model with its head, as pretrained checkpoints are."""
+    """Return a masked language model with its head, like a pretrained checkpoint."""
     torch.manual_seed(3)
     model = {"bert": BertForMaskedLM, "roberta": RobertaForMaskedLM}[kind](tiny_model(kind).config)
     model.save_pretrained(folder)

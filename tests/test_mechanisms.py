@@ -1,4 +1,4 @@
-"""Equations to try: the drawing follows the controls."""
+"""Interactive equations: the drawing follows the controls."""
 
 import numpy as np
 import pandas as pd

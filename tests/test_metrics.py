@@ -1,4 +1,4 @@
-"""Metrics against SciPy, scikit-learn and resampling done one by one, and on the real STS-B."""
+"""Metrics against SciPy, scikit-learn and explicit resampling, and on the real STS-B."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The methods' terms in one loss: each method to the bit with its terms alone, and sums where there are more."""
+"""The methods' terms in one loss: bitwise equal to each method with its terms only, and sums otherwise."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def settings(spread_encoder: Path, wide_teacher: Path, tmp_path: Path) -> dict[s
 
 
 def method_of(name: str, settings: dict[str, Any]) -> Any:
-    """With those of the settings that it knows."""
+    """Return the method with those of the settings that it has."""
     known = {key: value for key, value in settings.items() if key in CONFIGS[name].model_fields}
     return METHODS[name](CONFIGS[name].from_parameters("demo", 0, known))
 

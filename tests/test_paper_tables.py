@@ -1,4 +1,4 @@
-"""Tables and figures of the papers: every number in one, every command documented, runs fill their cells."""
+"""Tables and figures of the papers: every number is in one, every command is documented, runs fill their cells."""
 
 import re
 import shlex
@@ -29,7 +29,7 @@ FIGURES = [(name, figure) for name, paper in read_papers().items() for figure in
 
 
 def finished(root: Path, config: Any, metrics: dict) -> Run:
-    """A run of these settings with these numbers, as if it had been trained and evaluated."""
+    """Create a run of these settings with these numbers, as if it had been trained and evaluated."""
     run = Run.open(config, root)
     history = {"step": [0, 5, 10], "epoch": [0, 0.5, 1.0], "loss": [np.nan, 2, 1], "seconds": [0, 30.0, 60.0]}
     history |= {

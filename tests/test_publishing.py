@@ -1,4 +1,4 @@
-"""What is published can be loaded again, and its card says what was measured, and nothing of this machine."""
+"""A published model can be loaded again; its card contains the scores and nothing of this machine."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""RankCSE: every term from its equation, every ablation by its setting, teachers of any width, clear refusals."""
+"""RankCSE: every term from its equation, every ablation by its setting, teachers of any dimension, refusals."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def prepared(spread: Path, sentences: Sentences, **overrides: object) -> RankCSE
 
 
 def student_lists(method: RankCSE, sentences: Sentences, *, head: bool = True) -> Tensor:
-    """S by another way than the method's own: whole sentences through encode, without dropout."""
+    """Compute S independently of the method's code: whole sentences through encode, without dropout."""
     vectors = method.encoder.encode([sentences.sentences[row] for row in ROWS])
     if head:
         # encode normalises; the tanh layer reads vectors that are not, so they come from forward.

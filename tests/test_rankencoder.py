@@ -1,4 +1,4 @@
-"""RankEncoder: losses and similarity from the equations, every variant by name, a corpus that cannot be ranked."""
+"""RankEncoder: losses and similarity from the equations, every variant by name, an unusable corpus."""
 
 import logging
 import math
@@ -45,7 +45,7 @@ def prepared(spread: Path, sentences: Sentences, **overrides: object) -> RankEnc
 
 
 def naive_targets(method: RankEncoder, sentences: Sentences) -> np.ndarray:
-    """Spearman of every pair's two similarity lists, by scipy, from half precision rows as the cache keeps them."""
+    """Return Spearman of every pair's two similarity lists by scipy, from half-precision rows as in the cache."""
     base = load_e1(method.config)
     corpus = base.encode(method.corpus).half().double().numpy()
     rows = base.encode([sentences.sentences[row] for row in ROWS]).half().double().numpy()

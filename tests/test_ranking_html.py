@@ -19,7 +19,7 @@ HOSTILE = '<img src=x onerror="alert(1)"> & "quotes" $x$ %{y}'
 
 
 def table(*scores: list[float], suite: str = "few", target: str = "target") -> pd.DataFrame:
-    """A query of five targets for each list of scores."""
+    """Return a query with five targets for each list of scores."""
     rows = [
         (suite, f"q{number}", f"{number}.{place}", f"query {number}", f"{target} {place}", GOLD[place], score)
         for number, values in enumerate(scores)
@@ -39,13 +39,13 @@ SHAPES = {"svg", "rect", "g", "title", "polyline", "path", "text"}
 
 
 def drawn(html: str) -> ET.Element:
-    """The slope chart, whose picture stands in the HTML."""
+    """Return the slope chart, whose picture is in the HTML."""
     (data,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
     return ET.fromstring(base64.b64decode(data))
 
 
 def heights(picture: ET.Element) -> list[list[float]]:
-    """How far down each line of a slope chart stands at gold, and at each label."""
+    """Return the height of each line of a slope chart at gold, and at each label."""
     lines = [line.attrib["d"] for line in picture.iter(f"{SVG}path")]
     parts = [re.findall(r"M\S+ ([\d.]+)L\S+ ([\d.]+)", line) for line in lines]
     return [[float(line[0][0]), *(float(end) for _, end in line)] for line in parts]

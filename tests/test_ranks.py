@@ -1,4 +1,4 @@
-"""Rank vectors against loops and SciPy; the closed form against exact ranks where its assumption holds and fails."""
+"""Rank vectors against loops and SciPy; the closed form against exact ranks, if its assumption holds or fails."""
 
 import math
 
@@ -17,7 +17,7 @@ def unit_rows(n: int, d: int, seed: int = 0, dtype: torch.dtype = torch.float64)
 
 
 def naive_rank_vector(scores: list[float]) -> list[float]:
-    """RankEncoder eq. 3 of tie-averaged ranks: the mean place of all that are equal."""
+    """Return RankEncoder eq. 3 with tie-averaged ranks: the mean position of all equal values."""
     n = len(scores)
     r = [sum(other < s for other in scores) + (sum(other == s for other in scores) + 1) / 2 for s in scores]
     mean = sum(r) / n

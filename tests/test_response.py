@@ -1,4 +1,4 @@
-"""What a setting does: means over seeds on dev and test, and what dev chooses."""
+"""The effect of a setting: means over seeds on dev and test, and the value selected on dev."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run's folder: a function of the settings, never half written, never lost."""
+"""A run's folder is a function of the settings; it is never half written and never lost."""
 
 import errno
 import json

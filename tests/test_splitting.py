@@ -1,4 +1,4 @@
-"""Cutting sentences: halves, clauses, spans of clauses, spans from a file."""
+"""Splitting sentences: halves, clauses, spans of clauses, spans from a file."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The cells of a sweep, and how they are run on this machine. The processes themselves: tests/acceptance."""
+"""The cells of a sweep and their execution on this machine. tests/acceptance tests the processes themselves."""
 
 import sys
 import threading
@@ -41,7 +41,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ran(root: Path) -> list[list[str]]:
-    """Return folder and GPUs of each cell that ran."""
+    """Return folder and GPUs of each executed cell."""
     return sorted(line.split("\t") for line in (root / "ran.txt").read_text().splitlines())
 
 

@@ -1,4 +1,4 @@
-"""The small tables of notebooks: their content, and how they are shown."""
+"""The small tables of notebooks: content and display."""
 
 from pathlib import Path
 

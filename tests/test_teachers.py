@@ -1,4 +1,4 @@
-"""Teachers: loaded by any name, read as they were trained, refused without a known pooling."""
+"""Teachers: loaded by any name, used with the pooling they were trained with, refused without a known pooling."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from workbench.teachers import cached_embeddings, load_teacher
 
 @pytest.fixture
 def checkpoints(tiny_encoder: Path, tmp_path: Path):
-    """Copies of the tiny checkpoint under names of the user's, with weights so large that sentences differ clearly."""
+    """Return copies of the tiny checkpoint under a user's names, with weights so large that sentences differ."""
 
     def named(name: str) -> Path:
         folder = Path(shutil.copytree(tiny_encoder, tmp_path / name))

@@ -1,4 +1,4 @@
-"""Training: resumable after a kill at any write, refused when it could only fail, the same in several processes."""
+"""Training resumes after a kill at any write, refuses early, and gives the same result in several processes."""
 
 import contextlib
 import functools
@@ -205,7 +205,7 @@ def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
 
 @pytest.fixture
 def half_trained(tiny_encoder: Path, sentences: Sentences, tmp_path: Path) -> Run:
-    """A run that was stopped at step 4 of 6."""
+    """Return a run that was stopped at step 4 of 6."""
     run = Run.open(config(tiny_encoder), tmp_path / "runs")
 
     def stop(row: dict) -> None:
@@ -218,7 +218,7 @@ def half_trained(tiny_encoder: Path, sentences: Sentences, tmp_path: Path) -> Ru
 
 
 def rewrite(file: Path, drop: str = "-", tensors: dict[str, torch.Tensor] | None = None, **facts: object) -> None:
-    """Write a state again without tensors called `drop`..., with other `tensors` and other `facts`."""
+    """Write a state again without tensors called `drop`..., with other `tensors` and `facts`."""
     with safe_open(file, "pt") as opened:
         stored = json.loads(opened.metadata()["state"])
     kept = {name: value for name, value in load_file(file).items() if not name.startswith(drop)}
@@ -377,7 +377,7 @@ def test_a_loss_that_is_not_finite_stops_training(tiny_encoder: Path, sentences:
 
 @pytest.fixture
 def in_two(tmp_path: Path) -> tuple[SimCSE, Sentences, Pairs, Run]:
-    """A method with its bundled data and its run, to be trained in two processes."""
+    """Return a method with its bundled data and its run, for training in two processes."""
     small = {"processes": 2, "max_steps": 6, "eval_steps": 2, "device": "cpu", "train_limit": 64, "batch_size": 8}
     small |= {"patience": 1, "learning_rate": 1e-30, "log_steps": 1}  # moves nothing: dev does not rise
     settings = SimCSEConfig.from_parameters("demo", 0, small)

@@ -1,4 +1,4 @@
-"""Transfer tasks: SentEval's protocol against scikit-learn's own cross-validation."""
+"""Transfer tasks: SentEval's protocol against scikit-learn's cross-validation."""
 
 import dataclasses
 import importlib.util
@@ -25,18 +25,18 @@ FOLDS = StratifiedKFold(10, shuffle=True, random_state=1111)
 
 
 def sentences(rows: int, seed: int) -> list[str]:
-    """Distinct lines of one to nine words."""
+    """Return distinct lines of one to nine words."""
     draw = np.random.default_rng(seed)
     return [" ".join(draw.choice(WORDS, draw.integers(1, 9))) + f" {i}" for i in range(rows)]
 
 
 def by_words(texts: list[str]) -> np.ndarray:
-    """Counts of words: a fixed embedding."""
+    """Embed texts as word counts."""
     return np.array([[text.split().count(word) for word in WORDS] for text in texts], float)
 
 
 def classes(texts: list[str], seed: int, count: int = 2) -> list[int]:
-    """Mostly what the words say, with some noise."""
+    """Return classes that mostly follow the words, with some noise."""
     noise = np.random.default_rng(seed).normal(0, 0.7, (len(texts), count))
     return (by_words(texts)[:, :count] + noise).argmax(1).tolist()
 
@@ -54,7 +54,7 @@ def pairs(rows: int, seed: int) -> Pairs:
 
 
 def in_order(data: Any) -> np.ndarray:
-    """The rows by length and class, one comparison at a time."""
+    """Return the rows by length and class, one comparison at a time."""
     first = data.sentence1 if isinstance(data, Pairs) else data.sentences
     second = data.sentence2 if isinstance(data, Pairs) else [""] * len(first)
     label = data.gold if isinstance(data, Pairs) else data.label
@@ -62,7 +62,7 @@ def in_order(data: Any) -> np.ndarray:
 
 
 def search(grid: list[float], cv: Any) -> GridSearchCV:
-    """scikit-learn's own search: the first of the strengths that are best to two decimals of a per cent."""
+    """Search by scikit-learn: the first of the strengths that are best to two decimals of a per cent."""
 
     def first_best(found: dict[str, Any]) -> int:
         return int(np.argmax(np.round(100 * found["mean_test_score"], 2)))
@@ -71,7 +71,7 @@ def search(grid: list[float], cv: Any) -> GridSearchCV:
 
 
 def expected(encode: Any, task: TransferTask) -> dict[str, float]:
-    """Accuracy and F1 by scikit-learn's cross-validation."""
+    """Return accuracy and F1 by scikit-learn's cross-validation."""
     rows = {}
     for name, data in task.splits.items():
         order = in_order(data)

@@ -1,4 +1,4 @@
-"""The live views without a browser: what is listed, chosen, computed and written, by their public state."""
+"""The live views without a browser: lists, choices, results and written files, by their public state."""
 
 import re
 from pathlib import Path
@@ -88,7 +88,7 @@ QUERIES = ["the cat sleeps", "a dog <b>barks</b>", "the bird sings", "a cat and 
 
 
 def ranking(seed: int, suite: str = "few", queries: int = 4) -> pd.DataFrame:
-    """Queries of five targets with drawn scores; gold falls from target to target."""
+    """Return queries of five targets with random scores; gold decreases from target to target."""
     draw, rows = np.random.default_rng(seed), []
     for number in range(queries):
         scores = draw.permutation(5) / 10
@@ -228,7 +228,7 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
 
 
 def counts(sentences: list[str]) -> np.ndarray:
-    """How often each of four words is in a sentence, and one number that is always there."""
+    """Embed texts as the counts of four words, and one constant."""
     return np.array([[1.0, *(sentence.split().count(word) for word in "abcd")] for sentence in sentences])
 
 

@@ -1,4 +1,4 @@
-"""The table and the panels in a browser: sorted, searched, walked through, marked; text is text."""
+"""The table and the panels in a browser: sorting, searching, keyboard, highlighting; text is never markup."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tiny checkpoints of the BERT and RoBERTa kinds with random weights, written as a user would find them."""
+"""Tiny BERT and RoBERTa checkpoints with random weights, in the form of a user's checkpoint."""
 
 import shutil
 from pathlib import Path
@@ -26,7 +26,7 @@ _SPECIAL = {
 
 
 def tiny_tokenizer(kind: str, *, words: list[str] | None = None, first: bool = True) -> PreTrainedTokenizerFast:
-    """A word-level tokenizer with the special tokens of its kind, put around each sentence unless first is False."""
+    """Return a word-level tokenizer with special tokens, added around each sentence unless first is False."""
     special = _SPECIAL[kind]
     vocabulary = {word: i for i, word in enumerate([*special.values(), *(WORDS if words is None else words)])}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token=special["unk"]))
@@ -42,7 +42,7 @@ def tiny_tokenizer(kind: str, *, words: list[str] | None = None, first: bool = T
 
 
 def tiny_model(kind: str, *, layers: int = 3, seed: int = 0) -> PreTrainedModel:
-    """A randomly initialised model; its weights are wide enough that sentences differ clearly."""
+    """Return a randomly initialised model; its weights are large enough that sentences differ clearly."""
     torch.manual_seed(seed)
     settings = {
         "vocab_size": len(WORDS) + 5,
@@ -66,14 +66,14 @@ def tiny_model(kind: str, *, layers: int = 3, seed: int = 0) -> PreTrainedModel:
 
 
 def tiny_checkpoint(folder: Path, kind: str = "bert", *, layers: int = 3, seed: int = 0) -> Path:
-    """A folder with model and tokenizer as transformers saves them."""
+    """Create a folder with model and tokenizer in the format of transformers."""
     tiny_model(kind, layers=layers, seed=seed).save_pretrained(folder)
     tiny_tokenizer(kind).save_pretrained(folder)
     return folder
 
 
 def tiny_sentences(count: int, *, seed: int = 0, longest: int = 12) -> list[str]:
-    """Random sentences of 1 to `longest` words."""
+    """Return random sentences of 1 to `longest` words."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(bound: int) -> int:
@@ -83,7 +83,7 @@ def tiny_sentences(count: int, *, seed: int = 0, longest: int = 12) -> list[str]
 
 
 def enlarged(source: Path, target: Path, factor: float) -> Path:
-    """A copy of a checkpoint whose weights, but for the LayerNorms', are `factor` times as large."""
+    """Copy a checkpoint with all weights, except the LayerNorms', multiplied by `factor`."""
     shutil.copytree(source, target)
     weights = load_file(target / "model.safetensors")
     larger = {name: value * factor if "LayerNorm" not in name else value for name, value in weights.items()}

@@ -1,4 +1,4 @@
-"""Finished runs whose scores are gold and noise, written as a training would write them."""
+"""Finished runs whose scores are gold plus noise, written as by a training."""
 
 import dataclasses
 from pathlib import Path
@@ -25,7 +25,7 @@ PAIRS = first_pairs(210)
 
 
 def write_run(root: Path, config: TrainingConfig | BaselineConfig, noise: float, *, pairs: int | None = None) -> Run:
-    """A finished run whose scores are gold and noise, and whose encoder before training is noisier."""
+    """Write a finished run whose scores are gold plus noise; before training the noise is larger."""
     run = Run.open(config, root)
     draw = np.random.default_rng([config.seed, round(100 * noise)])
     gold = PAIRS.gold[:pairs]

@@ -1,4 +1,4 @@
-"""A notebook in JupyterLab as a user sees it: its cells, the rows of a view, and the values of its variables."""
+"""A notebook in JupyterLab as a user sees it: cells, rows of a view, values of variables."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def value_of(page: Any, expression: str) -> Any:
 
 
 def wait_until(page: Any, read: Callable[[], Any], wanted: Any) -> None:
-    """Read until the wanted value is there; fail with the last value that was read."""
+    """Read until the wanted value appears; fail with the last value that was read."""
     end = time.monotonic() + PATIENCE / 1000
     while (found := read()) != wanted and time.monotonic() < end:
         page.wait_for_timeout(200)
@@ -69,7 +69,7 @@ def _entries(view: Any) -> Any:
 
 
 def listed(view: Any, entries: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return those of the entries that the view's list shows, in its order; an entry is the texts that it has."""
+    """Return the entries that the list of the view shows, in its order; an entry is a list of texts."""
     lines = _entries(view).all_inner_texts()
     return list(dict.fromkeys(one for line in lines for one in entries if all(text in line for text in one)))
 
@@ -88,5 +88,5 @@ def cells(row: Any) -> dict[str, str]:
 
 
 def numbers(text: str) -> list[float]:
-    """Return the numbers at the beginnings of the lines of a cell; = before one says that others share it."""
+    """Return the numbers at the beginnings of the lines of a cell; a leading = marks a tie."""
     return [float(found) for found in re.findall(r"(?m)^=?(-?[\d.]+)", text)]

@@ -1,4 +1,4 @@
-"""The command line: what a user types, what is printed, what is on the disk afterwards, and the exit code."""
+"""The command line: arguments, output, files on disk, and exit codes."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ def test_settings_are_listed_with_their_values_and_the_profiles(workbench: Call)
 
 @pytest.fixture(scope="module")
 def root(train: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of finished runs: SimCSE with three seeds and once warmer, CoSENT; one SimCSE unfinished."""
+    """Create a folder of runs: SimCSE with three seeds and one other temperature, CoSENT, and one unfinished SimCSE."""
     folder = tmp_path_factory.mktemp("of runs")
     for seed in range(3):
         train("simcse", folder, seed, max_steps=3)
@@ -69,7 +69,7 @@ def root(train: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def of(root: Path, method: str, seed: int) -> Path:
-    """The first run of a method and a seed."""
+    """Return the first run of a method and a seed."""
     table = list_runs(root)
     return Path(table.loc[(table["method"] == method) & (table["seed"] == seed), "path"].iloc[0])
 

@@ -1,4 +1,4 @@
-"""An encoder gives one embedding wherever it is loaded, and whatever embeds or scores can be evaluated."""
+"""An encoder gives the same embeddings in every library; any object that embeds or scores can be evaluated."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ def encoder(spread_encoder: Path) -> Encoder:
 
 
 def states_and_mask(folder: Path, sentences: list[str]) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Hidden states of all layers by transformers, and which tokens are no padding."""
+    """Return the hidden states of all layers by transformers, and the mask of tokens without padding."""
     tokens = AutoTokenizer.from_pretrained(folder)(sentences, padding=True, return_tensors="pt")
     with torch.no_grad():
         states = AutoModel.from_pretrained(folder).eval()(**tokens, output_hidden_states=True).hidden_states
@@ -78,7 +78,7 @@ def test_an_encoder_or_a_pooling_that_is_not_there_is_refused_with_its_name():
 
 
 def by_letters(sentences: list[str]) -> np.ndarray:
-    """Embed a sentence as its counts of letters."""
+    """Embed a sentence as its letter counts."""
     return np.array([[sentence.count(letter) for letter in "abcdehiklnoprst"] for sentence in sentences], float)
 
 

@@ -1,4 +1,4 @@
-"""Every method computes what it did when weights.json was made, and a setting's digest is what it was."""
+"""Every method reproduces weights.json, and every setting's digest is unchanged."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_the_digest_of_every_profile_is_the_one_that_its_runs_are_called_by():
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all, so that RankEncoder finds the SimCSE that it ranks by."""
+    """Create one folder for all runs, so that RankEncoder uses the SimCSE run as its base."""
     return tmp_path_factory.mktemp("short")
 
 

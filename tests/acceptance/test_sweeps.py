@@ -21,7 +21,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are read f
 
 
 def workbench(*words: object) -> subprocess.CompletedProcess[str]:
-    """Run a command; its interpreter is forked from one that has loaded torch."""
+    """Run a command in a fork of a process that has imported torch."""
     command = [python(), "-m", "workbench", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -39,7 +39,7 @@ def read_results(root: Path) -> dict[str, list[bytes]]:
 
 
 def written(root: Path) -> dict[Path, int]:
-    """Return when each result was written."""
+    """Return the modification time of each result."""
     return {file: file.stat().st_mtime_ns for name in RESULTS for file in root.glob(f"*/*/{name}")}
 
 
@@ -58,19 +58,19 @@ def wait_until(condition: Callable[[], object], every: float = 0.05) -> None:
 
 @pytest.fixture(scope="module")
 def values(settings: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """Settings of a training of about a second on a user's files."""
+    """Return settings of a training of about a second on a user's files."""
     return settings("simcse", max_steps=200, eval_steps=100, save_steps=5)
 
 
 @pytest.fixture(scope="module")
 def simcse(values: dict[str, Any], words: Callable[[dict], list[str]]) -> list[str]:
-    """The words of a command for two seeds of SimCSE."""
+    """Return the arguments of a command for two seeds of SimCSE."""
     return ["simcse", "--seeds", "0-1", *words(values)]
 
 
 @pytest.fixture(scope="module")
 def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runs of a sweep of four cells from a YAML file; nothing interrupted it."""
+    """Return the runs of an uninterrupted sweep of four cells from a YAML file."""
     folder = tmp_path_factory.mktemp("swept")
     content = {
         "methods": {
@@ -89,7 +89,7 @@ def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pyte
 
 @pytest.fixture(scope="module")
 def uninterrupted(swept: Path) -> dict[str, list[bytes]]:
-    """The results of the two cells of `simcse`."""
+    """Return the results of the two cells of `simcse`."""
     rows = json.loads(workbench("runs", "simcse", "temperature=0.05", "--json", "--runs", swept).stdout)
     names = {str(Path(row["path"]).relative_to(swept)) for row in rows}
     assert len(names) == 2
@@ -238,7 +238,7 @@ def cluster() -> Iterator[Slurm]:
 
 
 def queued(cluster: Slurm) -> list[str]:
-    """Return the job of each cell that waits or runs."""
+    """Return the job of each pending or running cell."""
     return sorted(cluster.ask("squeue", "--noheader", "--array", "--format=%i").split())
 
 
@@ -254,7 +254,7 @@ def test_cells_on_slurm_that_are_interrupted_at_the_end_of_their_time_or_requeue
     interrupts = {0: ["scancel", "--signal=USR2"], 1: ["scontrol", "requeue"]}  # the time limit, and preemption
 
     def interrupt() -> bool:
-        """Interrupt each cell as soon as it has a state, which may be after the other one has finished."""
+        """Interrupt each cell as soon as it has a state; the other cell may have finished by then."""
         for seed in [seed for seed in interrupts if list(tmp_path.glob(f"simcse/*-s{seed}/{STATE}"))]:
             cluster.ask(*interrupts.pop(seed), jobs[seed])
         return not interrupts

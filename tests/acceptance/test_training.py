@@ -1,4 +1,4 @@
-"""Training can be repeated, killed and resumed, and shared among processes; the numbers are the same."""
+"""Training gives the same numbers if repeated, killed and resumed, or distributed over processes."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def history(run: Run) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def uninterrupted(train: Train, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """A finished run of each method."""
+    """Return a finished run of each method."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     return {method: train(method, folder) for method in METHOD_NAMES}
 
