@@ -70,19 +70,20 @@ def test_stsb_has_the_known_number_of_queries(real_data: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [12, 60])
-@pytest.mark.parametrize("method", ["percentile", "bca"])
-def test_an_interval_is_that_of_scipy_on_the_same_resamples(n: int, method: str) -> None:
+def test_an_interval_is_that_of_scipy_on_the_same_resamples(n: int) -> None:
     draw = np.random.default_rng(n)
     gold = draw.integers(0, 6, n).astype(float)
     scores = gold + draw.standard_normal(n)
-    how = {"paired": True, "vectorized": False, "n_resamples": 200, "rng": np.random.default_rng(3), "method": method}
+    how = {"paired": True, "vectorized": False, "n_resamples": 200, "rng": np.random.default_rng(3)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a resample of one pair alone
-        expected = scipy.stats.bootstrap((gold, scores), lambda a, b: spearmanr(a, b).statistic, **how)
-    interval = metrics.bootstrap_interval(gold, scores, samples=200, seed=3, method=method)
+        expected = scipy.stats.bootstrap(
+            (gold, scores), lambda a, b: spearmanr(a, b).statistic, method="percentile", **how
+        )
+    interval = metrics.bootstrap_interval(gold, scores, samples=200, seed=3)
     assert interval[1:] == pytest.approx(tuple(expected.confidence_interval), abs=1e-12)
-    assert metrics.bootstrap_interval(gold, gold, samples=50, method=method) == (1.0, 1.0, 1.0)
-    assert interval != metrics.bootstrap_interval(gold, scores, samples=200, seed=4, method=method)
+    assert metrics.bootstrap_interval(gold, gold, samples=50) == (1.0, 1.0, 1.0)
+    assert interval != metrics.bootstrap_interval(gold, scores, samples=200, seed=4)
 
 
 def test_a_mean_over_sets_resamples_and_exchanges_within_each() -> None:

@@ -13,7 +13,6 @@ from workbench.metrics.correlation import (
 from workbench.metrics.geometry import alignment as alignment, uniformity as uniformity
 from workbench.metrics.significance import (
     Interval as Interval,
-    IntervalMethod as IntervalMethod,
     Measure as Measure,
     Spread as Spread,
     bootstrap_interval as bootstrap_interval,
