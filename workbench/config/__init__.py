@@ -5,15 +5,20 @@ from typing import NoReturn
 from workbench.config._baselines import BaselineConfig as BaselineConfig
 from workbench.config._compcse import CompCSEConfig as CompCSEConfig
 from workbench.config._cosent import CoSENTConfig as CoSENTConfig
-from workbench.config._machinery import ALIASES as ALIASES, Settings as Settings, current_value as current_value
+from workbench.config._machinery import (
+    ALIASES as ALIASES,
+    Settings as Settings,
+    current_value as current_value,
+    setting_text as setting_text,
+)
 from workbench.config._mixed import MixedConfig as MixedConfig
 from workbench.config._rankcse import RankCSEConfig as RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig as RankEncoderConfig
-from workbench.config._simcse import SimCSEConfig as SimCSEConfig
 from workbench.config._training import (
     BUNDLED_MODELS as BUNDLED_MODELS,
     SEVEN_STS as SEVEN_STS,
     Pooling as Pooling,
+    SimCSEConfig as SimCSEConfig,
     TrainingConfig as TrainingConfig,
 )
 from workbench.errors import SettingError as SettingError, unknown_name

@@ -2,11 +2,9 @@
 
 import functools
 import json
-import types
 import typing
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import pydantic
 from annotated_types import Ge, Gt, Lt
@@ -97,9 +95,7 @@ class Settings(pydantic.BaseModel):
         """
         fields, named = type(self).model_fields, {}
         for name, value in values.items():
-            setting = name if name in fields else self.setting_name(name)
-            if setting in named:
-                raise SettingError(f"{name}: {setting} is given twice, {named[setting]!r} and {value!r}; give it once")
+            setting = self.setting_name(name)
             named[setting] = _read_text(value, fields[setting].annotation)
         profile = named.setdefault("profile", fields["profile"].default)
         complete = len(named) >= len(fields) - len(self.added)  # as those of a run on disk, whose profile may be gone
@@ -140,7 +136,7 @@ class Settings(pydantic.BaseModel):
         """Return the settings of `profile` with `overrides`, as notebooks and the command line give them."""
         for name in {"profile", "seed"} & (overrides or {}).keys():
             raise SettingError(f"{name!r} is no setting: give --{name} to a command, {name}= in code")
-        return cls(profile=profile, seed=seed, **(overrides or {}))
+        return cls.from_profile(profile, seed=seed, **(overrides or {}))
 
     def digest(self) -> str:
         """Return eight hexadecimal digits that name what is computed; seed, profile, device and processes do not count.
@@ -171,7 +167,12 @@ class Settings(pydantic.BaseModel):
 
     def paths(self) -> dict[str, list[str]]:
         """Return setting -> the local paths that it names, whether they exist or not."""
-        return {name: list(filter(_is_path, _texts(value))) for name, value in self._computed().items()}
+        paths = {}
+        for name, value in self._computed().items():
+            items = [*value, *value.values()] if isinstance(value, dict) else value
+            texts = items if isinstance(items, list) else [items]
+            paths[name] = [text for text in texts if isinstance(text, str) and _is_path(text)]
+        return paths
 
     def _computed(self) -> dict[str, Any]:
         """Return the settings that count in the digest."""
@@ -185,16 +186,14 @@ class Settings(pydantic.BaseModel):
 
     def changed(self) -> dict[str, Any]:
         """Return the settings that differ from their profile."""
-        start = _unchanged(type(self), self.profile, getattr(self, "encoder", None))
-        return {
-            name: value for name, value in self if name not in ("seed", "profile") and value != getattr(start, name)
-        }
+        start = dict(_unchanged(type(self), self.profile, getattr(self, "encoder", None)))
+        return {name: value for name, value in self if name not in ("seed", "profile") and value != start[name]}
 
     def table(self) -> "pd.DataFrame":
         """Return one row per setting: setting, value, unit, allowed, meaning, source."""
         import pandas as pd
 
-        rows, changed = [], self.changed()
+        rows, changed, schemas = [], self.changed(), self.model_json_schema()["properties"]
         ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile)
         for name, field in type(self).model_fields.items():
             marks = {type(mark): str(mark) for mark in field.metadata}
@@ -203,7 +202,7 @@ class Settings(pydantic.BaseModel):
             # A setting that a subclass declares again, with another default, keeps its meaning.
             every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))
             meaning = " ".join(next(each.description for each in every if each.description).split())
-            allowed = _describe_type(field.annotation, field.metadata)
+            allowed = _describe_schema(schemas[name])
             rows.append((name, getattr(self, name), marks.get(Unit, ""), allowed, meaning, source))
         return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"])
 
@@ -223,15 +222,6 @@ class Settings(pydantic.BaseModel):
 def _unchanged(cls: type[Settings], profile: str, encoder: str | None) -> Settings:
     profile = profile if profile in cls.profiles else cls.model_fields["profile"].default
     return cls(profile=profile, **cls.profile_values(profile, encoder))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in a setting's value, including the keys of a dictionary."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, dict)):
-        for item in [*value, *(value.values() if isinstance(value, dict) else ())]:
-            yield from _texts(item)
 
 
 def _is_path(text: str) -> bool:
@@ -254,20 +244,24 @@ def _read_text(text: Any, annotation: Any) -> Any:
         return text if dict in kinds else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _describe_type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
-    """Describe the values that a field accepts."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        return _describe_type(arguments[0], arguments[1:])
-    if origin is Literal:
-        return "one of " + ", ".join(map(repr, arguments))
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(_describe_type(argument, metadata) for argument in arguments)
-    if arguments:
-        return f"{origin.__name__} of {' -> '.join(map(_describe_type, arguments))}"
-    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="} if annotation in (int, float) else {}
-    limits = [f"{sign} {getattr(item, key)}" for item in metadata for key, sign in signs.items() if hasattr(item, key)]
-    return f"{'none' if annotation is type(None) else annotation.__name__} {' and '.join(limits)}".strip()
+def setting_text(value: Any) -> str:
+    """Return a setting's value as text that is read back, to the last digit; any other value would be another run."""
+    if isinstance(value, list) and value and _read_text(joined := ",".join(map(str, value)), list) == value:
+        return joined
+    return value if isinstance(value, str) else "none" if value is None else json.dumps(value).removesuffix(".0")
+
+
+def _describe_schema(schema: dict[str, Any]) -> str:
+    """Describe the values that a JSON schema accepts."""
+    if "enum" in schema:
+        return "one of " + ", ".join(map(repr, schema["enum"]))
+    if "anyOf" in schema:
+        return " or ".join(map(_describe_schema, schema["anyOf"]))
+    if inner := schema.get("items") or schema.get("additionalProperties"):
+        return f"{schema['type']} of {_describe_schema(inner)}"
+    signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
+    limits = " and ".join(f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema)
+    return f"{schema['type'].replace('null', 'none')} {limits}".strip()
 
 
 def _describe_error(error: Any) -> str:

@@ -9,8 +9,7 @@ from workbench.config._compcse import CompCSEConfig, Compose
 from workbench.config._machinery import Count, NonNegative
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
-from workbench.config._simcse import SimCSEConfig
-from workbench.config._training import DEMO
+from workbench.config._training import DEMO, SimCSEConfig
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):

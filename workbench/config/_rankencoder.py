@@ -6,8 +6,7 @@ import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
 from workbench.config._machinery import Also, NonNegative, Positive, Source, Unit
-from workbench.config._simcse import SimCSEConfig
-from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
+from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, SimCSEConfig, whole_encoder
 
 # PromptBERT cuts the sentence at 32 tokens; the template has ten more.
 _PROMPTBERT = {

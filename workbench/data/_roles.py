@@ -48,10 +48,9 @@ def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scal
     roles = {role: columns[0] for role, columns in matches.items()}
     columns = table.by_role(roles)
     for role, texts in columns.items():
-        if role != "score" and all(map(_is_number, texts)):
-            raise DataError(
-                f"{table.where}: {roles[role]} is a number in every row; are columns swapped? Use --columns"
-            )
+        if role != "score" and not any(math.isnan(to_number(text)) for text in texts):
+            what = f"{table.where}: {roles[role]} is a number in every row"
+            raise DataError(f"{what}; are columns swapped? Use --columns")
     entry, note = DataSet(name, kind, "your own", (table.where,), "your own", roles), ""
     if kind == "pairs":
         explicit = roles["score"] in (chosen or {}).values()
@@ -89,11 +88,13 @@ def _missing_columns(table: Table, matches: Mapping[str, list[str]]) -> DataErro
     return DataError(f"{have}; name the others: `workbench data check` or `data split` --columns {missing}")
 
 
-def _is_number(text: str) -> bool:
+def to_number(text: str) -> float:
+    """Return the finite number in a text; nan if there is none."""
     try:
-        return math.isfinite(float(text))
+        number = float(text)
     except ValueError:
-        return False
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def _read_scores(
@@ -113,9 +114,9 @@ def _read_scores(
         )
     if scale is None and (stated := _STATED_SCALE.search(column)) and float(stated[1]) < float(stated[2]):
         scale = (float(stated[1]), float(stated[2]))
-    if scale or not all(map(_is_number, labels)):  # what is no number is refused later, with its line
+    numbers = list(map(to_number, labels))
+    if scale or any(map(math.isnan, numbers)):  # what is no number is refused later, with its line
         return replace(entry, scale=scale), table, ""
-    numbers = [float(label) for label in labels]
     low, high = min(numbers), max(numbers)
     usual = [one for one in _USUAL_SCALES if one[0] <= low and high <= one[1] and one[0] in (low, 0, -1)]
     scale = (low, high) if not usual or all(map(float.is_integer, numbers)) else usual[0]

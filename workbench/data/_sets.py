@@ -1,30 +1,29 @@
 """The four kinds of data sets, how they are made of a table, samples of them, and splits by query."""
 
-import itertools
 import math
-import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from workbench.data._catalogue import CATALOGUE, ROLES, DataSet, Kind
-from workbench.data._roles import Columns, Scale, read_roles
+from workbench.data._roles import Columns, Scale, read_roles, to_number
 from workbench.data._tables import Table, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Rows:
     """Rows of one or more sentences; `extra` holds the other columns of the file as text."""
 
     kind: ClassVar[Kind]
     sides: ClassVar[tuple[str, ...]] = ("sentences",)  # the fields with the sentences of a row
 
-    extra: dict[str, list[str]] = field(default_factory=dict)
+    name: str
+    extra: dict[str, list[str]] = field(default_factory=dict, kw_only=True)
 
     @property
     def texts(self) -> list[list[str]]:
@@ -52,7 +51,6 @@ class Sentences(_Rows):
 
     kind = "sentences"
 
-    name: str
     sentences: list[str]
     source: str
     checksum: str
@@ -68,7 +66,6 @@ class Pairs(_Rows):
     kind = "pairs"
     sides = ("sentence1", "sentence2")
 
-    name: str
     sentence1: list[str]
     sentence2: list[str]
     gold: np.ndarray
@@ -95,7 +92,6 @@ class Triplets(_Rows):
     kind = "triplets"
     sides = ("anchor", "positive", "hard_negative")
 
-    name: str
     anchor: list[str]
     positive: list[str]
     hard_negative: list[str]
@@ -109,7 +105,6 @@ class LabelledSentences(_Rows):
 
     kind = "labelled"
 
-    name: str
     sentences: list[str]
     label: list[int]
     source: str
@@ -124,91 +119,69 @@ SomeSet = TypeVar("SomeSet", bound=AnySet)
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
     """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
     columns = table.by_role(entry.roles)
-    if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub):
-        _require_texts(entry, table, columns)
-    # Of the catalogue's, columns in _raw hold the text as published, which no paper here scores.
-    others = table.columns.keys() - entry.roles.values()
-    if entry.name in CATALOGUE:
-        others = {name for name in others if not name.endswith("_raw")}
-    extra = {name: values for name, values in table.columns.items() if name in others}
-    if entry.kind == "pairs":
-        return _make_pairs(entry, table, columns, source, extra)
+    texts = [_read_sentences(entry, table, role) for role in columns if role not in ("score", "label", "subset")]
+    extra = {name: values for name, values in table.columns.items() if name not in entry.roles.values()}
+    if entry.name in CATALOGUE:  # there, columns in _raw hold the text as published, which no paper here scores
+        extra = {name: values for name, values in extra.items() if not name.endswith("_raw")}
+    facts: dict[str, Any] = {"source": source, "checksum": table.checksum, "extra": extra}
     if entry.kind == "labelled":
-        label = _gold(entry, table, "label").astype(int).tolist()
-        return LabelledSentences(
-            entry.name, columns["sentence"], label, source, table.checksum, entry.classes, extra=extra
-        )
-    for role, texts in columns.items():  # an empty sentence is a single space, as in SimCSE's training code
-        if not all(texts) or any(map(str.isspace, texts)):
-            columns[role] = [text if text.strip() else " " for text in texts]
-        if all(text == " " for text in columns[role]):
-            raise DataError(f"{table.where}: {entry.roles[role]} is blank in every row; there is nothing to train on")
-    made: Any = Triplets if entry.kind == "triplets" else Sentences
-    return made(entry.name, *columns.values(), source, table.checksum, extra=extra)
-
-
-def _require_texts(entry: DataSet, table: Table, columns: dict[str, list[str]]) -> None:
-    for role in [role for role in columns if role not in ("score", "subset")]:
-        if empty := [row for row, sentence in enumerate(columns[role]) if not sentence or sentence.isspace()]:
-            more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
-            raise DataError(f"{table.at(empty[0])}: {entry.roles[role]} is empty{more}; fill it in or drop the row")
-
-
-def _make_pairs(
-    entry: DataSet, table: Table, columns: dict[str, list[str]], source: str, extra: dict[str, list[str]]
-) -> Pairs:
-    gold = _gold(entry, table, "score")
-    rows = np.flatnonzero(~np.isnan(gold)).tolist()  # nan marks the label of a row without gold
+        label = _read_gold(entry, table, "label").astype(int).tolist()
+        return LabelledSentences(entry.name, *texts, label, classes=entry.classes, **facts)
+    if entry.kind != "pairs":
+        return (Triplets if entry.kind == "triplets" else Sentences)(entry.name, *texts, **facts)
+    gold = _read_gold(entry, table, "score")
+    rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
+    score_range = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
+    ids = _pair_ids(entry, table)
+    pairs = Pairs(entry.name, *texts, np.nan_to_num(gold), columns.get("subset"), ids, score_range, **facts)
     if dropped := len(gold) - len(rows):
-        source += f" ({dropped} rows without a gold label left out)"
-    pairs = Pairs(
-        entry.name,
-        columns["sentence1"],
-        columns["sentence2"],
-        np.nan_to_num(gold),
-        columns.get("subset"),
-        _pair_ids(entry, table),
-        entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold))),
-        source,
-        table.checksum,
-        extra=extra,
-    )
-    return _take(pairs, rows) if dropped else pairs
+        return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
+    return pairs
 
 
-def _gold(entry: DataSet, table: Table, role: str) -> np.ndarray:
+def _read_sentences(entry: DataSet, table: Table, role: str) -> list[str]:
+    """Return the sentences of a column, to train on with a single space for an empty one, as in SimCSE's code."""
+    column = entry.roles[role]
+    texts = table.columns[column]
+    empty = [row for row, text in enumerate(texts) if not text.strip()]
+    if not empty or entry.kind == "labelled":
+        return texts
+    if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub):
+        more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
+        raise DataError(f"{table.at(empty[0])}: {column} is empty{more}; fill it in or drop the row")
+    if len(empty) == len(texts):
+        raise DataError(f"{table.where}: {column} is blank in every row; there is nothing to train on")
+    return [text if text.strip() else " " for text in texts]
+
+
+def _read_gold(entry: DataSet, table: Table, role: str) -> np.ndarray:
     """Return scores as numbers, and labels as their place among the classes; nan for the label without gold."""
-    codes = {name: float(place) for place, name in enumerate(entry.classes)}
-    codes |= {entry.unlabelled: math.nan} if entry.unlabelled else {}
-    low, high = entry.scale or (-sys.float_info.max, sys.float_info.max)
     labels = table.columns[entry.roles[role]]
-    gold = np.empty(len(labels))
-    for row, label in enumerate(labels):
-        try:
-            gold[row] = value = codes[label] if codes else float(label)
-            fits = bool(codes) or low <= value <= high
-        except (KeyError, ValueError):
-            fits = False
-        if not fits:
-            number = f"a number from {low:g} to {high:g}" if entry.scale else "a finite number"
-            allowed = f"one of {', '.join(map(repr, codes))}" if codes else number
-            what = f"{table.at(row)}: {entry.roles[role]} is {label!r}, not {allowed}"
-            raise DataError(f"{what}; correct it or drop the row")
+    if entry.classes:
+        codes = {name: float(place) for place, name in enumerate(entry.classes)}
+        codes |= {entry.unlabelled: math.nan} if entry.unlabelled else {}
+        allowed = f"one of {', '.join(map(repr, codes))}"
+        gold = np.array([codes.get(label, math.inf) for label in labels])
+        wrong = np.flatnonzero(np.isinf(gold))
+    else:
+        low, high = entry.scale or (-math.inf, math.inf)
+        allowed = f"a number from {low:g} to {high:g}" if entry.scale else "a finite number"
+        gold = np.array(list(map(to_number, labels)))
+        wrong = np.flatnonzero(~((gold >= low) & (gold <= high)))
+    if len(wrong):
+        what = f"{table.at(wrong[0])}: {entry.roles[role]} is {labels[wrong[0]]!r}, not {allowed}"
+        raise DataError(f"{what}; correct it or drop the row")
     return gold
 
 
 def _pair_ids(entry: DataSet, table: Table) -> list[str]:
     """Return an id per row: the id columns joined by ":", numbered if they repeat; otherwise the row's number."""
     if not entry.ids or not table.columns.keys() >= {*entry.ids}:
-        return [str(row) for row in range(len(table.columns[entry.roles["score"]]))]
-    ids = list(map(":".join, zip(*(table.columns[name] for name in entry.ids), strict=True)))
-    counts = Counter(ids)
-    if len(counts) == len(ids):
-        return ids
-    numbers = {name: itertools.count() for name in counts}
-    return [f"{name}.{next(numbers[name])}" for name in ids]
+        return [str(row) for row in range(len(table))]
+    ids = pd.Series(map(":".join, zip(*(table.columns[name] for name in entry.ids), strict=True)))
+    return list(ids if ids.is_unique else ids + "." + ids.groupby(ids).cumcount().astype(str))
 
 
 def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:

@@ -4,7 +4,6 @@ The state of each cell is read from its run's folder, never stored.
 """
 
 import contextlib
-import json
 import logging
 import os
 import queue
@@ -23,6 +22,7 @@ import pandas as pd
 import pydantic
 from rich.progress import track
 
+from workbench.config import setting_text
 from workbench.errors import BusyRunError, RunError, SettingError
 from workbench.execution import check_settings
 from workbench.files import reraise_os_error, text_checksum, write_json
@@ -59,8 +59,7 @@ class Sweep:
 
     def command(self, cell: Cell) -> list[str]:
         """Return the command line that runs a cell."""
-        values = {name: "none" if value is None else value for name, value in cell.overrides.items()}
-        words = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()]
+        words = [f"{name}={setting_text(value)}" for name, value in cell.overrides.items()]
         options = ["--profile", cell.profile, "--seed", str(cell.seed), "--runs", str(self.root)]
         options += [] if self.notebook else ["--no-notebook"]
         return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *words]

@@ -1,6 +1,5 @@
 """Published values of the papers (data/published/*.csv) and the commands that reproduce them (*.toml)."""
 
-import json
 import re
 import shlex
 import tomllib
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig
+from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import AVERAGES
 from workbench.errors import SettingError, unknown_name
 from workbench.files import project_path, set_name
@@ -152,16 +151,9 @@ def commands(configs: Iterable[Config]) -> str:
         if isinstance(config, BaselineConfig):
             changed.pop("encoder", None)
             start = f"evaluate {config.encoder}"
-        settings = [f"--set {shlex.quote(f'{name}={_typed_value(value)}')}" for name, value in changed.items()]
+        settings = [f"--set {shlex.quote(f'{name}={setting_text(value)}')}" for name, value in changed.items()]
         lines[" ".join(["workbench", start, "--profile", config.profile, *settings])] = None
     return "; ".join(lines)
-
-
-def _typed_value(value: Any) -> str:
-    """Return a setting's value as the command line reads it, to the last digit: any other would be another run."""
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return ",".join(value)
-    return value if isinstance(value, str) else json.dumps(value).removesuffix(".0")
 
 
 def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = "") -> pd.DataFrame:
