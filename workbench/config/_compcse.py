@@ -66,6 +66,4 @@ class CompCSEConfig(WordsConfig):
             raise ValueError(f"aggregation {self.aggregation!r} with subsampling {self.subsampling!r} needs parts=2")
         if (self.subsampling == "spans") != (self.spans is not None):
             raise ValueError(f"subsampling is {self.subsampling!r} and spans is {self.spans!r}; each needs the other")
-        if self.subsampling == "none" and not self.keep_sentences:
-            raise ValueError("keep_sentences=false without subsampling leaves no texts to train on; set one of them")
         return self

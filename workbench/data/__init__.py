@@ -1,6 +1,10 @@
 """Sentences, scored pairs, triplets and transfer tasks: bundled, from a local data root, or from the hub."""
 
-from workbench.data._catalogue import CATALOGUE as CATALOGUE, DataSet as DataSet, dataset_names as dataset_names
+from workbench.data._catalogue import (
+    CATALOGUE as CATALOGUE,
+    dataset_names as dataset_names,
+    parse_columns as parse_columns,
+)
 from workbench.data._check import (
     check as check,
     describe as describe,
@@ -19,14 +23,12 @@ from workbench.data._loading import (
     load_task as load_task,
     load_training as load_training,
 )
-from workbench.data._roles import parse_columns as parse_columns
 from workbench.data._senteval import (
     AVERAGES as AVERAGES,
     TRANSFER as TRANSFER,
     TransferTask as TransferTask,
     labels as labels,
     scored_pairs as scored_pairs,
-    sets_of as sets_of,
 )
 from workbench.data._sets import (
     LabelledSentences as LabelledSentences,
@@ -35,8 +37,4 @@ from workbench.data._sets import (
     Triplets as Triplets,
     split as split,
 )
-from workbench.data._tables import (
-    Table as Table,
-    read_manifest as read_manifest,
-    read_table as read_table,
-)
+from workbench.data._tables import read_manifest as read_manifest, read_table as read_table

@@ -1,14 +1,22 @@
-"""The catalogue of data sets, and the usual names of columns, read from data/catalogue.toml."""
+"""The entries of data sets: those of data/catalogue.toml, and one made of the columns of a user's own file."""
 
+import math
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from workbench.errors import DataError, did_you_mean
+from workbench.data._tables import Table
+from workbench.errors import DataError, SettingError, did_you_mean
 from workbench.files import project_path
 
 Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
+Columns = Mapping[str, str] | None
+Scale = tuple[float, float] | None
+_CLASSES = (("contradiction", "neutral", "entailment"), ("false", "true"), ("no", "yes"))
+_USUAL_SCALES = ((0.0, 1.0), (-1.0, 1.0), (1.0, 5.0), (0.0, 5.0), (0.0, 10.0), (0.0, 100.0))
+_STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")  # as in "similarity (0-5)"
 
 
 @dataclass(frozen=True)
@@ -91,3 +99,109 @@ ROLES: Mapping[Kind, Mapping[str, list[str]]] = {
     kind: {role: names.split() for role, names in roles.items()} for kind, roles in _TABLES["columns"].items()
 }
 COMPANIONS = {role: set(names.split()) for role, names in _TABLES["companions"].items()}
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Return {"sentence1": "left", ...} for "sentence1=left,score=how close"."""
+    parts = [[half.strip() for half in part.partition("=")] for part in text.split(",")] if text else []
+    if not all(role and column for role, _, column in parts):
+        raise SettingError(f"--columns {text!r}: expected ROLE=COLUMN,..., for example sentence1=left,score=grade")
+    return {role: column for role, _, column in parts}
+
+
+def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
+    """Return every kind that a table can be read as, the fullest first. Raises DataError if there is none."""
+    columns = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
+    kinds: list[Kind] = [kind for kind in ROLES if columns[kind] and all(columns[kind].values())]
+    if not kinds:
+        raise _missing_columns(table, max(columns.values(), key=lambda each: sum(map(bool, each.values()))))
+    return tuple(kinds)
+
+
+def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
+    """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
+    matches = _match_columns(kind, table.columns, chosen)
+    if not matches:
+        wrong, roles = ", ".join(chosen or {}), ", ".join(ROLES[kind])
+        raise DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {roles}")
+    if not all(matches.values()):
+        raise _missing_columns(table, matches)
+    for role, (column, *others) in matches.items():
+        if others and _plain(column) not in ROLES[kind][role][:3]:
+            several = " or ".join(map(repr, [column, *others]))
+            raise DataError(f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME")
+    roles = {role: columns[0] for role, columns in matches.items()}
+    for role, texts in table.by_role(roles).items():
+        if role != "score" and not any(math.isnan(to_number(text)) for text in texts):
+            what = f"{table.where}: {roles[role]} is a number in every row"
+            raise DataError(f"{what}; are columns swapped? Use --columns")
+    entry, note = DataSet(name, kind, "your own", (table.where,), "your own", roles), ""
+    if kind == "pairs":
+        explicit = roles["score"] in (chosen or {}).values()
+        entry, table, note = _read_scores(entry, table, scale, explicit=explicit)
+    renamed = [f"{role} = {column}" for role, column in roles.items() if role != column]
+    unread = ", ".join(column for column in table.columns if column not in roles.values())
+    rest = f"not read: {unread}" if unread and kind != "pairs" else ""
+    return entry, table, ", ".join(filter(None, [*renamed, note, rest]))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", _STATED_SCALE.sub("", name).casefold())
+
+
+def _match_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[str, list[str]]:
+    """Return role -> the columns that may have it, best first; {} if a chosen role is not one of this kind."""
+    named = {_plain(role): column for role, column in (chosen or {}).items()}
+    taken, matches = set(named.values()), {}
+    for role, names in ROLES[kind].items():
+        if key := next((name for name in names if name in named), None):
+            matches[role] = [named.pop(key)]
+            continue
+        free = [(_plain(column), column) for column in columns if column not in taken]
+        matches[role] = [column for name in names for plain, column in free if plain == name]
+        if kind == "pairs" and not matches[role] and COMPANIONS.get(role, set()) & {*map(_plain, columns)}:
+            matches[role] = [column for plain, column in free if plain in ("text", "sentence")]
+        taken.update(matches[role][:1])
+    return {} if named else matches
+
+
+def _missing_columns(table: Table, matches: Mapping[str, list[str]]) -> DataError:
+    known = ", ".join(f"{role} = {columns[0]}" for role, columns in matches.items() if columns) or "none"
+    missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
+    have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
+    return DataError(f"{have}; name the others: `workbench data check` or `data split` --columns {missing}")
+
+
+def to_number(text: str) -> float:
+    """Return the finite number in a text; nan if there is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) -> tuple[DataSet, Table, str]:
+    """Return entry and table with scores that can be read, and a note; `explicit`: the user chose the column."""
+    if scale is not None and not scale[0] < scale[1]:
+        raise DataError(f"--scale {scale[0]:g} {scale[1]:g}: expected the lowest score first, then the highest")
+    column = entry.roles["score"]
+    labels = [score.strip().casefold() for score in table.columns[column]]
+    if classes := next((ordered for ordered in _CLASSES if {*labels} - {"-"} <= {*ordered}), ()):
+        entry = replace(entry, classes=classes, unlabelled="-", scale=scale or (0.0, len(classes) - 1.0))
+        return entry, replace(table, columns={**table.columns, column: labels}), f"classes {' < '.join(classes)}"
+    if not explicit and _plain(entry.roles["sentence1"]) == "premise" and {*labels} <= {"0", "1", "2", "-1"}:
+        raise DataError(
+            f"{table.where}: {column} holds classes as numbers, and most published files count from 0 = entailment, "
+            f"the closest; write the words, or --columns score={column} if larger is closer"
+        )
+    if scale is None and (stated := _STATED_SCALE.search(column)) and float(stated[1]) < float(stated[2]):
+        scale = (float(stated[1]), float(stated[2]))
+    numbers = list(map(to_number, labels))
+    if scale or any(map(math.isnan, numbers)):  # what is no number is refused later, with its line
+        return replace(entry, scale=scale), table, ""
+    low, high = min(numbers), max(numbers)
+    usual = [one for one in _USUAL_SCALES if one[0] <= low and high <= one[1] and one[0] in (low, 0, -1)]
+    scale = (low, high) if not usual or all(map(float.is_integer, numbers)) else usual[0]
+    note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
+    return replace(entry, scale=scale), table, note

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._catalogue import CATALOGUE, find_set
+from workbench.data._catalogue import CATALOGUE, Columns, Scale, find_set
 from workbench.data._loading import kinds_of, load_data, located, rows_note
-from workbench.data._roles import Columns, Scale
 from workbench.data._senteval import sets_of
 from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
@@ -113,9 +112,9 @@ def _rows(data: AnySet) -> list[tuple[str, ...]]:
 
 
 def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
-    """Write the parts of a split as .tsv.gz files, with every column of their source; nothing is overwritten.
+    """Write the parts of a split as .tsv.gz files, with every column of their source.
 
-    Raises DataError if a file exists, or if one of the other columns has the name of a role.
+    Of two columns with one name the one that was read is kept. Raises DataError if a file exists.
     """
     paths = [folder / f"{data.name}.tsv.gz" for data in parts.values()]
     if existing := [path for path in paths if path.exists()]:
@@ -126,7 +125,5 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
             columns["score ({:g} to {:g})".format(*data.score_range)] = [repr(value) for value in data.gold.tolist()]
         if isinstance(data, LabelledSentences):
             columns["label"] = [data.classes[label] for label in data.label]
-        if both := columns.keys() & data.extra.keys():
-            raise DataError(f"{min(both)!r} is a column that was not read as {min(both)}; rename it in the file")
-        write_table(path, columns | data.extra)
+        write_table(path, columns | data.extra | columns)
     return paths

@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from workbench.config import BUNDLED_MODELS
-from workbench.data._catalogue import CATALOGUE, DataSet, Hub, Kind, find_set
-from workbench.data._roles import Columns, Scale, kinds_of_table, read_roles
+from workbench.data._catalogue import (
+    CATALOGUE,
+    Columns,
+    DataSet,
+    Hub,
+    Kind,
+    Scale,
+    find_set,
+    kinds_of_table,
+    read_roles,
+)
 from workbench.data._senteval import TRANSFER, TransferTask, read_senteval
 from workbench.data._sets import Pairs, Sentences, Triplets, make_set, sample
 from workbench.data._tables import Table, own_file, read_manifest, read_own, read_table, table_content, table_of
@@ -85,10 +94,8 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
     if (words := BUNDLED_MODELS.get(encoder)) and own_file(name):
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
         _LOG.warning(text, encoder, words, name)
-    kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
-    kind = kinds[0] if kinds else "sentences"
-    limit = getattr(config, "train_limit", None)
-    return load_data(name, kind, limit=limit, seed=SAMPLE_SEED)
+    kind: Kind = next((kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")), "sentences")
+    return load_data(name, kind, limit=getattr(config, "train_limit", None), seed=SAMPLE_SEED)
 
 
 def load_dev(config: Any) -> Pairs:

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from workbench.data._catalogue import CATALOGUE, ROLES, DataSet, Kind
-from workbench.data._roles import Columns, Scale, read_roles, to_number
+from workbench.data._catalogue import CATALOGUE, ROLES, Columns, DataSet, Kind, Scale, read_roles, to_number
 from workbench.data._tables import Table, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
