@@ -1,6 +1,5 @@
 """The base class of all settings: meaning, unit and source of each, profiles, aliases, a table and a digest."""
 
-import functools
 import json
 import typing
 from pathlib import Path
@@ -186,7 +185,8 @@ class Settings(pydantic.BaseModel):
 
     def changed(self) -> dict[str, Any]:
         """Return the settings that differ from their profile."""
-        start = dict(_unchanged(type(self), self.profile, getattr(self, "encoder", None)))
+        start = {name: field.default for name, field in type(self).model_fields.items()}
+        start |= self.profile_values(self.profile, getattr(self, "encoder", None))
         return {name: value for name, value in self if name not in ("seed", "profile") and value != start[name]}
 
     def table(self) -> "pd.DataFrame":
@@ -216,12 +216,6 @@ class Settings(pydantic.BaseModel):
         with pd.option_context("display.max_colwidth", None):
             first, rest = (table.loc[rows, shown].to_html(index=False) for rows in (~folded, folded))
         return f"{first}<details><summary>{folded.sum()} more settings</summary>{rest}</details>"
-
-
-@functools.lru_cache
-def _unchanged(cls: type[Settings], profile: str, encoder: str | None) -> Settings:
-    profile = profile if profile in cls.profiles else cls.model_fields["profile"].default
-    return cls(profile=profile, **cls.profile_values(profile, encoder))
 
 
 def _is_path(text: str) -> bool:

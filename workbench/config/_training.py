@@ -45,8 +45,6 @@ def _whole_file(name: str) -> str:
 EncoderName = Annotated[str, pydantic.AfterValidator(whole_encoder)]
 SetName = Annotated[str, pydantic.AfterValidator(_whole_file)]
 Folder = Annotated[str, pydantic.AfterValidator(lambda name: str(Path(name).expanduser().resolve()))]
-
-
 Suites = Annotated[list[SetName], MinLen(1)]
 
 

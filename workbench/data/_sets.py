@@ -125,16 +125,18 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     facts: dict[str, Any] = {"source": source, "checksum": table.checksum, "extra": extra}
     if entry.kind == "labelled":
         label = _read_gold(entry, table, "label").astype(int).tolist()
-        return LabelledSentences(entry.name, *texts, label, classes=entry.classes, **facts)
+        return LabelledSentences(entry.name, texts[0], label, classes=entry.classes, **facts)
     if entry.kind != "pairs":
-        return (Triplets if entry.kind == "triplets" else Sentences)(entry.name, *texts, **facts)
+        made: Any = Triplets if entry.kind == "triplets" else Sentences
+        return made(entry.name, *texts, **facts)
     gold = _read_gold(entry, table, "score")
     rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
     score_range = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
     ids = _pair_ids(entry, table)
-    pairs = Pairs(entry.name, *texts, np.nan_to_num(gold), columns.get("subset"), ids, score_range, **facts)
+    first, second = texts
+    pairs = Pairs(entry.name, first, second, np.nan_to_num(gold), columns.get("subset"), ids, score_range, **facts)
     if dropped := len(gold) - len(rows):
         return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
     return pairs
