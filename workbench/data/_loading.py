@@ -94,8 +94,8 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
     if (words := BUNDLED_MODELS.get(encoder)) and own_file(name):
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
         _LOG.warning(text, encoder, words, name)
-    kind: Kind = next((kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")), "sentences")
-    return load_data(name, kind, limit=getattr(config, "train_limit", None), seed=SAMPLE_SEED)
+    kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
+    return load_data(name, [*kinds, "sentences"][0], limit=getattr(config, "train_limit", None), seed=SAMPLE_SEED)
 
 
 def load_dev(config: Any) -> Pairs:

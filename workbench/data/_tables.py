@@ -121,7 +121,7 @@ def _parse_fields(content: bytes, path: Path, delimiter: str, *, quoted: bool) -
     if quoted:  # a field may have several lines
         breaks = np.sum([frame[place].str.count("\n") for place in frame], axis=0)
         lines += np.cumsum(breaks) - breaks
-    if len(names) > 1 and (frame[0] == "").any():
+    if len(names) > 1:
         filled = (frame != "").any(axis=1)
         frame, lines = frame[filled], lines[filled]
     if len(lines) == 1:
