@@ -12,7 +12,8 @@ lab: $(VENV)/ready      ## JupyterLab on the notebooks
 	$(BIN)/python -m workbench lab
 
 demo: $(VENV)/ready     ## SimCSE on the bundled world: before | after
-	$(BIN)/python -m workbench demo
+	for seed in 0 1 2; do $(BIN)/python -m workbench run simcse --seed $$seed --html || exit 1; done
+	$(BIN)/python -c "from workbench.views import *; print(seed_table(finished_runs('runs', 'world-test')).to_string())"
 
 test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## every test, notebooks, browser and Slurm included
 	$(BIN)/python -m pytest -n logical --dist loadgroup

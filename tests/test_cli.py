@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from workbench.cli import compare_stages, main
-from workbench.cli_runs import with_folders
+from workbench.cli import main
+from workbench.cli_runs import insert_folders
 from workbench.config import SEVEN_STS, BaselineConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
@@ -99,7 +98,7 @@ def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
             run.send_signal(signal.SIGINT)
             time.sleep(0.1)
         _, error = run.communicate()
-    assert run.returncode == 130
+    assert run.returncode in (130, -signal.SIGINT)  # Python's own end by the signal, if it is ending already
     lines = [line for line in error.splitlines() if line and not line.startswith("running 10_simcse.ipynb")]
     assert lines == ["interrupted; the same command goes on from the last saved state, if there is one"]
 
@@ -111,19 +110,6 @@ def test_settings_fit_a_page_and_no_value_is_cut_and_the_version_is_printed(call
     assert max(len(line) for line in shown.splitlines() if line.startswith("    ")) <= 100
     assert call("--version") == 0
     assert capsys.readouterr().out.startswith(f"ranking-workbench {metadata.version('ranking-workbench')}, Python 3.")
-
-
-def test_the_demo_compares_before_and_after_over_seeds():
-    def finished(before: float, after: float) -> SimpleNamespace:
-        def metrics(stage: str) -> dict:
-            spearman = before if stage else after
-            return {"s": {"spearman": spearman, "kcc": 0.5, "ndcg": 0.5, "n": 9}, "mean": {"spearman": spearman}}
-
-        return SimpleNamespace(metrics=metrics)
-
-    table = compare_stages([finished(0.4, 0.5), finished(0.4, 0.7)])  # type: ignore[list-item]
-    assert table.loc[("s", "Spearman")].tolist() == ["40.00 ± 0.00", "60.00 ± 14.14", "20.00 ± 14.14"]
-    assert sorted(table.index) == [("mean", "Spearman"), ("s", "KCC"), ("s", "NDCG"), ("s", "Spearman")]
 
 
 def test_a_run_prints_its_progress_and_its_gain(tiny_encoder: Path, call: Call, capsys, caplog, tmp_path: Path):
@@ -189,10 +175,10 @@ def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(
     monkeypatch.chdir(root)
     others = ["max_steps=10000000,20000000", f"base=./simcse/{path.name}", "encoder=owner/model-s0"]
     others += ["corpus=12345678.txt", 'revisions={"owner/model": "86b5e093"}', f"encoder=simcse/{path.name}"]
-    assert with_folders(others, str(root)) == others, "existing paths, numbers and revisions"
+    assert insert_folders(others, str(root)) == others, "existing paths, numbers and revisions"
     named = [f"teachers={path.name},world-encoder", f'teachers=["{path.name}"]', path.name]
     expected = [f"teachers={path},world-encoder", f'teachers=["{path}"]', str(path)]
-    assert with_folders(named, str(root)) == expected
+    assert insert_folders(named, str(root)) == expected
 
 
 def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path):

@@ -12,9 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from workbench import Run
 from workbench.config import CONFIGS, SimCSEConfig
-from workbench.errors import DataError, RunError, SettingError
-from workbench.execution import check_parameters, execute, notebook_of, run_method
-from workbench.notebook_page import export_html
+from workbench.errors import DataError, EncoderError, RunError, SettingError
+from workbench.execution import check_parameters, execute, export_html, notebook_of, run_method
 
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
 PARAMETERS = "x = 1\nlabel = 'a'"
@@ -49,7 +48,7 @@ def test_every_method_has_a_notebook_with_the_same_parameters():
         (
             "cosent",
             {"train": "nli.tsv", "objective": "triplet", "encoder": "no/such/folder"},
-            "encoder: 'no/such/folder' is neither",
+            "'no/such/folder' is neither",
         ),
         ("simcse", {"revisions": {"someone/something": "main"}}, "someone/something"),
     ],
@@ -60,23 +59,23 @@ def test_what_a_method_cannot_use_is_refused_before_anything_is_made(
     monkeypatch.chdir(tmp_path)
     Path("nli.tsv").write_text("sent0\tsent1\thard_neg\na\tb\tc\n")
     Path("cut.txt.gz").write_bytes(gzip.compress(b"one sentence\n" * 9)[:-9])
-    with pytest.raises((SettingError, DataError), match=words):
+    with pytest.raises((SettingError, DataError, EncoderError), match=words):
         run_method(method, overrides=overrides, runs_root=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_missing_encoder_is_refused_without_a_kernel_and_without_torch(tmp_path: Path):
-    code = "import sys\nfrom workbench.errors import SettingError\nfrom workbench.execution import run_method\n"
+    code = "import sys\nfrom workbench.errors import EncoderError\nfrom workbench.execution import run_method\n"
     missing = {
         "rankcse": {"teachers": ["world-teacher", "no-such-encoder"]},
         "rankencoder": {"base": "no-such-encoder"},
     }
     for method, overrides in missing.items():
         code += f"try:\n    run_method({method!r}, overrides={overrides!r}, runs_root={str(tmp_path / 'runs')!r})\n"
-        code += "except SettingError as refusal:\n    print(refusal)\nassert 'torch' not in sys.modules\n"
+        code += "except EncoderError as refusal:\n    print(refusal)\nassert 'torch' not in sys.modules\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    starts = [f"{name}: 'no-such-encoder' is no local folder" for name in ("teachers", "base")]
-    assert [line.startswith(start) for line, start in zip(done.stdout.splitlines(), starts, strict=True)] == [True] * 2
+    start = "'no-such-encoder' is no local folder"
+    assert [line.startswith(start) for line in done.stdout.splitlines()] == [True] * 2
     assert not (tmp_path / "runs").exists()
 
 

@@ -5,7 +5,6 @@ The public names are listed in __init__.pyi and loaded when first used, so that 
 
 import os
 import sys
-from typing import Any
 
 import lazy_loader
 
@@ -13,13 +12,4 @@ if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:  # read o
     # A waiting OpenMP thread spins for about 0.2 ms and then sleeps; longer would take the core from others.
     os.environ.setdefault("GOMP_SPINCOUNT", "5000")
 
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    try:
-        return _load(name)
-    except ModuleNotFoundError as missing:
-        from workbench.errors import missing_extra
-
-        raise ModuleNotFoundError(missing_extra(missing.name) or missing.msg, name=missing.name) from None
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,19 +9,14 @@ import textwrap
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from workbench.cli_runs import Runs, Settings, overrides_of, print_scores, print_table, runs_app, sweep_app
 from workbench.config import CONFIGS
-from workbench.errors import DISTRIBUTION, BusyRunError, RunError, WorkbenchError, missing_extra, printable
+from workbench.errors import BusyRunError, RunError, WorkbenchError, printable
 from workbench.files import PACKAGE, project_path
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from workbench.runs import Run
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 data_app = typer.Typer(no_args_is_help=True, help="List and check data sets, and split your own files.")
@@ -40,7 +35,8 @@ Share = Annotated[float, typer.Option(help="Share of the queries.")]
 @app.callback(help=__doc__, invoke_without_command=True)
 def _options(version: Annotated[bool, typer.Option("--version", help="Print version and path.")] = False) -> None:
     if version:
-        print(f"{DISTRIBUTION} {metadata.version(DISTRIBUTION)}, Python {sys.version.split()[0]}, {PACKAGE}")
+        number = metadata.version("ranking-workbench")
+        print(f"ranking-workbench {number}, Python {sys.version.split()[0]}, {PACKAGE}")
         raise typer.Exit
 
 
@@ -57,7 +53,6 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 ) -> None:
     """Train and evaluate a method by executing its notebook."""
     from workbench import execution
-    from workbench.notebook_page import export_html
     from workbench.views import compare_with_start
 
     overrides = overrides_of([*(changes or []), *(setting or [])], runs)
@@ -65,10 +60,6 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
         finished = execution.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
     else:
         finished = execution.run(CONFIGS[method].from_parameters(profile, seed, overrides), runs)
-    if finished.has("before"):
-        print("before training:")
-        print_scores(finished, "before")
-    print("after:")
     print_scores(finished)
     if not notebook:  # which prints this itself
         print(compare_with_start(finished))
@@ -76,7 +67,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     if (page := finished.path / "notebook.ipynb").is_file():
         print(f"notebook: {page}")
         if html:
-            print(f"html:     {export_html(page)}")
+            print(f"html:     {execution.export_html(page)}")
 
 
 @app.command()
@@ -92,8 +83,7 @@ def evaluate(
     from workbench.evaluation import evaluate_model
 
     words = [f"encoder={model}", *([f"suites={suites}"] if suites else []), *(setting or [])]
-    overrides = overrides_of(words, runs)
-    finished = evaluate_model(BaselineConfig.from_parameters(profile, 0, overrides), runs)
+    finished = evaluate_model(BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs)), runs)
     print_scores(finished)
     print(f"run:      {finished.path}")
 
@@ -106,36 +96,6 @@ def settings(method: MethodName, profile: Profile = "demo") -> None:
         print(f"{row['setting']} = {row['value']} {row['unit']}".strip())
         print(textwrap.indent(textwrap.fill(f"{row['meaning']} ({row['allowed']}; {row['source']})", 96), "    "))
     print(textwrap.fill(f"profiles: {', '.join(config.profiles)}", 100, break_on_hyphens=False))
-
-
-@app.command()
-def demo(runs: Runs = "runs", seeds: Annotated[int, typer.Option(min=1)] = 3) -> None:
-    """Train SimCSE on the bundled world with a few seeds; print the scores before and after."""
-    from workbench.execution import run_method
-    from workbench.notebook_page import export_html
-
-    finished = []
-    for seed in range(seeds):
-        finished.append(run_method("simcse", seed=seed, runs_root=runs))
-        page = export_html(finished[-1].path / "notebook.ipynb")
-        print(f"\nseed {seed}: {page}\n{compare_stages(finished[-1:]).to_string()}", flush=True)
-    print(f"\nmean ± standard deviation of {seeds} seeds:\n{compare_stages(finished).to_string()}")
-
-
-def compare_stages(runs: "list[Run]") -> "pd.DataFrame":
-    """Return before, after and gain x 100 by suite and metric; for several runs mean ± standard deviation."""
-    import pandas as pd
-
-    from workbench.metrics import seed_spread
-    from workbench.runs import metrics_table
-
-    def scores(stage: str) -> Any:
-        tables = [metrics_table(run.metrics(stage)).set_index("suite") for run in runs]
-        return pd.concat([table[["Spearman", "KCC", "NDCG"]].stack() for table in tables])
-
-    table = pd.DataFrame({"before": scores("before"), "after": scores("")})
-    table["gain"] = table["after"] - table["before"]
-    return table.dropna().groupby(level=[0, 1], sort=False).agg(lambda values: str(seed_spread(values)))
 
 
 @app.command()
@@ -156,16 +116,6 @@ def push(
 
 
 @app.command()
-def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks there stay.")]) -> None:
-    """Copy the notebooks into a folder of your own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    missing = [path for path in project_path("notebooks").glob("*.ipynb") if not (folder / path.name).exists()]
-    for path in missing:
-        shutil.copyfile(path, folder / path.name)
-    print(f"{len(missing)} notebooks copied to {folder}; start them with: workbench lab {folder}")
-
-
-@app.command()
 def lab(
     folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("notebooks"),
     options: Annotated[list[str] | None, typer.Option("--with", help="For JupyterLab: --with=--no-browser.")] = None,
@@ -173,7 +123,10 @@ def lab(
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
     from jupyterlab.labapp import LabApp
 
-    notebooks(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in project_path("notebooks").glob("*.ipynb"):
+        if not (folder / path.name).exists():
+            shutil.copyfile(path, folder / path.name)
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     root, page = folder.resolve().parent, f"/lab/tree/{folder.resolve().name}/00_tour.ipynb"
@@ -202,19 +155,15 @@ def check_data(
 
     "hub": not on this machine. Exit code 1 if a named set cannot be used.
     """
-    from workbench.data import check, load_data, overlaps, parse_columns, report, unusable
+    from workbench.data import check, load_data, parse_columns, unusable
 
     logging.getLogger("workbench").setLevel(logging.WARNING)  # the report contains what was guessed
     options = {"columns": parse_columns(columns), "scale": scale}
-    table = check(names, **options)
-    own = {name: load_data(name, **options) for name in table["name"][table["status"] == "own file"]}
+    table: Any = check(names, **options)
     print_table(table.drop(columns="problem"))
-    for name, problem in zip(table["name"], table["problem"], strict=True):
-        if problem:
-            print(problem if problem.startswith(name) else f"{name}: {problem}")
-    for name, data in own.items():
-        print("", name, *(f"  {line}" for line in report(data)), sep="\n")
-    print("".join(f"\nwarning: {line}" for line in overlaps(own)))
+    for row in table[table["problem"] != ""].to_dict("records"):
+        print(f"{row['name']}: {row['problem']}")
+    print_reports({name: load_data(name, **options) for name in table["name"][table["status"] == "own file"]})
     if names and unusable(table):
         raise typer.Exit(1)
 
@@ -230,12 +179,20 @@ def split_data(  # noqa: PLR0917
     scale: Scale = None,
 ) -> None:
     """Split a file by query (first sentence) into train, dev and test."""
-    from workbench.data import load_data, overlaps, parse_columns, report, split, write_split
+    from workbench.data import load_data, parse_columns, split, write_split
 
     parts = split(load_data(file, columns=parse_columns(columns), scale=scale), dev=dev, test=test, seed=seed)
-    for path, part in zip(write_split(parts, folder), parts.values(), strict=True):
-        print(path, *(f"  {line}" for line in report(part)[1:]), sep="\n")
-    print("".join(f"\nwarning: {line}" for line in overlaps(parts)))
+    print_reports(dict(zip(write_split(parts, folder), parts.values(), strict=True)))
+
+
+def print_reports(sets: dict[Any, Any]) -> None:
+    """Print facts about each data set by name, and what two of them share."""
+    from workbench.data import overlaps, report
+
+    for name, data in sets.items():
+        print("", name, *(f"  {line}" for line in report(data)), sep="\n")
+    for line in overlaps(sets):
+        print(f"\nwarning: {line}")
 
 
 def main(*, in_sweep: bool = False) -> None:
@@ -245,20 +202,11 @@ def main(*, in_sweep: bool = False) -> None:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     try:
         app()
-    except ModuleNotFoundError as missing:
-        if (remedy := missing_extra(missing.name)) is None:
-            raise
-        problem, code = remedy, 2
-    except BrokenPipeError:  # the reader has ended, as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except OSError as error:
-        problem, code = f"{error.strerror}: {str(error.filename)[:200]}", 2
-    except BusyRunError as error:
-        problem, code = error, BusyRunError.exit_code if in_sweep else RunError.exit_code
-    except WorkbenchError as error:
-        problem, code = error, error.exit_code
+    except ModuleNotFoundError as error:
+        problem, code = f"{error}: pip install 'ranking-workbench[train,lab]'; other extras are slurm and mteb", 2
+    except (OSError, WorkbenchError) as error:
+        problem, code = error, getattr(error, "exit_code", 2)
     else:
         return
     print(printable(f"error: {problem}"), file=sys.stderr)
-    sys.exit(code)
+    sys.exit(RunError.exit_code if code == BusyRunError.exit_code and not in_sweep else code)

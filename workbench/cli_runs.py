@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from workbench.config import CONFIGS
+from workbench.config import CONFIGS, RECORDED
 from workbench.errors import RunError, SettingError, printable
 
 if TYPE_CHECKING:
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
-# The name of a run as a whole item of a setting: 8 digits, or its method and at least 2 of them.
-_RUN = re.compile(rf"(?:{'|'.join(CONFIGS)}|base)/[0-9a-f]{{2,8}}(?:-s\d+)?|[0-9a-f]{{8}}(?:-s\d+)?")
-_ITEM = re.compile(r"[^\s,=\[\]'\"]+")
+# The name of a run that is not the end of a path.
+_RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
 
 runs_app = typer.Typer()
 
@@ -31,7 +31,7 @@ runs_app = typer.Typer()
 def overrides_of(settings: Sequence[str], runs_root: str = "") -> dict[str, str]:
     """Return texts KEY=VALUE as a dictionary; names of runs under `runs_root` become folders. Raises SettingError."""
     overrides: dict[str, str] = {}
-    for text in with_folders(settings, runs_root) if runs_root else settings:
+    for text in insert_folders(settings, runs_root) if runs_root else settings:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name or name in overrides:
             problem = "is given twice" if name in overrides else "is not KEY=VALUE, such as temperature=0.07"
@@ -40,18 +40,14 @@ def overrides_of(settings: Sequence[str], runs_root: str = "") -> dict[str, str]
     return overrides
 
 
-def with_folders(words: Sequence[str], root: str) -> list[str]:
-    """Replace names of runs under `root` by their folders, in arguments such as `teachers=simcse/1a2b`.
+def insert_folders(words: Sequence[str], root: str) -> list[str]:
+    """Replace names of runs under `root` by their folders, in arguments such as `teachers=simcse/1a2b3c4d-s0`.
 
-    Existing paths, numbers and revisions stay. Raises RunError for a name that no run has.
+    Raises RunError for a name that no run has.
     """
     from workbench.runs import find_run
 
-    def folder(item: re.Match[str]) -> str:
-        is_name = _RUN.fullmatch(item[0]) and not item[0].isdecimal() and not Path(item[0]).exists()
-        return str(find_run(item[0], root).path) if is_name else item[0]
-
-    return [word if "revision" in word.partition("=")[0] else _ITEM.sub(folder, word) for word in words]
+    return [_RUN.sub(lambda name: str(find_run(name[0], root).path), word) for word in words]
 
 
 def echo(text: object) -> None:
@@ -59,17 +55,22 @@ def echo(text: object) -> None:
     print(printable(text))
 
 
-def print_table(table: "pd.DataFrame", width: int | None = None) -> None:
-    """Print a table as aligned text, its cells cut to `width` characters."""
+def print_table(table: "pd.DataFrame") -> None:
+    """Print a table as aligned text, on a terminal with its cells cut to its width."""
     shown: Any = table.astype(object).where(table.notna(), "")
+    width = max(16, shutil.get_terminal_size().columns // table.shape[1]) if sys.stdout.isatty() else None
     echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
 
 
-def print_scores(run: "Run", stage: str = "") -> None:
-    """Print the scores of a run as a table."""
+def print_scores(run: "Run") -> None:
+    """Print the scores of a finished run, and those of its start."""
     from workbench.runs import metrics_table
 
-    print_table(metrics_table(run.metrics(stage)))
+    if run.has("before"):
+        print("before training:")
+        print_table(metrics_table(run.metrics("before")))
+        print("after:")
+    print_table(metrics_table(run.metrics()))
 
 
 @runs_app.command("runs")
@@ -87,23 +88,18 @@ def print_runs(
     wanted = [name.strip() for name in columns.split(",") if name.strip()]
     table: Any = list_runs(runs, where, sort=sort, columns=wanted)
     if as_json:
-        rows = json.loads(table.to_json(orient="records"))
-        echo(json.dumps(rows, indent=1, ensure_ascii=False))
-        return
-    if table.empty:
+        echo(json.dumps(json.loads(table.to_json(orient="records")), indent=1, ensure_ascii=False))
+    elif table.empty:
         echo(f"No runs under {runs}{' with ' + ' '.join(where) if where else ''}. Start one: workbench run simcse")
-        return
-    if not wanted:
-        texts = [", ".join(filter(None, both)) for both in table[["profile", "changed"]].fillna("").to_numpy()]
-        common, own = split_common_settings([text for text in texts if text])  # a broken run has none
-        if common:
-            echo(f"all: {common}")
-        each = iter(own)
-        table["changed"] = [next(each) if text else "" for text in texts]
+    elif wanted:
+        print_table(table)
+    else:
+        readable = table["profile"].notna()  # the settings of a broken run are unknown
+        texts = [", ".join(filter(None, both)) for both in table.loc[readable, ["profile", "changed"]].to_numpy()]
+        common, table.loc[readable, "changed"] = split_common_settings(texts)
+        echo(f"all: {common}")
         table["started"] = table["started"].astype("string").str.slice(0, 16)
-        table = table.drop(columns=["profile", "seed", "digest"])
-    width = shutil.get_terminal_size().columns // table.shape[1]
-    print_table(table, max(16, width) if sys.stdout.isatty() else None)
+        print_table(table.drop(columns=["profile", "seed", "digest"]))
 
 
 @runs_app.command()
@@ -114,13 +110,14 @@ def show(
     from workbench.runs import find_run, needed_by, read_row
 
     run = find_run(name, runs)
-    facts, config, row = run.facts(), run.config, read_row(run.path)
-    echo(f"{run.path}: {row['status']}\n  {config.method}, profile {config.profile}, seed {config.seed}")
-    lines = {"changed": ", ".join(f"{name}={value}" for name, value in config.changed().items())}
-    lines |= {name: facts.get(name) for name in ("failure", "started", "ended", "seconds", "host", "device")}
-    lines |= {"version": facts.get("versions", {}).get("ranking-workbench"), "code": facts.get("git_commit")}
-    lines |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
-    echo("\n".join(f"  {label:<13} {value}" for label, value in lines.items() if value not in (None, "")))
+    facts, row = run.facts(), read_row(run.path)
+    echo(f"{run.path}: {row['status']}\n  {run.config.method}, profile {run.config.profile}, seed {run.config.seed}")
+    facts |= {"changed": row["changed"], "version": facts.get("versions", {}).get("ranking-workbench")}
+    for fact in ("changed", "failure", "started", "ended", "seconds", "host", "device", "version", "git_commit"):
+        if facts.get(fact):
+            echo(f"  {fact:<13} {facts[fact]}")
+    for role, used in facts.get("inputs", {}).items():
+        echo(f"  input {role:<7} {used['source']}")
     if run.finished:
         print_scores(run)
     for other, what in needed_by(runs).get(run.path.resolve(), {}).items():
@@ -174,29 +171,29 @@ def start(  # noqa: PLR0917
     plan: Annotated[bool, typer.Option("--plan", help="Only list the cells.")] = False,
     notebook: Annotated[bool, typer.Option("--notebook/--no-notebook", help="Execute each cell's notebook.")] = True,
     slurm: Annotated[bool, typer.Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
-    partition: Annotated[str, typer.Option(help="Slurm, per cell.")] = "",
+    partition: Annotated[str | None, typer.Option(help="Slurm, per cell.")] = None,
     gpus: Annotated[int, typer.Option(min=0, help="Slurm, per cell.")] = 0,
-    cpus: Annotated[int, typer.Option(min=0, help="Slurm, per cell.")] = 0,
-    memory: Annotated[float, typer.Option(min=0, help="Slurm, per cell, in GB.")] = 0,
-    minutes: Annotated[int, typer.Option(min=0, help="Slurm: limit of one start of a cell; default 60.")] = 0,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Slurm, per cell.")] = None,
+    memory: Annotated[float | None, typer.Option(min=0, help="Slurm, per cell, in GB.")] = None,
+    minutes: Annotated[int, typer.Option(help="Slurm: limit of one start of a cell.")] = 60,
     sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any option of sbatch.")] = None,
 ) -> None:
     """Run what is missing (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     from workbench import sweeps
 
-    contents = _read_words(with_folders(what, runs)) | _given(seeds=seeds, profile=profile)
-    resources = _given(partition=partition, gpus=gpus, cpus=cpus, memory=memory, minutes=minutes)
-    resources |= _given(options=overrides_of(sbatch or []))
-    if resources and not slurm:
-        raise SettingError(f"{', '.join(resources)}: needs --slurm")
-    cluster = sweeps.Slurm(**resources) if slurm else None
+    if not slurm and (partition or gpus or cpus or memory or sbatch):
+        raise SettingError("resources of a cell (--partition, --gpus, --cpus, --memory, --sbatch) need --slurm")
+    options: dict[str, Any] = {"seeds": seeds, "profile": profile}
+    contents = read_words(insert_folders(what, runs)) | {name: value for name, value in options.items() if value}
+    cluster = sweeps.Slurm(partition, gpus, cpus, memory, minutes, overrides_of(sbatch or [])) if slurm else None
     made = sweeps.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=cluster, notebook=notebook)
-    if plan:
-        _print_cells(made)
-    elif slurm:
+    if cluster and not plan:
         print(f"their states: workbench sweep status {made.name} --runs {runs}")
-    elif _print_failures(made):
-        raise typer.Exit(1)
+        return
+    print_cells(made)
+    if not plan:
+        echo(f"{made.folder}: {made.summary()}")
+        raise typer.Exit(int({*made.table()["state"]} != {"finished"}))
 
 
 @sweep_app.command()
@@ -208,12 +205,11 @@ def status(name: SweepName = "", runs: Runs = "runs") -> None:
     if not chosen:
         print(f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4")
     for each in chosen:
-        echo(f"{each.name}: {each.summary()}")
         if name:
-            _print_cells(each)
-            _print_failures(each)
-            if jobs := sweeps.queued(each):
-                print(f"in Slurm's queue: {', '.join(sorted(jobs))}")
+            print_cells(each)
+        echo(f"{each.name}: {each.summary()}")
+    if name and (jobs := sweeps.queued(chosen[0])):
+        print(f"in Slurm's queue: {', '.join(sorted(jobs))}")
 
 
 @sweep_app.command()
@@ -224,11 +220,7 @@ def cancel(name: SweepName, runs: Runs = "runs") -> None:
     print(f"{sweeps.cancel(sweeps.find_sweep(name, runs))} jobs cancelled")
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value}
-
-
-def _read_words(words: list[str]) -> dict[str, Any]:
+def read_words(words: list[str]) -> dict[str, Any]:
     """Return the contents of a sweep from the name of its file, or from methods, KEY=V1,V2 and METHOD.KEY=V1,V2.
 
     Values are YAML: suites=[a,b],[a] are two lists.
@@ -240,28 +232,22 @@ def _read_words(words: list[str]) -> dict[str, Any]:
     if len(words) == 1 and words[0].endswith((".toml", ".yaml", ".yml")):
         return read_sweep_file(Path(words[0]))
     methods: dict[str, dict[str, Any]] = {word: {} for word in words if "=" not in word}
-    shared: dict[str, Any] = {}
+    grid: dict[str, Any] = {}
     for name, values in overrides_of([word for word in words if "=" in word]).items():
-        method, dot, key = name.rpartition(".")
-        if dot and method not in methods:
+        method, _, key = name.rpartition(".")
+        if method and method not in methods:
             raise SettingError(f"{name}: {method} is not among the methods; name it too")
         try:
-            (methods[method] if dot else shared)[key] = yaml.safe_load(f"[{values}]")
+            methods.get(method, grid)[key] = yaml.safe_load(f"[{values}]")
         except yaml.YAMLError:
             raise SettingError(f"{name}: cannot read {values!r}; put a text with commas in quotes") from None
-    return {"methods": methods, "grid": shared}
+    return {"methods": methods, "grid": grid}
 
 
-def _print_cells(sweep: Any) -> None:
+def print_cells(sweep: Any) -> None:
+    """Print the state and title of each cell, and why it failed."""
     for row in sweep.table().to_dict("records"):
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
         echo(f"  {row['state']:<10} {row['cell']}{seconds}")
-
-
-def _print_failures(sweep: Any) -> int:
-    """Print every failure and the summary; return the number of cells that are not finished."""
-    table = sweep.table()
-    for row in table.loc[table["failure"] != ""].to_dict("records"):
-        echo(f"\n{row['state']}: {row['cell']}\n  {row['failure']}\n  run: {row['path']}")
-    echo(f"\n{sweep.folder}: {sweep.summary()}")
-    return int((table["state"] != "finished").sum())
+        if row["failure"]:
+            echo(textwrap.indent(f"{row['failure']}\nrun: {row['path']}", " " * 13))

@@ -3,9 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable
-from importlib import metadata
 
-DISTRIBUTION = "ranking-workbench"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line feed
 
 
@@ -42,16 +40,6 @@ class BusyRunError(RunError):
 def printable(text: object) -> str:
     """Replace control characters, such as the escape sequences of a terminal, by their codes."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
-
-
-def missing_extra(module: str | None) -> str | None:
-    """Return how to install a missing module; None for one that no extra contains."""
-    name = (module or "").partition(".")[0]
-    for requirement in metadata.requires(DISTRIBUTION) or []:
-        match = re.match(r"([\w.-]+).*;\s*extra\s*==\s*['\"](\w+)['\"]", requirement)
-        if match and match[1].replace("-", "_").lower() == name.lower():
-            return f"this needs {name}, which is not installed: pip install '{DISTRIBUTION}[{match[2]}]'"
-    return None
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:

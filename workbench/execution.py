@@ -1,13 +1,13 @@
 """Run a method: by one call in this process, or by executing its notebook with papermill."""
 
+import json
 import logging
 import os
 import re
-import shutil
 import sys
-import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,8 +15,8 @@ from unittest import mock
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
-from workbench.errors import BusyRunError, DataError, EncoderError, RunError, SettingError, unknown_name
-from workbench.files import atomic_path, project_path
+from workbench.errors import BusyRunError, DataError, RunError, SettingError, unknown_name
+from workbench.files import atomic_write, project_path, reraise_os_error
 from workbench.runs import Run, is_finished, run_path
 
 _LOG = logging.getLogger("workbench")
@@ -27,6 +27,10 @@ _KERNEL = {
     "TQDM_DISABLE": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+_EQUATION = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
+_FIGURE = "application/vnd.plotly.v1+json"
+# Tables and figures before a widget's own view, which a page could only draw with a network.
+_ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
 
 
 def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool = False) -> Run:
@@ -43,26 +47,36 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
     if is_finished(run_path(config, runs_root)):
         return Run(run_path(config, runs_root))
     check_settings(config)
-    if hasattr(config, "base_root"):  # of the run that this one learns from
+    for needed, profile in config.runs_needed:
+        run(CONFIGS[needed].from_parameters(profile, config.seed), runs_root, quiet=quiet)
         config = config.model_copy(update={"base_root": str(runs_root)})
-    for method, profile in config.runs_needed:
-        run(CONFIGS[method].from_parameters(profile, config.seed), runs_root, quiet=quiet)
     current = Run.open(config, runs_root)
-    started = time.monotonic()
-    try:
+    with record_end(current):
         suites = load_suites(config)
         method = METHODS[config.method](config)
         evaluate(method if method.pairwise else method.encoder, suites, run=current, stage="before")
         fit(method, load_training(config), load_dev(config), run=current, quiet=quiet)
         evaluate(method, suites, run=current)
-        current.record(seconds=round(time.monotonic() - started, 1))
+    return current
+
+
+@contextmanager
+def record_end(current: Run) -> Iterator[None]:
+    """Record in the run how long the block took, or why it failed, and release the run."""
+    started, was_finished = time.monotonic(), current.finished
+    try:
+        yield
+        current.acquire()
+        current.record(failure=None, **({} if was_finished else {"seconds": round(time.monotonic() - started, 1)}))
+    except BusyRunError:  # another process has taken the run from the kernel
+        raise
     except Exception as error:
         with suppress(RunError):  # the disk is full
+            current.acquire()
             current.record(failure=f"{type(error).__name__}: {error}")
         raise
     finally:
         current.release()
-    return current
 
 
 def run_method(
@@ -84,8 +98,6 @@ def run_method(
     if is_finished(path) and (path / "notebook.ipynb").is_file() and not Run(path).facts().get("failure"):
         _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
         return Run(path)
-    import papermill  # noqa: F401 - if it is missing, no folder is made
-
     check_settings(config)
     # As the settings read them: a relative path must also be valid in the kernel's own folder.
     names = {config.setting_name(name) for name in overrides or {}}
@@ -93,23 +105,9 @@ def run_method(
     parameters = {"profile": profile, "seed": config.seed, "overrides": changed, "runs_root": str(root)}
     current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
-    started, was_finished = time.monotonic(), current.finished
     _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, path)
-    try:
+    with record_end(current):
         execute(notebook, path / "notebook.ipynb", parameters)
-        if not current.finished:
-            raise RunError(f"{notebook.name} ended without writing {path / 'metrics.json'}")  # noqa: TRY301
-    except BusyRunError:
-        raise
-    except RunError as failure:
-        with suppress(RunError):  # another process has taken the run meanwhile, or the disk is full
-            current.acquire()
-            current.record(failure=str(failure))
-            current.release()
-        raise
-    current.acquire()  # another process may be reading the finished run to the same end
-    current.record(failure=None, **({} if was_finished else {"seconds": round(time.monotonic() - started, 1)}))
-    current.release()
     return current
 
 
@@ -120,7 +118,7 @@ def notebook_of(method: str) -> Path:
 
 
 def check_settings(config: TrainingConfig) -> None:
-    """Raise DataError or SettingError for data sets and encoders that training could not use.
+    """Raise DataError, SettingError or EncoderError for data sets and encoders that training could not use.
 
     Encoders are fetched from the hub, data sets are not.
     """
@@ -139,11 +137,7 @@ def check_settings(config: TrainingConfig) -> None:
     if unknown := sorted(config.revisions.keys() - {*config.checkpoints}):
         raise SettingError(f"revisions: {unknown[0]!r} is not an encoder of these settings; correct or remove it")
     for name in config.checkpoints:
-        try:
-            checkpoint = find_checkpoint(name, config.revisions.get(name))
-        except EncoderError as error:
-            named = (key for key, value in config if name in (value if isinstance(value, list) else [value]))
-            raise SettingError(f"{next(named)}: {error}") from None
+        checkpoint = find_checkpoint(name, config.revisions.get(name))
         if name == config.encoder:
             config.require_pooling(checkpoint.stored and checkpoint.stored.pooling)
 
@@ -153,27 +147,24 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
+    running, failure = output.with_name(f".{output.name}"), None
     environment = {**_KERNEL, **os.environ}
     environment.pop("JPY_SESSION_NAME", None)  # of a notebook from which this is called
     streams: dict[str, Any] = {"log_output": True, "stdout_file": sys.stdout}  # warnings and progress of the kernel
     quiet = ["--IPKernelApp.log_level=50"]  # no warning that loopback is not encrypted
     options = {"kernel_name": "python3", "progress_bar": False, "start_timeout": 120, "extra_arguments": quiet}
-    with tempfile.TemporaryDirectory() as folder:
-        running = Path(folder) / notebook.name
-        try:
-            with mock.patch.dict(os.environ, environment, clear=True):
-                papermill.execute_notebook(str(notebook), str(running), parameters, **options, **streams)
-        except Exception as error:  # a cell that failed, a kernel that died or never started, a full disk
-            failed = isinstance(error, PapermillExecutionError)
-            if failed and error.ename == BusyRunError.__name__:
-                running.unlink()  # the notebook of the other process is the record
-                raise BusyRunError(error.evalue) from None
-            reason = f"failed with {error.ename}: {error.evalue}" if failed else f"ended: {error}"
-            raise RunError(f"{notebook.name} {reason}\nthe executed notebook: {output}") from None
-        finally:
-            if running.is_file():
-                with atomic_path(output) as new:
-                    shutil.copyfile(running, new)
+    try:
+        with mock.patch.dict(os.environ, environment, clear=True):
+            papermill.execute_notebook(str(notebook), str(running), parameters, **options, **streams)
+    except PapermillExecutionError as error:
+        kind = BusyRunError if error.ename == BusyRunError.__name__ else RunError
+        failure = kind(f"{notebook.name} failed with {error.ename}: {error.evalue}\nthe executed notebook: {output}")
+    except Exception as error:  # a kernel that died or never started, a full disk
+        failure = RunError(f"{notebook.name} ended: {error}\nthe executed notebook: {output}")
+    if running.is_file():
+        running.replace(output)
+    if failure is not None:
+        raise failure
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:
@@ -199,6 +190,40 @@ def runs_folder(runs_root: str | Path = "../runs") -> str:
     """
     path, notebooks = Path(runs_root).expanduser(), project_path("notebooks")
     is_live = "JPY_SESSION_NAME" in os.environ  # a kernel of JupyterLab works in its notebook's own folder
-    if is_live or path.parts[:1] != ("..",) or not (notebooks.parent / "pyproject.toml").is_file():
-        return str(path.resolve())
-    return str((notebooks / path).resolve())
+    if not is_live and path.parts[:1] == ("..",) and (notebooks.parent / "pyproject.toml").is_file():
+        path = notebooks / path
+    return str(path.resolve())
+
+
+def export_html(notebook: Path) -> Path:
+    """Write `notebook` as one HTML file in its folder that needs no network, and return its path.
+
+    The script that draws plotly's figures goes into the page once; equations become MathML.
+    """
+    import nbformat
+    import plotly.io
+    from latex2mathml.converter import convert
+    from nbconvert import HTMLExporter
+    from traitlets.config import Config
+
+    def convert_equation(found: re.Match[str]) -> str:
+        return convert(found["block"] or found["line"], display="block" if found["block"] else "inline")
+
+    content = nbformat.read(notebook, as_version=4)
+    content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
+    for cell in content.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _EQUATION.sub(convert_equation, cell.source)
+    outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
+    for number, data in enumerate(data for data in outputs if _FIGURE in data):
+        figure = plotly.io.from_json(json.dumps({key: data[_FIGURE][key] for key in ("data", "layout")}))
+        data.clear()
+        data["text/html"] = plotly.io.to_html(figure, full_html=False, include_plotlyjs=number == 0)
+    config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
+    exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
+    # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
+    page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", exporter.from_notebook_node(content)[0])
+    target = notebook.with_suffix(".html")
+    with reraise_os_error(target), atomic_write(target) as file:
+        file.write(page)
+    return target

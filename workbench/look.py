@@ -1,7 +1,3 @@
 """The former name of `workbench.views`."""
 
-import sys
-
-from workbench import views
-
-sys.modules[__name__] = views
+from workbench.views import *  # noqa: F403

@@ -46,6 +46,5 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
     for key, value in {**facts, "model_name": name, "eval_results": results}.items():
         if value:
             setattr(card.data, key, value)
-    text = card.text.partition("\n## Results")[0].rstrip()  # version 0.1 wrote the score of dev there
-    card.text = "\n".join([text, "", "## Results", "", *rows, ""])
+    card.text = "\n".join([card.text.rstrip(), "", "## Results", "", *rows, ""])
     return str(card)
