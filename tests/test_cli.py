@@ -70,7 +70,6 @@ def root(tmp_path: Path) -> Path:
     ("arguments", "code", "words"),
     [
         (["run", "simcse", "mlp=true", "--set", "mlp =false"], 2, "given twice"),
-        (["run", "simcse", "lr=1e-4", "learning_rate=1e-5"], 2, "learning_rate is given twice"),
         (["run", "simcse", "per-device-train-batch-size=many"], 2, "batch_size: "),
         (["run", "simcse", "--set", f"train={'x' * 300}.txt"], 2, "File name too long"),
         (["runs", "--runs", __file__], 1, "is a file; name the folder"),
