@@ -163,7 +163,7 @@ def test_every_file_that_the_documents_name_exists(file: str):
     assert (PROJECT / file).exists()
 
 
-FUNCTIONS = sorted(set(re.findall(r"`((?:losses|metrics|ranks|methods|rankings|runs|bases)(?:\.\w+)+)", TEXT)))
+FUNCTIONS = sorted(set(re.findall(r"`((?:losses|metrics|ranks|methods|rankings|runs|baselines|checkpoints)(?:\.\w+)+)", TEXT)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
