@@ -163,7 +163,8 @@ def test_every_file_that_the_documents_name_exists(file: str):
     assert (PROJECT / file).exists()
 
 
-FUNCTIONS = sorted(set(re.findall(r"`((?:losses|metrics|ranks|methods|rankings|runs|baselines|checkpoints)(?:\.\w+)+)", TEXT)))
+PACKAGES = "losses|metrics|ranks|methods|rankings|runs|baselines|checkpoints"
+FUNCTIONS = sorted(set(re.findall(rf"`((?:{PACKAGES})(?:\.\w+)+)", TEXT)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
