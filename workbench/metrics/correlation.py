@@ -114,7 +114,7 @@ def similar_third(gold: ArrayLike, scale: tuple[float, float]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class RankingGroup:
-    """One query with its targets, in the order of the pairs; `len` counts the targets, iteration yields them.
+    """One query with its targets, in the order of the pairs; iteration yields the targets.
 
     pairs: the index of each target's pair, so that `predicted[group.pairs]` are the targets' scores. gold: [targets].
     """
@@ -123,9 +123,6 @@ class RankingGroup:
     targets: tuple[str, ...]
     pairs: np.ndarray
     gold: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.targets)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.targets)
