@@ -53,7 +53,7 @@ def test_undefined_is_nan_without_a_warning() -> None:
 def test_uniformity_does_not_depend_on_blocks_or_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.random.default_rng(0).normal(size=(11, 4))
     whole = metrics.uniformity(vectors)
-    monkeypatch.setattr("workbench.metrics.geometry._BLOCK", 3)
+    monkeypatch.setattr("workbench.metrics.measures._ROWS", 3)
     assert metrics.uniformity(vectors * 7) == pytest.approx(whole, abs=1e-12)
     assert metrics.uniformity([[1.0, 0.0], [-2.0, 0.0]]) == pytest.approx(-8, abs=1e-12)
 

@@ -1,7 +1,8 @@
 """Metrics in numpy: correlations in [-1, 1], and nan where a metric is undefined."""
 
-from workbench.metrics.correlation import (
+from workbench.metrics.measures import (
     FEWEST_TARGETS as FEWEST_TARGETS,
+    alignment as alignment,
     average_ranks as average_ranks,
     kendall as kendall,
     ndcg as ndcg,
@@ -9,8 +10,8 @@ from workbench.metrics.correlation import (
     similar_third as similar_third,
     spearman as spearman,
     spearman_by_subset as spearman_by_subset,
+    uniformity as uniformity,
 )
-from workbench.metrics.geometry import alignment as alignment, uniformity as uniformity
 from workbench.metrics.significance import (
     Interval as Interval,
     Measure as Measure,

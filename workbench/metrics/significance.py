@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from workbench.metrics.correlation import average_ranks, paired_numbers, rows_by_set, spearman
+from workbench.metrics.measures import average_ranks, paired_numbers, rows_by_set, spearman
 
 Measure = Literal["spearman", "accuracy"]  # of scores, or of predicted classes: the share that equals gold
 _BLOCK = 20_000  # numbers that are resampled at once; another number draws other resamples of several datasets
