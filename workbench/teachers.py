@@ -1,10 +1,8 @@
 """Frozen encoders by name, and a cache of their embeddings on disk."""
 
-import hashlib
 import json
 import logging
 import os
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
@@ -118,11 +116,8 @@ def _describe_tokenizer(tokenizer: Any) -> Any:
 
 
 def _hash_sentences(sentences: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for sentence in sentences:
-        content = sentence.encode("utf-8", "surrogatepass")
-        digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.hexdigest()
+    contents = (sentence.encode("utf-8", "surrogatepass") for sentence in sentences)
+    return text_checksum(*(len(content).to_bytes(8, "little") + content for content in contents))
 
 
 def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
@@ -140,9 +135,9 @@ def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
 def _compute_entry(
     entry: Path, facts: dict[str, Any], teacher: Teacher, sentences: Sequence[str], batch_size: int
 ) -> None:
-    started, shape = time.perf_counter(), (len(sentences), teacher.dimension)
     _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), teacher.source, entry)
     with atomic_path(entry, folder=True) as fresh:
+        shape = (len(sentences), teacher.dimension)
         rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)
         for start in range(0, len(sentences), _CHUNK):
             chunk = list(sentences[start : start + _CHUNK])
@@ -150,5 +145,4 @@ def _compute_entry(
         rows.flush()
         del rows  # Windows renames no open file
         facts = facts | {"sha256": file_checksum(fresh / _EMBEDDINGS), "source": teacher.source}
-        facts |= {"pooling": teacher.pooling, "seconds": round(time.perf_counter() - started, 1)}
         (fresh / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
