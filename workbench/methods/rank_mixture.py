@@ -94,25 +94,17 @@ class RankMixture:
         return spread / torch.where(length > 0, length, 1.0)
 
 
-def shared_neighbours(
-    lists1: Float[Tensor, "n c"], lists2: Float[Tensor, "n c"], *, nearest: int = 100
-) -> Int[Tensor, " n"]:
-    """Count the corpus sentences that are among the `nearest` of both sentences of a pair (RankEncoder fig. 6)."""
-    marks = [torch.zeros_like(lists, dtype=torch.bool) for lists in (lists1, lists2)]
-    for mark, lists in zip(marks, (lists1, lists2), strict=True):
-        mark.scatter_(1, lists.topk(nearest, dim=1).indices, True)
-    return (marks[0] & marks[1]).sum(dim=1)
-
-
 def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
-    """Return cosine | ranked | shared | gold for each pair: both similarities, and the neighbours in common.
+    """Return cosine | ranked | shared | gold for each pair: both similarities, and neighbours in common (fig. 6).
 
     nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
     """
     cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
     distinct, index = _index_distinct(pairs.sentence1, pairs.sentence2)
     lists = mixture.corpus.lists(mixture.embed(distinct, 64).to(mixture.corpus.rows.device)).cpu()
-    shared = shared_neighbours(lists[index[0]], lists[index[1]], nearest=min(nearest, len(mixture.corpus) // 10 + 1))
+    best = lists.topk(min(nearest, len(mixture.corpus) // 10 + 1), dim=1).indices
+    near = torch.zeros_like(lists, dtype=torch.bool).scatter_(1, best, True)
+    shared = (near[index[0]] & near[index[1]]).sum(dim=1)
     return pd.DataFrame({"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold})
 
 
