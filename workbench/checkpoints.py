@@ -6,7 +6,7 @@ Weights on the hub carry no pooling, and a wrong one costs twenty points without
 import json
 import logging
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -45,6 +45,10 @@ class Reading:
     full_stop: str = ""
     endings: str = ""
     caution: str = ""
+
+    def __post_init__(self) -> None:
+        if self.pooling not in POOLINGS:
+            raise EncoderError(f"pooling is {self.pooling!r}; choose one of {', '.join(POOLINGS)}")
 
     @classmethod
     def from_template(cls, template: str, caution: str = "") -> "Reading":
@@ -111,17 +115,15 @@ class Checkpoint:
 
         Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign parts.
         """
-        pooling = current_value(pooling)
-        if pooling not in (None, *POOLINGS):
-            raise EncoderError(f"pooling is {pooling!r}; choose one of {', '.join(POOLINGS)}")
-        saved = [*([self.stored.pooling] if self.stored else []), *self.foreign]
-        if self.foreign and pooling is None:
+        chosen = Reading(current_value(pooling)) if pooling else None
+        if self.foreign and chosen is None:
             problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
             raise EncoderError(f"{problem}; set pooling ({', '.join(POOLINGS)}) to use its backbone without that")
-        if pooling is not None and saved not in ([], [pooling]):
-            _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, ", ".join(saved), pooling)
-        readings = [self.stored, published_reading(self.name), Reading(pooling) if pooling else None]  # type: ignore[arg-type]
-        reading = next((one for one in readings if one and pooling in (None, one.pooling)), None)
+        saved = [*([self.stored.pooling] if self.stored else []), *self.foreign]
+        if chosen and saved not in ([], [chosen.pooling]):
+            _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, ", ".join(saved), chosen.pooling)
+        readings = [one for one in (self.stored, published_reading(self.name), chosen) if one]
+        reading = next((one for one in readings if chosen is None or one.pooling == chosen.pooling), None)
         if template is not None:
             if reading is None or reading.pooling != "mask":
                 raise EncoderError(f"{self.name}: a template needs pooling='mask'; set it, or leave the template out")
@@ -162,9 +164,7 @@ def encoder_folder(folder: Path) -> Path:
         return folder
     if not (run / "metrics.json").is_file():
         best = folder / "encoder"
-        raise EncoderError(
-            f"{folder} is a run that is not finished: run it to its end, or name its best so far, {best}"
-        )
+        raise EncoderError(f"{folder} is a run that is not finished: finish it, or name its best so far, {best}")
     saved = facts.get("files", {}).get("encoder")
     if saved is not None and saved["sha256"] != checkpoint_checksum(run):
         raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")
@@ -180,9 +180,8 @@ def _download_files(name: str, revision: str | None) -> Path:
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
         command = f"hf download {name}" + (f" --revision {revision}" if revision else "")
-        problem = f"{name!r}{near} is no local folder and cannot be fetched ({' '.join(str(error).split())[:300]})"
         remedy = f"without a network, set HF_HOME to a cache filled by `{command}`, and HF_HUB_OFFLINE=1"
-        raise EncoderError(f"{problem}; {remedy}") from error
+        raise EncoderError(f"{name!r}{near} is no local folder and cannot be fetched ({error}); {remedy}") from error
 
 
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
@@ -198,18 +197,14 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         )
     limit = _read_json(folder / "tokenizer_config.json").get("model_max_length") if modules else None
     if (root / SETTINGS_FILE).is_file():
-        own, fields = _read_json(root / SETTINGS_FILE), ("pooling", "template", "full_stop", "endings")
-        settings: dict[str, Any] = {field: current_value(own[field]) for field in fields if own.get(field)}
-        if settings.get("pooling", "cls") not in POOLINGS:
-            raise EncoderError(f"{root / SETTINGS_FILE}: pooling is {own['pooling']!r}, not of {', '.join(POOLINGS)}")
+        own = _read_json(root / SETTINGS_FILE)
+        settings = {field.name: current_value(own[field.name]) for field in fields(Reading) if own.get(field.name)}
         reading = Reading(**settings) if "pooling" in settings else None
         return Checkpoint(name, source, root, folder, reading, max_seq_length=limit)
-    pooling, foreign, kinds = None, [], [module["type"].rsplit(".", 1)[-1] for module in modules]
-    for kind, module in zip(kinds[1:], modules[1:], strict=True):
-        if kind == "Pooling":
-            pooling = _stored_pooling(_read_json(root / module["path"] / "config.json"))
-        if kind != "Normalize" and not (kind == "Pooling" and pooling):  # encode returns unit rows anyway
-            foreign.append(kind)
+    kinds = {module["type"].rsplit(".", 1)[-1]: root / module["path"] for module in modules[1:]}
+    pooling = _stored_pooling(_read_json(kinds["Pooling"] / "config.json")) if "Pooling" in kinds else None
+    known = {"Normalize", "Pooling"} if pooling else {"Normalize"}  # encode returns unit rows anyway
+    foreign = [kind for kind in kinds if kind not in known]
     if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for no pooling
         architectures = _read_json(folder / "config.json").get("architectures") or []
         foreign += [kind for kind in architectures if "ForSequenceClassification" in kind]
