@@ -154,7 +154,7 @@ def test_every_notebook_runs_live_without_an_error(watched: Watched, address: st
 def try_mechanism(page: Any) -> None:
     """Move each control by keyboard; the result must change."""
     view = page.locator(".workbench-mechanism")
-    drawing = view.locator(".widget-html-content, .gtitle").first
+    drawing = view.locator(".workbench-panel, .gtitle").first
     for handle in [*view.locator(".noUi-handle").all(), *view.locator("select").all()]:
         before = drawing.text_content()
         handle.focus()

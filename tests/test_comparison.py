@@ -16,7 +16,6 @@ from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views.finished import label_runs
-from workbench.views.run_picker import rankings_of_runs
 
 LABELS = ["cosent", "simcse", "simcse (temperature=0.2)"]
 
@@ -50,7 +49,7 @@ def test_runs_are_labelled_by_what_differs_and_their_seeds_have_mean_and_spread(
     assert table["seeds"].tolist() == [1, 2, 2]
     undefined = views.seed_table(runs.assign(spearman=np.nan, kcc=np.nan))
     assert ("Spearman" in undefined, "KCC" in undefined) == (True, False)
-    assert list(rankings_of_runs(runs, SUITE)) == ["before simcse", "before cosent", *LABELS]
+    assert list(views.RunPicker(runs, SUITE).rankings) == ["before simcse", "before cosent", *LABELS]
 
 
 def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_enough():

@@ -125,7 +125,7 @@ def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measur
                 drawn.append(curves(view))
 
     monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
-    monkeypatch.setattr("workbench.views.mechanisms.display", lambda view, display_id: Output())
+    monkeypatch.setattr("workbench.views.notebooks.display", lambda view, display_id: Output())
     run = Run.open(SimCSEConfig.from_parameters("demo", 0, {}), tmp_path)
     curve = LiveCurve(run, "m")
     for step in range(1, 21):

@@ -9,7 +9,7 @@ from written_runs import SUITE, write_run
 from workbench.config import SimCSEConfig
 from workbench.evaluation import Report
 from workbench.views import dev_table, score_table, show_tables
-from workbench.views.tables import table_html
+from workbench.views.notebooks import table_html
 
 
 def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
@@ -44,7 +44,7 @@ def test_a_notebook_shows_every_table_so(monkeypatch: pytest.MonkeyPatch):
 
     show_tables()  # outside a notebook there is no formatter to change
     shell = InteractiveShell()
-    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setattr("workbench.views.notebooks.get_ipython", lambda: shell)
     show_tables()
     shown, _ = shell.display_formatter.format(pd.DataFrame({"text": ["word " * 40]}))
     assert "word " * 40 in shown["text/html"]

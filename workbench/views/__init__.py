@@ -27,10 +27,15 @@ from workbench.views.finished import (
     seed_table as seed_table,
     suite_scores as suite_scores,
 )
-from workbench.views.mechanisms import LiveCurve as LiveCurve, Mechanism as Mechanism
+from workbench.views.notebooks import (
+    LiveCurve as LiveCurve,
+    Mechanism as Mechanism,
+    dev_table as dev_table,
+    score_table as score_table,
+    show_tables as show_tables,
+)
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer
 from workbench.views.paper_figures import paper_figure as paper_figure
 from workbench.views.papers import paper_table as paper_table, runs_by_settings as runs_by_settings
 from workbench.views.run_picker import RunPicker as RunPicker
-from workbench.views.tables import dev_table as dev_table, score_table as score_table, show_tables as show_tables

@@ -21,12 +21,7 @@ import plotly.io as pio
 # Okabe and Ito's colours, which readers of every colour vision tell apart, and two more for many labels.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888", "#9467BD", "#A6761D"]
 GREY = "#767776"  # of what is no data: readable on white and on nearly black
-# On a page that defines its ink, JupyterLab's or VS Code's, the grey text of figures has that colour.
-FIGURE_RULES = (
-    f'.js-plotly-plot text[style*="rgb{tuple(bytes.fromhex(GREY[1:]))}"] '
-    f"{{ fill: var(--jp-ui-font-color1, var(--vscode-editor-foreground, {GREY})) !important; }}"
-)
-NARROWEST, WIDEST = 600, 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
+WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
 # At gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it: light to dark, so that they differ without
 # hue too. The text on them is dark in every theme.
 _SHADES = ["#d9efe2", "#fdf1c7", "#fbd38d", "#f5a86b", "#e57a4d"]
@@ -100,20 +95,15 @@ def coloured(names: Iterable[Any]) -> Iterable[tuple[str, Any]]:
 def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 380, **layout: Any) -> go.Figure:
     """Return the figure with the common layout: the title at the left, next to plotly's buttons.
 
-    A figure that is to be wider than `WIDEST` takes the width of the output. `height` is without further lines of the
-    title, which are added.
+    A figure that is to be wider than `WIDEST` takes the width of the output. `height` is without the title.
     """
-    width = max(width, NARROWEST)  # room for a title next to the buttons
     lines = textwrap.wrap(title, (min(width, WIDEST) - 300) // 8)  # 300 for the buttons, 8 for a character
-    notes: Any = figure.layout["annotations"]
-    further, panels = 20 * (len(lines) - 1), any(note.yref == "paper" for note in notes)
-    place = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"l": 12, "t": 23 if further else 12}}
-    text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container", **place}
-    margin = {"l": 60, "r": 60, "t": 80 if panels else 40, "b": 50} | layout.pop("margin", {})
-    margin["t"] += further
-    size = {"height": height + further, "width": width if width <= WIDEST else None, "autosize": width > WIDEST}
+    top, pad = 50 + 20 * len(lines), {"l": 12, "t": 23 if lines[1:] else 12}
+    text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container", "pad": pad}
+    margin, place = {"l": 60, "r": 60, "t": top, "b": 50}, {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top"}
+    size = {"height": height + top - 40, "width": width if width <= WIDEST else None, "autosize": width > WIDEST}
     figure.layout["template"] = figure_theme()  # plotly would merge an updated one name by name, 0.4 s for each figure
-    return figure.update_layout(title=text, margin=margin, **size, **layout)
+    return figure.update_layout(title={**text, **place}, margin=margin, **size, **layout)
 
 
 @cache
@@ -121,7 +111,7 @@ def figure_theme() -> dict[str, Any]:
     """Return plotly's simple_white with our colours, on the paper of the page."""
     white = json.dumps(pio.templates["simple_white"].to_plotly_json())
     theme = json.loads(white.replace('"white"', '"rgba(0,0,0,0)"').replace("rgb(36,36,36)", GREY))
-    theme["layout"]["colorway"] = COLOURS
+    theme["layout"] |= {"colorway": COLOURS, "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY}}
     return theme
 
 

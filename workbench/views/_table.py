@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from workbench.views._style import FIGURE_RULES, STYLES, inlined, problem_html
+from workbench.views._style import STYLES, inlined, problem_html
 
 HERE = Path(__file__).parent
-_RULES = [(HERE / "table.css").read_text(encoding="utf-8"), FIGURE_RULES]
+_RULES = [(HERE / "table.css").read_text(encoding="utf-8")]
 _RULES += [f":is(.workbench-panel, .workbench-page) .{name} {{ {style} }}" for name, style in STYLES.items()]
 _RULES += [f".workbench-table .{name} {{ {style} }}" for name, style in STYLES.items() if name.startswith("shade")]
 STYLE_SHEET = "\n".join(_RULES)
@@ -114,7 +114,7 @@ class View(ipywidgets.VBox):
         raise NotImplementedError
 
     def select(self, **values: Any) -> None:
-        """Set controls from code by their names; TypeError for an unknown name, ValueError for a wrong value."""
+        """Set controls from code by their names; TypeError for an unknown name."""
         if unknown := values.keys() - set(self.settable):
             raise TypeError(f"select has no {', '.join(sorted(unknown))}; it takes {', '.join(self.settable)}")
         for name in filter(values.__contains__, self.settable):
@@ -145,7 +145,7 @@ class TypedView(View):
         self.panel.html = or_problem(lambda: self.html(is_static=False))
 
     def static(self) -> str:
-        return f"<p>Run the cell to type something else.</p>{or_problem(lambda: self.html(is_static=True))}"
+        return f"<p>Run the cell to change it.</p>{or_problem(lambda: self.html(is_static=True))}"
 
 
 def dropdown(name: str, options: Mapping[Any, str], changed: Callable[..., None]) -> ipywidgets.Dropdown:
@@ -171,15 +171,10 @@ def text_area(name: str, text: str, rows: int = 2) -> ipywidgets.Textarea:
 
 
 def value_of(name: str) -> property:
-    """Return a property that reads and sets the value of a view's control; setting raises ValueError."""
-
-    def set_value(view: View, value: Any) -> None:
-        offered = [each for _, each in getattr(view.controls[name], "options", ())]
-        if offered and value not in offered:
-            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(offered)}")
-        view.controls[name].value = value
-
-    return property(lambda view: view.controls[name].value, set_value)
+    """Return a property that reads and sets the value of a view's control; TraitError for a value without a choice."""
+    return property(
+        lambda view: view.controls[name].value, lambda view, value: setattr(view.controls[name], "value", value)
+    )
 
 
 def or_problem(draw: Callable[[], str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.errors import DataError, EncoderError
+from workbench.errors import DataError
 from workbench.runs import Run
 from workbench.views._style import framed, grid, paragraph, problem_html, small_print, tag
 from workbench.views._table import TypedView, text_area, value_of
@@ -45,11 +45,7 @@ class Vectors:
         encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
         if isinstance(encoder, str | Path):  # in fp32: the effect of a word may be smaller than bf16 resolves
             encoder = Encoder.from_pretrained(encoder, precision="fp32")
-        encode = getattr(encoder, "encode", encoder)
-        if not callable(encode):
-            kind = type(self.source).__name__
-            raise EncoderError(f"{self.label!r} is a {kind}; give a name, a folder, a Run or an Encoder")
-        return encode
+        return getattr(encoder, "encode", encoder)
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Return [n, d], float64."""
@@ -154,7 +150,7 @@ class Why(TypedView):
     def __init__(
         self, encoders: Mapping[str, Any] | None = None, query: str = "", target: str = "", other: str = ""
     ) -> None:
-        """Show three sentences; `encoders` are by label, as of `Ask` or `encoders_of_runs`. `other` may be ""."""
+        """Show three sentences; `encoders` are by label, as of `Ask` or of a `RunPicker`. `other` may be ""."""
         self._vectors = open_encoders(encoders or _BUNDLED)
         texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}
         super().__init__({name: text_area(*text) for name, text in texts.items()})

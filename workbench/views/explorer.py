@@ -1,8 +1,7 @@
 """Explorers: an ordered table, the details of its chosen row, and a page to share; here the explorer of queries."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,13 +11,13 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
-from workbench.files import atomic_write, reraise_os_error
+from workbench.files import atomic_write
 from workbench.views._style import framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
 from workbench.views.ask import open_encoders, reasons_html
+from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings, read_rankings
-from workbench.views.tables import table_html
 
 # How rows can be ordered; a and b are labels.
 ORDERS = {
@@ -34,62 +33,66 @@ _STATIC_ROWS, _STATIC_DETAILS = 20, 3  # without a kernel
 _TARGETS = 50  # at most, in a table, so that the chart is near
 
 
-@dataclass
-class Listing:
-    """What an explorer lists: a row for each of `ids`, with `views` as its details."""
-
-    title: str
-    labels: list[str]
-    ids: list[Any]
-    frame: pd.DataFrame
-    columns: list[dict[str, Any]]
-    distances: Callable[..., np.ndarray]  # of a and b, or of a and gold, for each row
-    views: Callable[[int], list[QueryView]]
-    heading: Callable[[int], str] = lambda row: ""  # HTML above the views
-    texts: Sequence[str] | None = None  # a further text of each row to search
-    note: str = ""  # follows the number of listed rows
-
-
 class Explorer(View):
-    """A table that is ordered and searched, and the details of its chosen row."""
+    """A table that is ordered and searched, and the details of its chosen row.
+
+    `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed rows.
+    """
 
     kind: ClassVar[str]  # the plural of what is listed
     shows: ClassVar[str]  # the property of a `RunPicker` that has the data
     distance: ClassVar[str]  # for a tooltip
     settable = ("order", "a", "b", "chosen")
     order, a, b = map(value_of, ("order", "a", "b"))
+    title: str
+    labels: list[str]
+    ids: list[Any]
+    frame: pd.DataFrame
+    columns: list[dict[str, Any]]
+    texts: Sequence[str] | None = None  # a further text of each row to search
+    note = ""
 
     def __init__(self, data: Mapping[str, Any], encoders: Mapping[str, Any] | None, **table: Any) -> None:
-        self.grid, self.detail, self.reasons = (
-            TableWidget(label=self.kind, **table),
-            Panel(self.press),
-            Panel(scrolls=True),
-        )
+        self.grid = TableWidget(label=self.kind, **table)
+        self.detail, self.reasons = Panel(self.press), Panel(scrolls=True)
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
         self.grid.observe(self._draw, "chosen")
         self.look_at(data, encoders)
         choices = ipywidgets.HBox([*self.controls.values()])
         super().__init__([choices, ipywidgets.Box([self.grid, self.detail]), self.reasons])
 
-    def read(self, data: Mapping[str, Any]) -> Listing:
-        """Return what to list; change nothing if the data is wrong."""
+    def read(self, data: Mapping[str, Any]) -> None:
+        """Set what is listed; change nothing if the data is wrong."""
         raise NotImplementedError
+
+    def distances(self, a: str, b: str | None = None) -> np.ndarray:
+        """Return the distance of a and b, or of a and gold, for each row."""
+        raise NotImplementedError
+
+    def views(self, row: int) -> list[QueryView]:
+        """Return the details of a row."""
+        raise NotImplementedError
+
+    def heading(self, row: int) -> str:
+        """Return HTML above the details."""
+        return ""
 
     def look_at(self, data: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
         """Show other data of the same kind; choices stay if they still exist. Errors as at first."""
-        chosen, listing = self.chosen, self.read(data)
-        self.listing, self._vectors = listing, open_encoders(encoders or {})
-        orders = dict(list(ORDERS.items())[: None if len(listing.labels) > 1 else 2])  # the others need two labels
-        names = shortened(listing.labels, 40)
+        chosen = self.chosen
+        self.read(data)
+        self._vectors = open_encoders(encoders or {})
+        orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
+        names = shortened(self.labels, 40)
         with self._drawing_once():
             offer(self.controls["order"], orders, list(orders)[min(2, len(orders) - 1)])
-            offer(self.controls["a"], names, listing.labels[0])
-            offer(self.controls["b"], names, listing.labels[-1])
+            offer(self.controls["a"], names, self.labels[0])
+            offer(self.controls["b"], names, self.labels[-1])
             with self.grid.hold_sync():
-                self.grid.note = listing.note
-                self.grid.set_rows(listing.frame, listing.columns, texts=listing.texts)
+                self.grid.note = self.note
+                self.grid.set_rows(self.frame, self.columns, texts=self.texts)
                 self._sort()
-                if chosen in listing.ids and listing.ids.index(chosen) in self.grid.listed:
+                if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
                     self.chosen = chosen
 
     @contextmanager
@@ -107,29 +110,28 @@ class Explorer(View):
 
     def _sort(self) -> None:
         """Sort by the values of the order, which are a column, and choose the first row."""
-        distances = self.listing.distances
         values = {
-            "data": lambda: np.arange(1.0, len(self.listing.ids) + 1),
-            "worst": lambda: distances(self.a),
-            "disagreement": lambda: distances(self.a, self.b),
-            "gain": lambda: distances(self.a) - distances(self.b),
+            "data": lambda: np.arange(1.0, len(self.ids) + 1),
+            "worst": lambda: self.distances(self.a),
+            "disagreement": lambda: self.distances(self.a, self.b),
+            "gain": lambda: self.distances(self.a) - self.distances(self.b),
         }[self.order]()
-        self.listing.frame[VALUE] = values
+        self.frame[VALUE] = values
         is_data, title = self.order == "data", ORDERS[self.order]
         order = {"name": VALUE, "title": title, "hover": self.distance, "digits": 0 if is_data else 2, "limit": True}
         with self.grid.hold_sync():
-            self.grid.columns = [order, *self.listing.columns]
+            self.grid.columns = [order, *self.columns]
             self.grid.chosen = -1
             self.grid.order_by(VALUE, values, [VALUE, not is_data])
 
     @property
     def chosen(self) -> Any:
         """Return the id of the chosen row, None if there is none; set to choose a row."""
-        return None if self.grid.chosen < 0 else self.listing.ids[self.grid.chosen]
+        return None if self.grid.chosen < 0 else self.ids[self.grid.chosen]
 
     @chosen.setter
     def chosen(self, name: Any) -> None:
-        row = self.listing.ids.index(name) if name in self.listing.ids else -1
+        row = self.ids.index(name) if name in self.ids else -1
         if row not in self.grid.listed:
             raise ValueError(f"chosen is {name!r}, which is not listed; clear the search and the limits")
         self.grid.chosen = row
@@ -143,37 +145,37 @@ class Explorer(View):
         """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
         parts = [
             view_html(view, is_live=is_live, targets=_TARGETS, explains=str(place) if explains else "")
-            for place, view in enumerate(self.listing.views(row))
+            for place, view in enumerate(self.views(row))
         ]
-        return self.listing.heading(row) + "".join(parts)
+        return self.heading(row) + "".join(parts)
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""
         self._why = "" if value == self._why else value
         place, letter = value[0], value[1:]
-        view = self.listing.views(self.grid.chosen)[int(place)]
+        view = self.views(self.grid.chosen)[int(place)]
         sentences = [view.query, view.table.loc[letter, "target"]]
         self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter)) if self._why else ""
 
     def static(self) -> str:
         listed = self.grid.listed
         titles = {column["name"]: column.get("title", column["name"]) for column in self.grid.columns}
-        table = table_html(self.listing.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
+        table = table_html(self.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
         note = f"{len(listed):,} {self.kind}{escape(self.grid.note)}; a: {escape(self.a)}, b: {escape(self.b)}"
         views = [self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]]
         return f"<p>The first of {note}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
 
     def to_html(self, path: str | Path) -> Path:
-        """Write the listed rows as one page with a search that needs neither kernel nor network; RunError if not."""
+        """Write the listed rows as one page with a search that needs neither kernel nor network."""
         target, index, sections = Path(path).expanduser(), [], []
-        texts = self.listing.frame.select_dtypes(exclude="number")
+        texts = self.frame.select_dtypes(exclude="number")
         for row in self.grid.listed.tolist():
-            name, text = str(self.listing.ids[row]), " / ".join(texts.loc[row])
+            name, text = str(self.ids[row]), " / ".join(texts.loc[row])
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
             sections.append(tag("section", self._details(row), id=name))
-        title = escape(f"{self.listing.title}: {', '.join(self.listing.labels)}")
+        title = escape(f"{self.title}: {', '.join(self.labels)}")
         page = _PAGE.format(title=title, style=STYLE_SHEET, index="".join(index), sections="\n".join(sections))
-        with reraise_os_error(target.parent, "another file"), atomic_write(target) as file:
+        with atomic_write(target) as file:
             file.write(page)
         return target
 
@@ -195,27 +197,25 @@ class RankingExplorer(Explorer):
         super().__init__(tables, encoders, height=500)
         self.grid.layout.width, self.detail.layout.width = "30%", "70%"
 
-    def read(self, data: Mapping[str, Any]) -> Listing:
+    def read(self, data: Mapping[str, Any]) -> None:
         tables = read_rankings(data)
-        suite = SuiteRankings(tables, self._suite)
-        ids, targets = list(suite.rows), suite.table["target"].to_numpy(dtype=object)
-        texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
-        is_long = sum(map(len, texts)) > MOST_CHARACTERS
+        self.suite = suite = SuiteRankings(tables, self._suite)
+        self.title, self.labels, self.ids = f"Rankings of {suite.name}", suite.labels, list(suite.rows)
+        self.frame = pd.DataFrame({"query": [suite.query(query_id) for query_id in self.ids]})
+        self.columns = [{"name": "query"}]
+        texts = ["\n".join(suite.table["target"].iloc[rows]) for rows in suite.rows.values()]
+        self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else None
         absent = ", ".join(label for label in tables if label not in suite.labels)
-        note = f"; not ranked here: {absent}" if absent else ""
-        return Listing(
-            title=f"Rankings of {suite.name}",
-            labels=suite.labels,
-            ids=ids,
-            frame=pd.DataFrame({"query": [suite.query(query_id) for query_id in ids]}),
-            columns=[{"name": "query"}],
-            distances=suite.distances,
-            views=lambda row: [suite.view(ids[row])],
-            texts=None if is_long else texts,
-            note=note + ("; the targets are too long to be searched" if is_long else ""),
-        )
+        self.note = f"; not ranked here: {absent}" if absent else ""
+        self.note += "" if self.texts else "; the targets are too long to be searched"
+
+    def distances(self, a: str, b: str | None = None) -> np.ndarray:
+        return self.suite.distances(a, b)
+
+    def views(self, row: int) -> list[QueryView]:
+        return [self.suite.view(self.ids[row])]
 
     @property
     def selected(self) -> pd.DataFrame:
         """Return the chosen query's targets by letter, with gold, ranks and scores; empty if there is no query."""
-        return pd.DataFrame() if self.chosen is None else self.listing.views(self.grid.chosen)[0].table
+        return pd.DataFrame() if self.chosen is None else self.views(self.grid.chosen)[0].table

@@ -24,7 +24,7 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
 
     histories: label -> history.csv; terms: draw each loss term instead of their sum.
     """
-    figure = go.Figure()
+    figure = make_subplots(specs=[[{"secondary_y": True}]])
     for colour, (label, table) in coloured(histories.items()):
         name, line = plain(label), {"color": colour}
         history = table.reindex(columns=[*dict.fromkeys([*table, "dev_spearman", "loss"])])
@@ -39,10 +39,9 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
         named = [c for c in history.columns if c not in _NO_TERM and not c.startswith(("dev_", "observed_"))]
         for dash, column in zip(["dot", "dash", "dashdot", "longdash"], (terms and named) or ["loss"], strict=False):
             term = "loss" if column == label else column  # the only term of a method may have the method's name
-            style = {"mode": "lines", "line": {**line, "dash": dash, "width": 1.5}, "yaxis": "y2"}
+            style = {"mode": "lines", "line": {**line, "dash": dash, "width": 1.5}, "secondary_y": True}
             figure.add_scatter(x=losses["step"], y=losses[column], name=f"{name}: {term}", **style)
-    # Ticks of the right axis are its own: plotly would align them with the left ones, at crooked numbers.
-    right = {"title": "training loss", "overlaying": "y", "side": "right", "tickmode": "auto"}
+    right = {"title": "training loss", "tickmode": "auto"}  # aligned with the left ones its ticks are crooked numbers
     axes = {"xaxis_title": "training step", "yaxis_title": "Spearman on dev x 100", "yaxis2": right}
     return laid_out(figure, "Dev Spearman and training loss", legend={"orientation": "h", "y": -0.25}, **axes)
 
@@ -109,7 +108,7 @@ def sentence_map(
     figure.update_yaxes(visible=False, matches="y")
     bar = {"title": plain(getattr(values, "name", None) or "")}
     scale = {"colorscale": "Viridis", "showscale": values is not None, "colorbar": bar}
-    title, width = f"PCA of {len(sentences)} sentences", 330 * len(vectors)
+    title, width = f"PCA of {len(sentences)} sentences", max(600, 330 * len(vectors))
     return laid_out(figure, title, coloraxis=scale, showlegend=False, width=width)
 
 

@@ -12,7 +12,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks
 from workbench.views._style import paragraph, shortened, tag
-from workbench.views.explorer import Explorer, Listing
+from workbench.views.explorer import Explorer
 from workbench.views.queries import QueryView, extract_table, rank_displacement
 
 _SIDES = ("sentence1", "sentence2")
@@ -41,7 +41,7 @@ class PairExplorer(Explorer):
         super().__init__(scores, encoders, height=440)
         self.children[1].layout.flex_flow = "column"
 
-    def read(self, data: Mapping[str, Any]) -> Listing:
+    def read(self, data: Mapping[str, Any]) -> None:
         table, labels = pair_table(data, self._data, suite=self._suite), list(map(str, data))
         self.table, self._partners = table, {}  # sentence -> the rows that have it on either side
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
@@ -57,35 +57,27 @@ class PairExplorer(Explorer):
         ]
         for label, short in shortened(labels, 24).items():
             columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
-        return Listing(
-            title=f"Pairs of {self._suite}",
-            labels=labels,
-            ids=table["pair_id"].tolist(),
-            frame=frame.join(table.filter(regex="^(rank|error): ")),
-            columns=columns,
-            distances=self._distances,
-            views=self._views,
-            heading=self._heading,
-        )
+        self.title, self.labels, self.ids = f"Pairs of {self._suite}", labels, table["pair_id"].tolist()
+        self.frame, self.columns = frame.join(table.filter(regex="^(rank|error): ")), columns
 
     @property
     def selected(self) -> pd.DataFrame:
         """Return the listed pairs, in their order: rows of `table`."""
         return self.table.iloc[self.grid.listed]
 
-    def _distances(self, a: str, b: str | None = None) -> np.ndarray:
+    def distances(self, a: str, b: str | None = None) -> np.ndarray:
         if b is None:
             return self.table[f"error: {a}"].abs().to_numpy()
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _heading(self, row: int) -> str:
+    def heading(self, row: int) -> str:
         pair = self.table.iloc[row]
         both, where = (" / ".join(filter(None, map(str, pair[names]))) for names in ([*_SIDES], ["subset", "pair_id"]))
         title = f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold {pair['gold']:.4g})</small>"
         return tag("div", paragraph(title), class_="mathjax_ignore")
 
-    def _views(self, row: int) -> list[QueryView]:
+    def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""
         first, second = self.table.loc[row, [*_SIDES]]
         is_shared = second != first and len(self._partners[second]) > 1
@@ -115,7 +107,7 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | No
 
     Raises:
         DataError: No such set.
-        ValueError: Scores of other pairs, of another gold, or not one number each.
+        ValueError: Scores of other pairs or of another gold.
     """
     if not scores:
         raise ValueError("no scores; pass at least one, as {label: run, report or scores}")
@@ -124,7 +116,7 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | No
     aligned = {str(label): _scores_in_order(str(label), source, data, suite) for label, source in scores.items()}
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
-        raise ValueError(f"no pair of {data.name} was scored by all of {', '.join(aligned)}; score them on one set")
+        raise ValueError(f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set")
     words = [[text.casefold().split() for text in side] for side in (data.sentence1, data.sentence2)]
     columns: dict[str, Any] = {
         "pair_id": data.pair_id,
@@ -147,17 +139,11 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | No
 def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
     """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
     if isinstance(source, list | np.ndarray):
-        values = np.asarray(source, dtype=np.float64)
-        if values.shape != (len(pairs),) or not np.isfinite(values).all():
-            raise ValueError(f"{label!r} has scores of shape {values.shape}; there must be {len(pairs)} finite numbers")
-        return values
-    table = extract_table(label, source, "scores")
+        return np.asarray(source, dtype=np.float64)
+    table = extract_table(source, "scores")
     rows = table.loc[table["suite"] == suite]
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))
     is_scored = rows["predicted"].notna().to_numpy()
-    if not is_scored.any():
-        suites = ", ".join(table["suite"].unique())
-        raise ValueError(f"{label!r} has no scores of these pairs as {suite!r}, but of {suites}; name its suite=")
     if not np.allclose(rows["gold"][is_scored], pairs.gold[is_scored], rtol=0, atol=1e-9):
         raise ValueError(f"{label!r} was scored on another version of {suite!r}: its gold differs; score it again")
     return rows["predicted"].to_numpy(dtype=np.float64)

@@ -5,9 +5,7 @@ function render({ model, el }) {
   el.classList.add("workbench-panel");
   el.dataset.lmSuppressShortcuts = "true";
   const draw = () => {
-    const active = el.getRootNode().activeElement, value = el.contains(active) ? active.value : undefined;
     el.innerHTML = model.get("html");
-    if (value) [...el.querySelectorAll("button")].find((one) => one.value === value)?.focus({ preventScroll: true });
     if (model.get("scrolls") && el.innerHTML) el.scrollIntoView({ block: "nearest" });
   };
   const mark = ({ target }) => {

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from workbench.errors import RunError, WorkbenchError
 from workbench.files import set_name
 from workbench.runs import Run
-from workbench.views._style import COLOURS, WIDEST, laid_out
+from workbench.views._style import COLOURS, laid_out
 from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.views.finished import read_dev
 from workbench.views.papers import Runs, commands, paper_table, read_shape, row_settings, settings_key
@@ -48,9 +48,7 @@ def paper_figure(
     if missing:
         title += f"; no run yet: {f'{len(missing)} points' if 'setting' in shape else ', '.join(missing)}"
         drawn.layout.meta = {"no run yet": "; ".join(missing.values())}
-    layout: Any = drawn.layout
-    width = layout.width or (WIDEST + 1 if layout.autosize else 720)
-    return laid_out(drawn, title, width=width, height=layout.height or 380)
+    return laid_out(drawn, title)
 
 
 def _read_histories(first: FirstRuns, column: str = "loss") -> dict[str, Any]:

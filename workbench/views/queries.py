@@ -80,16 +80,13 @@ def read_rankings(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return label -> ranking table of ranking tables, runs or reports; ValueError if there are none, or for "gold"."""
     if not tables or "gold" in tables:
         raise ValueError(f"rankings of {', '.join(tables) or 'no label'}; name at least one, and none of them gold")
-    return {str(label): extract_table(str(label), source, "rankings") for label, source in tables.items()}
+    return {str(label): extract_table(source, "rankings") for label, source in tables.items()}
 
 
-def extract_table(label: str, source: Any, kind: str) -> pd.DataFrame:
-    """Return the "rankings" or "scores" of a run or report, or a table as it is; TypeError for anything else."""
+def extract_table(source: Any, kind: str) -> pd.DataFrame:
+    """Return the "rankings" or "scores" of a run or report, or a table as it is."""
     table = getattr(source, kind, source)  # a run has a method of this name, a report a table
-    table = table() if callable(table) else table
-    if not isinstance(table, pd.DataFrame):
-        raise TypeError(f"{label!r} is a {type(source).__name__}; give a table, a Run or a Report")
-    return table
+    return table() if callable(table) else table
 
 
 class SuiteRankings:
@@ -119,16 +116,11 @@ class SuiteRankings:
 
     def _aligned_scores(self, label: str, part: pd.DataFrame) -> np.ndarray:
         """Return the scores of one label in the order of `table`."""
-        if part[_TARGET].reset_index(drop=True).equals(self.table):  # as a rule
-            return part["score"].to_numpy()
         both = self.table.merge(part, how="outer", on=_TARGET, indicator="in", validate="one_to_one")
-        different = both.loc[both["in"] != "both"]
-        if len(different):
-            row = different.iloc[0]
+        if different := int((both["in"] != "both").sum()):
             raise ValueError(
                 f"{self.labels[0]!r} and {label!r} do not rank the same targets of {self.name!r} with the same gold: "
-                f"the first of {len(different)} rows in one alone is target {row['target_id']!r} of query "
-                f"{row['query_id']!r}; score both on one version of the set"
+                f"{different} rows are in one alone; score both on one version of the set"
             )
         return self.table.merge(part, on=_TARGET)["score"].to_numpy()
 
@@ -137,9 +129,7 @@ class SuiteRankings:
         return str(self.table["query"].iloc[self.rows[query_id][0]])
 
     def view(self, query_id: Any) -> QueryView:
-        """Return one query under all labels; ValueError for an unknown query."""
-        if query_id not in self.rows:
-            raise ValueError(f"no query {query_id!r} in {self.name}; it has {', '.join(map(str, self.rows)):.200}")
+        """Return one query under all labels; KeyError for an unknown query."""
         rows = self.rows[query_id]
         scores = {label: values[rows] for label, values in self.scores.items()}
         targets, place = self.table["target"].iloc[rows].tolist(), f"{self.name}, {query_id}"

@@ -18,7 +18,7 @@ from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.ask import Untrained
 from workbench.views.finished import BEFORE, read_or_warn, rows_by_suite, seed_table, suite_file, suite_version
-from workbench.views.tables import table_html
+from workbench.views.notebooks import table_html
 
 SEEDS = {"first": "the first of each", "each": "one by one"}
 
@@ -39,7 +39,7 @@ class RunPicker(View):
         """Show `finished_runs` of a suite, with the runs of these labels ticked; ValueError for an unknown label.
 
         Without labels the runs scored on the same version of the suite as the newest are ticked. `before` (whether the
-        encoder before training is shown too) and `seeds` are those of `rankings_of_runs`.
+        encoder before training is shown too) and `seeds` are explained at `rankings`.
         """
         self._all, self.suite = runs.reset_index(drop=True), suite
         self._explorers: dict[str, Any] = {}
@@ -82,7 +82,9 @@ class RunPicker(View):
 
     @labels.setter
     def labels(self, labels: Sequence[str]) -> None:
-        paths_of_runs(self._all, labels, "first")
+        if unknown := [label for label in labels if label not in set(self._all["label"])]:
+            known = ", ".join(dict.fromkeys(self._all["label"])) or "no finished runs"
+            raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {known}")
         self._tick(row for row, label in enumerate(self._all["label"]) if label in labels)
 
     @property
@@ -92,23 +94,57 @@ class RunPicker(View):
 
     @property
     def rankings(self) -> dict[str, pd.DataFrame]:
-        """Return `rankings_of_runs` of the ticked runs."""
-        return rankings_of_runs(self.runs, self.suite, before=self.before, seeds=self.seeds)
+        """Return label -> rankings of the suite, of the encoders before training too if `before` is set.
+
+        These are labelled "before", or "before LABEL" if runs started from different ones. If `seeds` is "first" the
+        first ticked run of each label is shown, if it is "each" all of them, as "label, seed 0".
+        """
+        return self._tables("rankings")
 
     @property
     def scores(self) -> dict[str, pd.DataFrame]:
-        """Return `scores_of_runs` of the ticked runs."""
-        return scores_of_runs(self.runs, self.suite, before=self.before, seeds=self.seeds)
+        """Return label -> scores of the pairs of the suite, labelled as `rankings`."""
+        return self._tables("scores")
 
     @property
     def encoders(self) -> dict[str, Any]:
-        """Return `encoders_of_runs` of the ticked runs."""
-        return encoders_of_runs(self.runs, before=self.before, seeds=self.seeds)
+        """Return label -> encoder for `Why` and `Ask`, labelled as `rankings`.
+
+        A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
+        """
+        paths, starts = self._paths()
+        encoders: dict[str, Any] = {name: Untrained(Path(path)) for name, path in starts.items() if _encoder(path)}
+        return encoders | {name: encoder for name, path in paths.items() if (encoder := _encoder(path))}
 
     @property
     def pairs(self) -> Pairs:
-        """Return the scored pairs of the suite, as `pairs_of_runs`; DataError if they are not on this machine."""
-        return pairs_of_runs(self._all, self.suite)
+        """Return the scored pairs of the suite, from your own file where it is, or where the first run read it.
+
+        Raises DataError if they are not on this machine.
+        """
+        if suite_file(self.suite):
+            return load_pairs(self.suite)
+        read = (file for path in self._all["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
+        return load_pairs(next((file for file in read if set_name(file) == set_name(self.suite)), self.suite))
+
+    def _paths(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return name -> folder of the runs that are shown, and of those whose start is shown."""
+        if self.seeds == "each":
+            paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
+        else:
+            paths = self.runs.groupby("label", sort=False)["path"].first().to_dict()
+        return paths, _starts(paths) if self.before else {}
+
+    def _tables(self, kind: str) -> dict[str, pd.DataFrame]:
+        paths, starts = self._paths()
+        sources = [(label, path, BEFORE) for label, path in starts.items()]
+        sources += [(label, path, "") for label, path in paths.items()]
+        tables, name = {}, set_name(self.suite)
+        for label, path, stage in sources:
+            parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
+            if name in parts:
+                tables[label] = parts[name].copy()
+        return tables
 
     def feeds(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show what is ticked, from here on.
@@ -143,57 +179,6 @@ class RunPicker(View):
         text = f"{len(self.grid.ticked)} of {len(self._all)} runs on {escape(self.suite + self._note)}"
         ticked = table_html(self._facts.loc[sorted(self.grid.ticked)])
         return f"<p>{text}. Run the cell to choose.</p>{framed(ticked)}{self._means()}"
-
-
-def _tables_of_runs(
-    kind: str, runs: pd.DataFrame, suite: str, *, before: bool = True, seeds: str = "first"
-) -> dict[str, pd.DataFrame]:
-    """Return label -> rankings or scores (`kind`) of `suite`.
-
-    before: also the encoder before training, as "before", or as "before LABEL" if runs started from different ones.
-    seeds: "first" of each label, or "each" as "label, seed 0".
-    """
-    paths, name = paths_of_runs(runs, seeds=seeds), set_name(suite)
-    sources = [(label, path, BEFORE) for label, path in (_starts(paths) if before else {}).items()]
-    sources += [(label, path, "") for label, path in paths.items()]
-    tables = {}
-    for label, path, stage in sources:
-        parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
-        if name in parts:
-            tables[label] = parts[name].copy()
-    return tables
-
-
-rankings_of_runs, scores_of_runs = partial(_tables_of_runs, "rankings"), partial(_tables_of_runs, "scores")
-
-
-def encoders_of_runs(runs: pd.DataFrame, *, before: bool = True, seeds: str = "first") -> dict[str, Any]:
-    """Return label -> encoder for `Why` and `Ask`, named as by `rankings_of_runs`.
-
-    A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
-    """
-    paths = paths_of_runs(runs, seeds=seeds)
-    starts = _starts(paths) if before else {}
-    encoders: dict[str, Any] = {name: Untrained(Path(path)) for name, path in starts.items() if _encoder(path)}
-    return encoders | {name: encoder for name, path in paths.items() if (encoder := _encoder(path))}
-
-
-def pairs_of_runs(runs: pd.DataFrame, suite: str) -> Pairs:
-    """Return the scored pairs of `suite`, from your own file where it is, or where the first run read it. DataError."""
-    if suite_file(suite):
-        return load_pairs(suite)
-    read = (file for path in runs["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
-    return load_pairs(next((file for file in read if set_name(file) == set_name(suite)), suite))
-
-
-def paths_of_runs(runs: pd.DataFrame, labels: Sequence[str] = (), seeds: str = "first") -> dict[str, str]:
-    """Return name -> folder of the run with this name. Raises ValueError if no run has one of the `labels`."""
-    if unknown := [label for label in labels if label not in set(runs["label"])]:
-        known = ", ".join(dict.fromkeys(runs["label"])) or "no finished runs"
-        raise ValueError(f"no runs {', '.join(map(repr, unknown))}; there are {known}")
-    if seeds == "each":
-        return {f"{run['label']}, seed {run['seed']}": run["path"] for run in runs.to_dict("records")}
-    return runs.groupby("label", sort=False)["path"].first().to_dict()
 
 
 def _starts(paths: dict[str, str]) -> dict[str, str]:

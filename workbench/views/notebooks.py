@@ -1,0 +1,136 @@
+"""What notebooks show next to figures: small tables, equations that follow their controls, the curve of a training."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+import ipywidgets
+import pandas as pd
+import plotly.graph_objects as go
+import plotly.io as pio
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+from workbench.errors import RunError
+from workbench.runs import Run, metrics_table
+from workbench.views._style import figure_theme, framed, grid, paragraph
+from workbench.views._table import TypedView
+from workbench.views.figures import training_curve
+
+_ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
+_GAP = '<div style="height: 380px"></div>'  # of the height of a figure
+
+
+def show_tables() -> None:
+    """Show tables of this notebook with whole texts, aligned left, markup and dollars as they are."""
+    pio.templates["workbench"] = figure_theme()
+    pio.templates.default = "workbench"
+    if shell := get_ipython():
+        shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
+
+
+def table_html(table: pd.DataFrame) -> str:
+    """Return the table as HTML, of more than 200 rows the two ends; an index with a name is a column."""
+    if named := table.index.name is not None and table.columns.nlevels == 1:
+        table = table.set_axis(table.columns.astype(object).rename(None), axis=1).reset_index(allow_duplicates=True)
+    shown = table.rename(index=_escaped, columns=_escaped)
+    texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
+    options: Any = {"formatters": [_text_cell if text else None for text in texts], "max_rows": _ROWS}
+    with pd.option_context("display.max_colwidth", None):
+        return shown.to_html(
+            index=not named, **options, escape=False, classes="mathjax_ignore", na_rep="", show_dimensions="truncate"
+        )
+
+
+def _escaped(name: Any) -> Any:
+    return _text_cell(name) if isinstance(name, str) else name
+
+
+def _text_cell(value: Any) -> str:
+    text = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
+    room = "min-width:12em;overflow-wrap:anywhere" if len(text) > 30 else "white-space:nowrap"
+    return f'<div style="text-align:left;{room}">{escape(text)}</div>'
+
+
+def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
+    """Return suite, Spearman, KCC, NDCG x 100 of evaluations, a row for each label and suite.
+
+    Args:
+        evaluations: label -> a `Report` or a finished `Run`.
+    """
+    metrics = {label: one.metrics() if isinstance(one, Run) else one.metrics for label, one in evaluations.items()}
+    return pd.concat({label: metrics_table(one) for label, one in metrics.items()}).droplevel(1).round(2)
+
+
+def dev_table(history: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Return step, loss, `columns` of the history, Spearman on dev x 100 and seconds of each measurement of dev."""
+    shown = history.reindex(columns=["step", "loss", *columns, "dev_spearman", "seconds"])
+    shown = shown.dropna(subset=["dev_spearman"]).set_index("step").round(4)
+    shown["dev_spearman"] = (100 * shown["dev_spearman"]).round(2)
+    return shown.rename(columns={"dev_spearman": "Spearman on dev x 100"})
+
+
+class Mechanism(TypedView):
+    """`controls` by name, and below them a drawing that follows their values."""
+
+    settable = ()
+
+    def __init__(self, draw: Callable[..., Any], figure: go.FigureWidget | None = None, **controls: Any) -> None:
+        """Show what `draw` returns for the values of the controls.
+
+        Args:
+            draw: Takes a value for each control and returns a sentence and a table of numbers; or changes the `figure`
+                and returns a sentence. An error is shown.
+            figure: Shown below the sentence, instead of a table.
+            controls: Widgets, or abbreviations as of `ipywidgets.interact`, which begin at the defaults of `draw`.
+        """
+        self._compute, self._figure = draw, figure
+        made: Any = ipywidgets.interactive(draw, **controls).kwargs_widgets
+        super().__init__({control.description: control for control in made})
+        for control in made:
+            control.description, control.layout.width = control.description.replace("_", " "), "26em"
+            control.style.description_width = "initial"
+            if isinstance(control, ipywidgets.FloatSlider):
+                control.readout_format = ".3f"
+        row, self.panel.layout.width = ipywidgets.HBox(made, layout={"flex_flow": "row wrap"}), "100%"
+        self.children = [row, self.panel, *([figure] if figure else [])]
+        self.add_class("workbench-mechanism")
+
+    def html(self, *, is_static: bool) -> str:
+        drawn = self._compute(**{name: control.value for name, control in self.controls.items()})
+        text, *tables = (drawn,) if isinstance(drawn, str) else drawn
+        return framed(paragraph(escape(text)), *(grid(table, 1.0, "{:.3f}".format) for table in tables))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle, metadata = super()._repr_mimebundle_(**kwargs)
+        figure: Any = go.Figure(self._figure)._repr_mimebundle_() if self._figure else {}
+        return {**figure, **bundle}, metadata
+
+
+class LiveCurve:
+    """A callback of `fit` that draws dev and the loss terms each time dev is measured, in one output of the cell."""
+
+    def __init__(self, run: Run | None = None, label: str = "run") -> None:
+        """Show the history of a run, which its training continues; `label` names the curves."""
+        self.label, self._rows = label, []
+        with suppress(RunError):  # it has no history yet
+            self._rows = run.history().to_dict("records") if run is not None else []
+        self._output = display(self, display_id=True)
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
+        self._rows = [old for old in self._rows if old["step"] < row["step"]] + [row]
+        if self._output is not None and ("dev_spearman" in row or len(self._rows) % 10 == 0):
+            # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
+            # another kind: a gap of the figure's height, so that nothing below it jumps.
+            self._output.update({"text/html": _GAP, "text/plain": ""}, raw=True)
+            self._output.update(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
+        # A plotly figure that shows itself would be a new output each time, which nothing could replace.
+        return training_curve({self.label: rows}, terms=True)._repr_mimebundle_()
+
+    def __repr__(self) -> str:
+        return f"LiveCurve of {len(self._rows)} rows; a notebook shows it as a figure"
