@@ -113,8 +113,7 @@ def test_mistakes_are_explained():
     few = table(RIGHT)
     other = few.assign(gold=[5, 4, 2, 2, 1])
     for text, tables, query in (
-        ("rankings of no label; name at least one", {}, "q0"),
-        ("none of them gold", {"gold": few}, "q0"),
+        ("no query of any suite (none ranked)", {}, "q0"),
         ("no query of any suite (none ranked); a query is a sentence in at least 4 pairs", {"m": few[:0]}, "q0"),
         ("5 rows are in one alone", {"a": table(RIGHT, RIGHT), "b": few}, "q0"),
         ("2 rows are in one alone", {"a": few, "b": other}, "q0"),

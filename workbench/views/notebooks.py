@@ -131,6 +131,3 @@ class LiveCurve:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
         # A plotly figure that shows itself would be a new output each time, which nothing could replace.
         return training_curve({self.label: rows}, terms=True)._repr_mimebundle_()
-
-    def __repr__(self) -> str:
-        return f"LiveCurve of {len(self._rows)} rows; a notebook shows it as a figure"

@@ -49,7 +49,7 @@ def ranking_html(tables: Mapping[str, Any], query_id: str, *, suite: str | None 
     first. Of more than `targets` those nearest under gold or a label are shown, with their ranks among all.
 
     Raises:
-        ValueError: No tables, tables of different data, no such suite.
+        ValueError: Tables of different data, no such suite.
         KeyError: No such query.
     """
     view = SuiteRankings(read_rankings(tables), suite).view(query_id)

@@ -109,8 +109,6 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | No
         DataError: No such set.
         ValueError: Scores of other pairs or of another gold.
     """
-    if not scores:
-        raise ValueError("no scores; pass at least one, as {label: run, report or scores}")
     data = load_pairs(pairs) if isinstance(pairs, str) else pairs
     suite = set_name(suite or data.name)
     aligned = {str(label): _scores_in_order(str(label), source, data, suite) for label, source in scores.items()}

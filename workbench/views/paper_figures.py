@@ -26,7 +26,7 @@ def paper_figure(
     Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. Rows without a run are named in the
     title; `layout.meta["no run yet"]` has their commands. If the runs do not have what is drawn, the table has the
     cause. Bars have the published values too, and all seeds of the runs.
-    SettingError if the figure does not exist.
+    KeyError if the figure does not exist.
     """
     shape, demo = read_shape(paper, "figure", figure), profile == "demo"
     title = f"Figure {figure}: {shape['title']}"

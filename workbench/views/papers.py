@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import AVERAGES
-from workbench.errors import SettingError, unknown_name
+from workbench.errors import SettingError
 from workbench.files import project_path, set_name
 from workbench.metrics import seed_spread, similar_third, spearman
 from workbench.runs import Run
@@ -52,15 +52,8 @@ def read_papers() -> dict[str, dict[str, Any]]:
 
 
 def read_shape(paper: str, kind: str, number: int | str) -> dict[str, Any]:
-    """Return the .toml entry of a "table" or "figure", with the names and commands that it shares with its paper.
-
-    SettingError if there is no such paper, table or figure.
-    """
-    if paper not in read_papers():
-        raise SettingError(unknown_name("paper", paper, read_papers(), "in data/published"))
+    """Return the .toml entry of a "table" or "figure", with the names and commands that it shares with its paper."""
     whole = read_papers()[paper]
-    if str(number) not in whole[f"{kind}s"]:
-        raise SettingError(unknown_name(kind, str(number), whole[f"{kind}s"], f"of {paper}"))
     shape = whole[f"{kind}s"][str(number)]
     names = {name: whole.get(name, {}) | shape.get(name, {}) for name in _NAMES}
     return {**shape, **names, "heading": f"{whole['paper']} {kind} {number}"}
@@ -168,7 +161,7 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
 
     Returns:
         Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
-        `attrs["title"]`. SettingError if the paper or the table does not exist.
+        `attrs["title"]`. KeyError if the paper or the table does not exist.
     """
     shape, values = read_shape(paper, "table", table), published_table(paper, str(table))
     rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)

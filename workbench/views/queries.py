@@ -77,9 +77,7 @@ class QueryView:
 
 
 def read_rankings(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return label -> ranking table of ranking tables, runs or reports; ValueError if there are none, or for "gold"."""
-    if not tables or "gold" in tables:
-        raise ValueError(f"rankings of {', '.join(tables) or 'no label'}; name at least one, and none of them gold")
+    """Return label -> ranking table of ranking tables, runs or reports."""
     return {str(label): extract_table(source, "rankings") for label, source in tables.items()}
 
 
