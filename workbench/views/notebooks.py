@@ -26,7 +26,8 @@ def show_tables() -> None:
     """Show tables of this notebook with whole texts, aligned left, markup and dollars as they are."""
     pio.templates["workbench"] = figure_theme()
     pio.templates.default = "workbench"
-    if shell := get_ipython():
+    shell: Any = get_ipython()
+    if shell is not None:
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, table_html)
 
 
