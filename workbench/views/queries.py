@@ -83,9 +83,10 @@ def read_rankings(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
 
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is."""
-    found: Any = getattr(source, kind, source)  # a run has a method of this name, a report a table
-    table: pd.DataFrame = found() if callable(found) else found
-    return table
+    found = getattr(source, kind, None)  # a run has a method of this name, a report a table
+    if found is None:
+        return source
+    return found() if callable(found) else found
 
 
 class SuiteRankings:
