@@ -86,7 +86,7 @@ def extract_table(source: Any, kind: str) -> pd.DataFrame:
     found = getattr(source, kind, None)  # a run has a method of this name, a report a table
     if found is None:
         return source
-    return found() if callable(found) else found
+    return found if isinstance(found, pd.DataFrame) else found()
 
 
 class SuiteRankings:
