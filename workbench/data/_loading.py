@@ -95,7 +95,8 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
         _LOG.warning(text, encoder, words, name)
     kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
-    return load_data(name, [*kinds, "sentences"][0], limit=getattr(config, "train_limit", None), seed=SAMPLE_SEED)
+    kind = kinds[0] if kinds else "sentences"
+    return load_data(name, kind, limit=getattr(config, "train_limit", None), seed=SAMPLE_SEED)
 
 
 def load_dev(config: Any) -> Pairs:
