@@ -140,7 +140,7 @@ def weights_checksum(module: nn.Module) -> str:
     total = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
         total.update(name.encode())
-        total.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        total.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return total.hexdigest()
 
 
