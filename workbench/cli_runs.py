@@ -190,10 +190,11 @@ def start(  # noqa: PLR0917
     if cluster and not plan:
         print(f"their states: workbench sweep status {made.name} --runs {runs}")
         return
-    print_cells(made)
+    table = made.table()
+    print_cells(table)
     if not plan:
-        echo(f"{made.folder}: {made.summary()}")
-        raise typer.Exit(int({*made.table()["state"]} != {"finished"}))
+        echo(f"{made.folder}: {sweeps.summarize(table)}")
+        raise typer.Exit(int({*table["state"]} != {"finished"}))
 
 
 @sweep_app.command()
@@ -205,9 +206,10 @@ def status(name: SweepName = "", runs: Runs = "runs") -> None:
     if not chosen:
         print(f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4")
     for each in chosen:
+        table = each.table()
         if name:
-            print_cells(each)
-        echo(f"{each.name}: {each.summary()}")
+            print_cells(table)
+        echo(f"{each.name}: {sweeps.summarize(table)}")
     if name and (jobs := sweeps.queued(chosen[0])):
         print(f"in Slurm's queue: {', '.join(sorted(jobs))}")
 
@@ -244,9 +246,9 @@ def read_words(words: list[str]) -> dict[str, Any]:
     return {"methods": methods, "grid": grid}
 
 
-def print_cells(sweep: Any) -> None:
+def print_cells(table: "pd.DataFrame") -> None:
     """Print the state and title of each cell, and why it failed."""
-    for row in sweep.table().to_dict("records"):
+    for row in table.to_dict("records"):
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
         echo(f"  {row['state']:<10} {row['cell']}{seconds}")
         if row["failure"]:

@@ -12,6 +12,7 @@ from workbench.sweeps._sweep import (
     list_sweeps as list_sweeps,
     open_sweep,
     run_here,
+    summarize as summarize,
 )
 
 
@@ -50,7 +51,7 @@ def sweep(
     """
     cells = plan_cells(methods=methods, seeds=seeds, profile=profile, grid=grid or {}, without=[*without])
     made = open_sweep(cells, runs_root, name, notebook=notebook)
-    print(f"{made.name}: {made.summary()}")
+    print(f"{made.name}: {summarize(made.table())}")
     if slurm is not None and not dry:
         print(f"{submit(made, slurm, at_once=jobs)} cells submitted to Slurm")
     elif not dry:

@@ -11,6 +11,7 @@ from typing import Any
 from workbench.errors import BusyRunError, RunError, SettingError
 from workbench.files import write_json
 from workbench.runs import read_json
+from workbench.sweeps._plan import Cell
 from workbench.sweeps._sweep import Sweep, interrupt
 
 _FILE = "slurm.json"  # job id -> path of its cell
@@ -46,61 +47,56 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
     (0: no limit). Raises RunError if Slurm accepts no job.
     """
     import submitit
-    from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-    jobs = queued(sweep)
-    before = len(jobs)
+    jobs, count = queued(sweep), 0
     for stage in sweep.missing_stages():
         if not (cells := [cell for cell in stage if cell.path not in jobs.values()]):
             continue
         needs = {need for cell in cells for need in cell.needs}
         needed = sorted(job for job, path in jobs.items() if path in needs)
-        wanted = {
-            "name": f"workbench-{sweep.name}",
-            "timeout_min": resources.minutes,
-            "slurm_signal_delay_s": _NOTICE,
-            "slurm_array_parallelism": at_once or len(cells),
-            "slurm_srun_args": ["--nodes=1", "--ntasks=1"],
-            "slurm_partition": resources.partition,
-            "gpus_per_node": resources.gpus or None,
-            "cpus_per_task": resources.cpus,
-            "mem_gb": resources.memory,
-            "slurm_additional_parameters": dict(resources.options) or None,
-            "slurm_dependency": f"afterany:{':'.join(needed)}" if needed else None,
-        }
         try:
-            executor = submitit.AutoExecutor(sweep.folder / "slurm", cluster="slurm", slurm_max_num_timeout=_REQUEUES)
-            executor.update_parameters(**{name: value for name, value in wanted.items() if value is not None})
+            executor = submitit.SlurmExecutor(sweep.folder / "slurm", max_num_timeout=_REQUEUES)
+            executor.update_parameters(
+                job_name=f"workbench-{sweep.name}",
+                time=resources.minutes,
+                signal_delay_s=_NOTICE,
+                array_parallelism=at_once or len(cells),
+                srun_args=["--nodes=1", "--ntasks=1"],
+                partition=resources.partition,
+                gpus_per_node=resources.gpus or None,
+                cpus_per_task=resources.cpus,
+                mem=f"{round(1024 * resources.memory)}M" if resources.memory else None,
+                additional_parameters=dict(resources.options),
+                dependency=f"afterany:{':'.join(needed)}" if needed else None,
+            )
             with executor.batch():
-                started = [executor.submit(CellJob(sweep.folder, cell.path)) for cell in cells]
-        except (FailedJobError, FailedSubmissionError, RuntimeError) as problem:
+                started = [executor.submit(CellJob(sweep.folder, cell)) for cell in cells]
+        except RuntimeError as problem:
             raise RunError(f"Slurm accepted no jobs: {problem}") from None
         jobs |= {job.job_id: cell.path for job, cell in zip(started, cells, strict=True)}
         write_json(sweep.folder / _FILE, jobs)
-    return len(jobs) - before
+        count += len(cells)
+    return count
 
 
 class CellJob:
     """The work of one job: its cell as a process; submitit requeues it at a time limit or a preemption."""
 
-    def __init__(self, folder: Path, path: str) -> None:
-        self.folder, self.path = folder, path
+    def __init__(self, folder: Path, cell: Cell) -> None:
+        self.folder, self.cell = folder, cell
         self.process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> None:
         """Return when the run is finished. Raises RunError if it failed, so that Slurm shows the job as failed."""
-        sweep = Sweep(self.folder)
-        cell = next(cell for cell in sweep.cells if cell.path == self.path)
-        if sweep.read(cell)["state"] == "finished":
-            return
-        while self.process is None or self.process.returncode == BusyRunError.exit_code:  # another one has the run
-            self.process = sweep.start(cell)
-            while self.process.poll() is None:  # not wait(), whose lock the signal handler would need
+        sweep, code = Sweep(self.folder), BusyRunError.exit_code
+        while code == BusyRunError.exit_code:  # another process has the run
+            self.process = sweep.start(self.cell)
+            while (code := self.process.poll()) is None:  # not wait(), whose lock the signal handler would need
                 time.sleep(0.5)
-        if self.process.returncode in (-signal.SIGTERM, -signal.SIGUSR2):
+        if code in (-signal.SIGTERM, -signal.SIGUSR2):
             time.sleep(_UNTIL_KILLED)  # a job that returns now would not be requeued
-        if self.process.returncode:
-            raise RunError(f"{cell.title} failed; see {sweep.log(cell)}")
+        if code:
+            raise RunError(f"{self.cell.title} failed; see {sweep.log(self.cell)}")
 
     def checkpoint(self) -> Any:
         """Interrupt the cell, which keeps its state, and return the job to requeue; called by submitit."""
@@ -108,7 +104,7 @@ class CellJob:
 
         if self.process is not None:
             interrupt(self.process)
-        return DelayedSubmission(CellJob(self.folder, self.path))
+        return DelayedSubmission(CellJob(self.folder, self.cell))
 
 
 def queued(sweep: Sweep) -> dict[str, str]:

@@ -20,13 +20,12 @@ from typing import Annotated, Any
 import filelock
 import pandas as pd
 import pydantic
-from rich.progress import track
 
-from workbench.config import setting_text
+from workbench.config import TrainingConfig, setting_text
 from workbench.errors import BusyRunError, RunError, SettingError
 from workbench.execution import check_settings
 from workbench.files import reraise_os_error, text_checksum, write_json
-from workbench.runs import Run, is_finished, is_running, read_json, read_row
+from workbench.runs import is_finished, is_running, read_json, read_row
 from workbench.sweeps._plan import Cell
 
 _LOG = logging.getLogger("workbench")
@@ -45,9 +44,8 @@ class Sweep:
         """Open the sweep in an existing folder. Raises RunError if it cannot be read."""
         self.folder = Path(folder)
         self.name, self.root = self.folder.name, self.folder.parent.parent
-        content = read_json(self.folder / _FILE, pydantic.TypeAdapter(_Content))
-        self.cells: list[Cell] = content.cells
-        self.notebook: bool = content.notebook
+        content: _Content = read_json(self.folder / _FILE, pydantic.TypeAdapter(_Content))
+        self.cells, self.notebook = content.cells, content.notebook
 
     def path(self, cell: Cell) -> Path:
         """Return the folder of a cell's run."""
@@ -77,7 +75,7 @@ class Sweep:
             )
 
     def read(self, cell: Cell) -> dict[str, Any]:
-        """Return `runs.read_row` of a cell, with its state: finished, running, failed, unfinished or waiting."""
+        """Return a row of `table`; state: finished, running, failed, unfinished, waiting or unreadable."""
         path = self.path(cell)
         row = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
         state, _, problem = row["status"].partition(": ")
@@ -85,32 +83,18 @@ class Sweep:
             state = "failed" if row["failure"] else "unfinished"
         if state != "finished" and is_running(path):
             state = "running"
+        row |= {"cell": cell.title, "method": cell.method, "seed": cell.seed, "path": str(path)}
         return row | {"state": state, "failure": problem or (state == "failed" and row["failure"]) or ""}
 
     def missing_stages(self) -> list[list[Cell]]:
-        """Return the cells that are not finished: those that others need, then the others."""
+        """Return the cells that are not finished: those that need no other, then those that do."""
         missing = [cell for cell in self.cells if self.read(cell)["state"] != "finished"]
-        needed = {need for cell in missing for need in cell.needs}
-        stages = [[cell for cell in missing if (cell.path in needed) == first] for first in (True, False)]
-        return [stage for stage in stages if stage]
+        return [[cell for cell in missing if not cell.needs], [cell for cell in missing if cell.needs]]
 
     def table(self) -> pd.DataFrame:
         """Return a row for each cell: cell, method, seed, state, failure (of its last start), seconds, path."""
-        rows = [
-            self.read(cell)
-            | {"cell": cell.title, "method": cell.method, "seed": cell.seed, "path": str(self.path(cell))}
-            for cell in self.cells
-        ]
         columns = ["cell", "method", "seed", "state", "failure", "seconds", "path"]
-        return pd.DataFrame(rows, columns=columns).astype({"seconds": float})
-
-    def summary(self) -> str:
-        """Return the number of cells in each state, as text."""
-        states = self.table()["state"].value_counts().items()
-        return f"{len(self.cells)} cells: {', '.join(f'{count} {state}' for state, count in states)}"
-
-    def _repr_html_(self) -> str:
-        return self.table().drop(columns=["path"]).to_html(na_rep="", escape=True)
+        return pd.DataFrame(map(self.read, self.cells), columns=columns).astype({"seconds": float})
 
 
 def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook: bool) -> Sweep:
@@ -137,10 +121,9 @@ def interrupt(*processes: subprocess.Popen[bytes], seconds: float = 20) -> None:
     """Interrupt cells, which keep their last state; kill those that are still running after `seconds`."""
     for process in processes:
         process.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + seconds
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.1, deadline - time.monotonic()))
+            process.wait(seconds)
         process.kill()
 
 
@@ -160,9 +143,14 @@ def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
     sweeps = {sweep.name: sweep for sweep in list_sweeps(runs_root)}
     near = [name] if name in sweeps else [each for each in sweeps if each.startswith(name)]
     if len(near) != 1:
-        problem = "several sweeps begin with" if near else "there is no sweep"
-        raise RunError(f"{problem} {name!r} under {runs_root} (known: {', '.join(near or sweeps) or 'none'})")
+        raise RunError(f"{len(near)} sweeps under {runs_root} begin with {name!r} (known: {', '.join(sweeps)})")
     return sweeps[near[0]]
+
+
+def summarize(table: pd.DataFrame) -> str:
+    """Return the number of cells in each state of `Sweep.table`, as text."""
+    states = table["state"].value_counts().items()
+    return f"{len(table)} cells: {', '.join(f'{count} {state}' for state, count in states)}"
 
 
 def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
@@ -171,73 +159,55 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
     end too, and the same call goes on where they stopped.
     """
-    stages, gpus = sweep.missing_stages(), _visible_gpus()
-    jobs, count = jobs or max(1, len(gpus)), sum(map(len, stages))
-    if gpus and (most := max((cell.config.num_processes for stage in stages for cell in stage), default=0)) > len(gpus):
-        raise SettingError(f"a cell has num_processes={most}, but only {len(gpus)} GPUs are visible")
-    workers, pool = _Workers(sweep, gpus, jobs), ThreadPoolExecutor(jobs)
-    futures = (as_completed([pool.submit(workers.run, cell) for cell in stage]) for stage in stages)
+    stages, done = sweep.missing_stages(), 0
+    missing = [cell for stage in stages for cell in stage]
+    environments = _environments([cell.config for cell in missing], jobs)
+    free, stopped, processes = queue.SimpleQueue[dict[str, str]](), threading.Event(), set[subprocess.Popen[bytes]]()
+    for environment in environments:
+        free.put(environment)
+
+    def run(cell: Cell) -> str:
+        """Run a cell to its end, after another process that has its run, and return a line about it."""
+        if not all(is_finished(sweep.root / need) for need in cell.needs):
+            return f"left out {cell.title}: a run that it needs failed"
+        started, environment, code = time.monotonic(), free.get(), BusyRunError.exit_code
+        while (row := sweep.read(cell))["state"] != "finished" and code == BusyRunError.exit_code:
+            if row["state"] == "running" and not stopped.wait(1):
+                continue
+            if stopped.is_set():
+                break
+            process = sweep.start(cell, **environment)
+            processes.add(process)
+            code = process.wait()
+            processes.discard(process)
+        free.put(environment)
+        if row["state"] == "finished":
+            return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
+        return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
+
+    pool = ThreadPoolExecutor(len(environments))
     try:
-        lines = (future.result() for stage in futures for future in stage)  # the next stage once one has ended
-        for done, line in enumerate(track(lines, sweep.name, total=count), 1):
-            print(f"[{done}/{count}] {line}")
+        for stage in stages:
+            for future in as_completed([pool.submit(run, cell) for cell in stage]):
+                done += 1
+                print(f"[{done}/{len(missing)}] {future.result()}", flush=True)
     finally:
-        workers.stopped = True
-        interrupt(*workers.processes)
+        stopped.set()
+        interrupt(*processes)
         pool.shutdown(cancel_futures=True)
 
 
-class _Workers:
-    """The processes of the cells that are running, and the GPUs that no cell is using."""
-
-    def __init__(self, sweep: Sweep, gpus: list[str], jobs: int) -> None:
-        self.sweep, self.gpu_count = sweep, len(gpus)
-        threads = max(1, len(os.sched_getaffinity(0)) // jobs) if hasattr(os, "sched_getaffinity") else 1
-        self.environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
-        self.processes: set[subprocess.Popen[bytes]] = set()
-        self.stopped = False
-        self._turn, self._free = threading.Lock(), queue.SimpleQueue[str]()
-        for gpu in gpus:
-            self._free.put(gpu)
-
-    def run(self, cell: Cell) -> str:
-        """Run one cell to its end, on as many GPUs as it has processes, and return a line about it."""
-        started, gpus = time.monotonic(), []
-        if not all(is_finished(self.sweep.root / need) for need in cell.needs):
-            return f"left out {cell.title}: a run that it needs failed"
-        if self.gpu_count and cell.config.device != "cpu":
-            with self._turn:  # one cell at a time: two that hold half of theirs would wait for each other
-                gpus = [self._free.get() for _ in range(cell.config.num_processes)]
-        try:
-            self._run_once(cell, {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {})
-        finally:
-            for gpu in gpus:
-                self._free.put(gpu)
-        row = self.sweep.read(cell)
-        if row["state"] == "finished":
-            return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
-        return f"failed   {cell.title}: {row['failure'] or 'interrupted'}\n  log: {self.sweep.log(cell)}"
-
-    def _run_once(self, cell: Cell, devices: dict[str, str]) -> None:
-        """Run a cell's process to its end, after another one that has its run; record a failure that it could not."""
-        code = BusyRunError.exit_code
-        while code == BusyRunError.exit_code and not self.stopped:
-            state = self.sweep.read(cell)["state"]
-            if state == "finished":
-                return
-            if state == "running":
-                time.sleep(1)
-                continue
-            process = self.sweep.start(cell, **self.environment, **devices)
-            self.processes.add(process)
-            code = process.wait()
-            self.processes.discard(process)
-        if code and not self.stopped and self.sweep.read(cell)["state"] in ("unfinished", "waiting"):
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            with contextlib.suppress(RunError):  # another process works on the run
-                run = Run.open(cell.config, self.sweep.root)
-                run.record(failure=f"the process {how}; its last lines are in {self.sweep.log(cell)}")
-                run.release()
+def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
+    """Return the environment of each worker: its own GPUs, or its share of the cores."""
+    gpus = _visible_gpus() if any(config.device != "cpu" for config in configs) else []
+    size = max((config.num_processes for config in configs), default=1)
+    if gpus and size > len(gpus):
+        raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
+    groups = [",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)]
+    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(1, jobs)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
+    return [{"OMP_NUM_THREADS": threads, **each} for each in own]
 
 
 def _visible_gpus() -> list[str]:
