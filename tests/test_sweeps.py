@@ -66,10 +66,10 @@ def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them():
     assert set(needs.values()) == {(cells[0].path,), (cells[1].path,)}
 
 
-def test_a_file_describes_methods_grids_and_exclusions_which_are_read_as_settings_are(tmp_path: Path):
+def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_grid(tmp_path: Path):
     (tmp_path / "a.toml").write_text(
         'methods = ["simcse", "cosent"]\nseeds = "0-1"\n[grid]\nlearning_rate = [1e-3, 3e-4]\n'
-        '[[without]]\nmethod = "cosent"\nlearning_rate = "3e-4"\n'
+        '[[without]]\nmethod = "cosent"\nlearning_rate = 3e-4\n'
     )
     cells = plan(**sweeps.read_sweep_file(tmp_path / "a.toml"))
     assert [cell.title for cell in cells if cell.seed == 1] == [
@@ -81,7 +81,7 @@ def test_a_file_describes_methods_grids_and_exclusions_which_are_read_as_setting
     with pytest.raises(SettingError, match="did you mean 'seeds'"):
         sweeps.read_sweep_file(tmp_path / "a.yaml")
     teachers = {"teachers": [["world-teacher"], ["world-encoder"]]}
-    (left,) = plan("rankcse", 1, teachers, [{"method": "rankcse", "teachers": "world-teacher"}])
+    (left,) = plan("rankcse", 1, teachers, [{"method": "rankcse", "teachers": ["world-teacher"]}])
     assert left.overrides == {"teachers": ["world-encoder"]}
 
 

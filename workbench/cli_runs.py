@@ -120,8 +120,8 @@ def show(
         echo(f"  input {role:<7} {used['source']}")
     if run.finished:
         print_scores(run)
-    for other, what in needed_by(runs).get(run.path.resolve(), {}).items():
-        echo(f"  {what}: {other}")
+    for other in needed_by(runs).get(run.path.resolve(), []):
+        echo(f"  needed by: {other}")
 
 
 @runs_app.command("rm")

@@ -12,10 +12,11 @@ from workbench.runs._listing import (
     short_value as short_value,
     split_common_settings as split_common_settings,
 )
-from workbench.runs._run import Run as Run, run_path as run_path
-from workbench.runs._state import (
+from workbench.runs._run import (
+    Run as Run,
     is_finished as is_finished,
     is_running as is_running,
     lock_run as lock_run,
     read_json as read_json,
+    run_path as run_path,
 )

@@ -1,5 +1,6 @@
-"""The folder of one run: its settings, what happened, and its results."""
+"""The folder of one run: its settings, its results, and the lock of the process that is working on it."""
 
+import os
 import platform
 import re
 import shutil
@@ -11,38 +12,19 @@ from typing import Any
 
 import filelock
 import pandas as pd
-from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import TypedDict  # Python 3.11 has one that pydantic cannot read
+from pydantic import TypeAdapter, ValidationError
 
 from workbench.config import RECORDED, BaselineConfig, TrainingConfig
-from workbench.errors import RunError, unknown_name
+from workbench.errors import BusyRunError, RunError, unknown_name
 from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
-from workbench.runs._state import FINISHED, is_finished, lock_run, read_json, remedy
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
-_TEXT_COLUMNS = {
-    "scores.csv": ["suite", "subset", "pair_id"],
-    "rankings.csv": ["suite", "query_id", "target_id", "query", "target"],
-    "history.csv": [],
-}
+_TEXT_COLUMNS = ("suite", "subset", "pair_id", "query_id", "target_id", "query", "target")
+FINISHED = "metrics.json"  # written last
+_REMEDY = "restore the file, or move the folder of the run away and run it again"
+_ANY_OBJECT, _METRICS = TypeAdapter(dict[str, Any]), TypeAdapter(dict[str, dict[str, Any]])
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite
-
-
-class _Facts(TypedDict, total=False):  # the parts of config.json whose form matters
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
-    digest: str
-    inputs: dict[str, dict[str, Any]]
-    files: dict[str, dict[str, Any]]
-
-
-class _Values(TypedDict, total=False):  # of one suite
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
-    spearman: float | None
-    accuracy: float | None
-
-
-_FACTS, _METRICS = TypeAdapter(_Facts), TypeAdapter(dict[str, _Values])
 
 
 def run_path(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> Path:
@@ -76,12 +58,8 @@ class Run:
         with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
-            try:
-                undo_write(path / "encoder")
-                _write_facts(path / "config.json", config)
-            except BaseException:
-                lock.release()
-                raise
+            undo_write(path / "encoder")
+            _write_facts(path / "config.json", config)
         run = cls(path)
         run._lock = lock
         return run
@@ -107,7 +85,7 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
-        return read_json(self.path / "config.json", _FACTS)
+        return read_json(self.path / "config.json")
 
     def record(self, **facts: Any) -> None:
         """Add facts to config.json; a dictionary is merged into the existing one."""
@@ -178,49 +156,86 @@ class Run:
         """
         from workbench.publishing import push_folder, with_results
 
-        metrics, readme = self.metrics(), self.path / "encoder" / "README.md"
-        if not readme.is_file():
-            raise RunError(f"{readme.parent} has no saved encoder; use Encoder.push_to_hub for one without training")
+        metrics, readme = self.metrics(), self._existing("README.md", "encoder")
         sent = {name: options.pop(name) for name in ("private", "dry_run") if name in options}
         card = with_results(readme.read_text("utf-8"), f"{self.config.method}-{self.path.name}", metrics, **options)
         return push_folder(readme.parent, repo_id, card=card, **sent)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
-        path, text = self._existing(name, stage), _TEXT_COLUMNS[name]
-        try:
-            missing = {column: ["", "nan"] for column in pd.read_csv(path, nrows=0).columns.drop(text)}
-            return pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=missing)
-        except (ValueError, KeyError, OSError) as problem:
-            raise RunError(f"{path} is no table of a run ({problem}); {remedy(path)}") from None
+        path = self._existing(name, stage)
+        return pd.read_csv(path, dtype=dict.fromkeys(_TEXT_COLUMNS, str), na_filter=name == "history.csv")
 
     def _existing(self, name: str, stage: str) -> Path:
         """Return the path of a file after comparing its content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
             if self.finished:
-                raise RunError(f"{path} is missing, though the run is finished; {remedy(path)}")
+                raise RunError(f"{path} is missing, though the run is finished; {_REMEDY}")
             raise RunError(f"{path} does not exist yet: run it again and it goes on")
         written = self.facts().get("files", {}).get((Path(stage) / name).as_posix())
         if written is not None and file_checksum(path) != written["sha256"]:
-            raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {remedy(path)}")
+            raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}")
         return path
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
 
 
+def is_finished(path: Path) -> bool:
+    """Return whether the run, or the stage of a run, in `path` is finished."""
+    return (path / FINISHED).is_file()
+
+
+def lock_run(path: Path) -> filelock.BaseFileLock:
+    """Take the lock of the run in `path`. Raises BusyRunError if another process holds it."""
+    file = path / ".lock"
+    lock = filelock.FileLock(file, is_singleton=True)
+    try:
+        lock.acquire(timeout=0.5, poll_interval=0.02)  # `is_running` holds it for a moment
+    except filelock.Timeout:
+        raise BusyRunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
+    if lock.lock_counter == 1:
+        notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
+        with suppress(OSError):  # the disk is full
+            file.write_text(f"process {os.getpid()} on {platform.node()} since {timestamp()}{notebook}")
+    return lock
+
+
+def is_running(path: Path) -> bool:
+    """Return whether a process, this one included, holds the lock of the run in `path`."""
+    try:
+        if (path / ".lock").exists():
+            with filelock.FileLock(path / ".lock", timeout=0):
+                pass
+    except filelock.Timeout:
+        return True
+    except OSError:  # nobody can write there
+        pass
+    return False
+
+
+def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
+    """Return the content of a JSON file. Raises RunError if it cannot be read or has another form."""
+    try:
+        return kind.validate_json(path.read_bytes())
+    except OSError as problem:
+        why = problem.strerror
+    except ValidationError as problem:
+        why = problem.errors()[0]["msg"]
+    raise RunError(f"{path} cannot be read ({why}); {_REMEDY}")
+
+
 def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaselineConfig:
     """Return the settings in the config.json of the run in `path`. Raises RunError, SettingError."""
-    if facts.get("method") not in RECORDED or not isinstance(facts.get("settings"), dict):
-        unknown = unknown_name("method", facts.get("method"), RECORDED, "in this workbench")
-        raise RunError(f"{path / 'config.json'} is not that of a run: {unknown}")
+    if facts.get("method") not in RECORDED:
+        raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {path / 'config.json'}"))
     return RECORDED[facts["method"]](**facts["settings"])
 
 
 def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
     """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
-    earlier = read_json(file, _FACTS) if file.is_file() else {}
+    earlier = read_json(file) if file.is_file() else {}
     facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
     facts |= {"contents": config.contents()} | _provenance() | {"started": earlier.get("started", timestamp())}
     before = {name: earlier.get(name) for name in facts}

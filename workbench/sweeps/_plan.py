@@ -106,20 +106,21 @@ def _plan(
     cells: dict[str, Cell] = {}
     unused = list(without)
     for method, own in methods.items():
-        settings = {CONFIGS[method].setting_name(name): values for name, values in (grid | own).items()}
+        settings = grid | own
         varied = [name for name in settings if len(settings[name]) > 1]
         for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
             chosen = dict(zip(settings, values, strict=True))
-            cell = _cell(method, profile, seed, chosen, ", ".join(f"{name}={chosen[name]}" for name in varied))
-            excluding = [entry for entry in without if _is_excluded(cell, entry)]
+            facts = {"method": method, "profile": profile, "seed": seed, **chosen}
+            excluding = [entry for entry in without if facts | entry == facts]
             unused = [entry for entry in unused if entry not in excluding]
+            cell = _cell(method, profile, seed, chosen, ", ".join(f"{name}={chosen[name]}" for name in varied))
             if excluding or cell.path in cells:
                 continue
             needs = [_cell(*needed, seed, {}) for needed in cell.config.runs_needed]
             cells |= {needed.path: needed for needed in needs if needed.path not in cells}
             cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
     if unused:
-        raise SettingError(f"without: {unused[0]} leaves nothing out; its names and values are not in the sweep")
+        raise SettingError(f"without: {unused[0]} leaves nothing out; write names and values as in the grid")
     if not cells:
         raise SettingError("The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`.")
     needed = {path for cell in cells.values() for path in cell.needs}
@@ -131,15 +132,3 @@ def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: 
     stored = config.model_dump(mode="json")
     overrides = {name: stored[name] for name in map(config.setting_name, settings)}
     return Cell(method, profile, seed, overrides, run_path(config, ".").as_posix(), name=name)
-
-
-def _is_excluded(cell: Cell, entry: dict[str, Any]) -> bool:
-    """Return whether a cell has every value of an entry of `without`, read as its settings read them."""
-    own = {"method": cell.method, "profile": cell.profile, "seed": cell.seed}
-    config = CONFIGS[cell.method]
-    try:
-        changes = {config.setting_name(name): value for name, value in entry.items() if name not in own}
-        wanted = config.from_parameters(cell.profile, cell.seed, cell.overrides | changes)
-    except SettingError:  # the method has no such setting, or the value does not fit the others of this cell
-        return False
-    return wanted == cell.config and all(str(own[name]) == str(entry[name]) for name in own.keys() & entry)
