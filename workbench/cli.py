@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli_runs import Runs, Settings, overrides_of, print_scores, print_table, runs_app, sweep_app
+from workbench.cli_runs import RunName, Runs, Settings, overrides_of, print_scores, print_table, runs_app, sweep_app
 from workbench.config import CONFIGS
 from workbench.errors import BusyRunError, RunError, WorkbenchError, printable
 from workbench.files import PACKAGE, project_path
@@ -100,7 +100,7 @@ def settings(method: MethodName, profile: Profile = "demo") -> None:
 
 @app.command()
 def push(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A finished run: its folder, or how its name begins.")],
+    name: RunName,
     repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")],
     private: Annotated[bool, typer.Option("--private")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")] = False,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")]
 # The name of a run that is not the end of a path.
 _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
 
@@ -97,15 +98,14 @@ def print_runs(
         readable = table["profile"].notna()  # the settings of a broken run are unknown
         texts = [", ".join(filter(None, both)) for both in table.loc[readable, ["profile", "changed"]].to_numpy()]
         common, table.loc[readable, "changed"] = split_common_settings(texts)
-        echo(f"all: {common}")
+        if common:
+            echo(f"all: {common}")
         table["started"] = table["started"].astype("string").str.slice(0, 16)
         print_table(table.drop(columns=["profile", "seed", "digest"]))
 
 
 @runs_app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="A run: its folder, or the beginning of its name.")], runs: Runs = "runs"
-) -> None:
+def show(name: RunName, runs: Runs = "runs") -> None:
     """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
     from workbench.runs import find_run, needed_by, read_row
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,15 @@ def with_results(readme: str, name: str, metrics: Mapping[str, Mapping[str, Any]
     """Return a saved encoder's card with the scores of a run (suite -> metric -> value) as the hub's model-index."""
     from huggingface_hub import EvalResult, ModelCard
 
-    card, rows, results = ModelCard(readme), ["| set | metric | value |", "|---|---|---:|"], []
-    for suite, values in metrics.items():
-        dataset = re.sub(r"[^\w.-]+", "-", suite)  # in the form of an id of the hub
-        for metric, kind in {"spearman": "spearman_cosine", "kcc": "kcc", "ndcg": "ndcg"}.items():
-            if (value := values.get(metric)) is not None:
-                results.append(EvalResult("semantic-similarity", dataset, suite, kind, round(value, 4)))
-                rows.append(f"| {escape(suite, quote=False).replace('|', '&#124;')} | {metric} | {value:.4f} |")
+    kinds = {"spearman": "spearman_cosine", "kcc": "kcc", "ndcg": "ndcg"}
+    card = ModelCard(readme)
+    results = [  # a set's type has the form of an id of the hub
+        EvalResult("semantic-similarity", re.sub(r"[^\w.-]+", "-", suite), suite, kind, round(values[metric], 4))
+        for suite, values in metrics.items()
+        for metric, kind in kinds.items()
+        if values.get(metric) is not None
+    ]
     for key, value in {**facts, "model_name": name, "eval_results": results}.items():
         if value:
             setattr(card.data, key, value)
-    card.text = "\n".join([card.text.rstrip(), "", "## Results", "", *rows, ""])
     return str(card)
