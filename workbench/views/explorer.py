@@ -203,7 +203,8 @@ class RankingExplorer(Explorer):
         self.title, self.labels, self.ids = f"Rankings of {suite.name}", suite.labels, list(suite.rows)
         self.frame = pd.DataFrame({"query": [suite.query(query_id) for query_id in self.ids]})
         self.columns = [{"name": "query"}]
-        texts = ["\n".join(suite.table["target"].iloc[rows]) for rows in suite.rows.values()]
+        targets = suite.table["target"].to_numpy(dtype=object)
+        texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
         self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else None
         absent = ", ".join(label for label in tables if label not in suite.labels)
         self.note = f"; not ranked here: {absent}" if absent else ""
