@@ -275,7 +275,7 @@ def test_a_table_that_is_not_as_it_was_written_is_refused_when_it_is_read(tmp_pa
         with pytest.raises(RunError, match=f"{name}.csv is not what the run wrote{remedy}"):
             getattr(run, name)(stage)
     file.unlink()
-    with pytest.raises(RunError, match=f"{name}.csv is missing, though the run is finished{remedy}"):
+    with pytest.raises(RunError, match=f"{name}.csv is missing{remedy}"):
         getattr(run, name)(stage)
 
 

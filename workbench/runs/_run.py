@@ -170,9 +170,8 @@ class Run:
         """Return the path of a file after comparing its content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
-            if self.finished:
-                raise RunError(f"{path} is missing, though the run is finished; {_REMEDY}")
-            raise RunError(f"{path} does not exist yet: run it again and it goes on")
+            remedy = _REMEDY if self.finished else "the run is not finished: run it again and it goes on"
+            raise RunError(f"{path} is missing; {remedy}")
         written = self.facts().get("files", {}).get((Path(stage) / name).as_posix())
         if written is not None and file_checksum(path) != written["sha256"]:
             raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}")

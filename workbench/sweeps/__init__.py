@@ -4,16 +4,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.sweeps._plan import Cell as Cell, plan_cells as plan_cells, read_sweep_file as read_sweep_file
-from workbench.sweeps._slurm import Slurm as Slurm, cancel as cancel, queued as queued, submit
-from workbench.sweeps._sweep import (
+from workbench.sweeps._cells import (
+    Cell as Cell,
     Sweep as Sweep,
     find_sweep as find_sweep,
     list_sweeps as list_sweeps,
     open_sweep,
-    run_here,
+    plan_cells as plan_cells,
+    read_sweep_file as read_sweep_file,
     summarize as summarize,
 )
+from workbench.sweeps._processes import Slurm as Slurm, cancel as cancel, queued as queued, run_here, submit
 
 
 def sweep(

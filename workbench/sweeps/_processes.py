@@ -1,23 +1,105 @@
-"""Run the cells of a sweep on a Slurm cluster through submitit, as arrays of jobs that requeue themselves."""
+"""Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves through submitit."""
 
+import contextlib
+import os
+import queue
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workbench.config import TrainingConfig
 from workbench.errors import BusyRunError, RunError, SettingError
 from workbench.files import write_json
-from workbench.runs import read_json
-from workbench.sweeps._plan import Cell
-from workbench.sweeps._sweep import Sweep, interrupt
+from workbench.runs import is_finished, read_json
+from workbench.sweeps._cells import Cell, Sweep
 
 _FILE = "slurm.json"  # job id -> path of its cell
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
+
+
+def interrupt(*processes: subprocess.Popen[bytes], seconds: float = 20) -> None:
+    """Interrupt cells, which keep their last state; kill those that are still running after `seconds`."""
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        process.kill()
+
+
+def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
+    """Run the missing cells, `jobs` at a time; 0: one per GPU, or one if there is no GPU.
+
+    A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
+    end too, and the same call goes on where they stopped.
+    """
+    stages, done = sweep.missing_stages(), 0
+    missing = [cell for stage in stages for cell in stage]
+    environments = _environments([cell.config for cell in missing], jobs)
+    free, stopped, processes = queue.SimpleQueue[dict[str, str]](), threading.Event(), set[subprocess.Popen[bytes]]()
+    for environment in environments:
+        free.put(environment)
+
+    def run(cell: Cell) -> str:
+        """Run a cell to its end, after another process that has its run, and return a line about it."""
+        if not all(is_finished(sweep.root / need) for need in cell.needs):
+            return f"left out {cell.title}: a run that it needs failed"
+        started, environment, code = time.monotonic(), free.get(), BusyRunError.exit_code
+        while (row := sweep.read(cell))["state"] != "finished" and code == BusyRunError.exit_code:
+            if row["state"] == "running" and not stopped.wait(1):
+                continue
+            if stopped.is_set():
+                break
+            process = sweep.start(cell, **environment)
+            processes.add(process)
+            code = process.wait()
+            processes.discard(process)
+        free.put(environment)
+        if row["state"] == "finished":
+            return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
+        return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
+
+    pool = ThreadPoolExecutor(len(environments))
+    try:
+        for stage in stages:
+            for future in as_completed([pool.submit(run, cell) for cell in stage]):
+                done += 1
+                print(f"[{done}/{len(missing)}] {future.result()}", flush=True)
+    finally:
+        stopped.set()
+        interrupt(*processes)
+        pool.shutdown(cancel_futures=True)
+
+
+def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
+    """Return the environment of each worker: its own GPUs, or its share of the cores."""
+    gpus = _visible_gpus() if any(config.device != "cpu" for config in configs) else []
+    size = max((config.num_processes for config in configs), default=1)
+    if gpus and size > len(gpus):
+        raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
+    groups = [",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)]
+    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(1, jobs)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
+    return [{"OMP_NUM_THREADS": threads, **each} for each in own]
+
+
+def _visible_gpus() -> list[str]:
+    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
 
 
 @dataclass(frozen=True)

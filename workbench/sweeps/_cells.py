@@ -1,19 +1,17 @@
-"""A sweep on disk, and how its cells are run on this machine, several processes at a time.
+"""The cells of a sweep (methods x grid x seeds, without exclusions), and a sweep on disk.
 
 The state of each cell is read from its run's folder, never stored.
 """
 
-import contextlib
+import itertools
 import logging
+import math
 import os
-import queue
-import signal
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,15 +19,132 @@ import filelock
 import pandas as pd
 import pydantic
 
-from workbench.config import TrainingConfig, setting_text
-from workbench.errors import BusyRunError, RunError, SettingError
+from workbench.config import CONFIGS, TrainingConfig, setting_text
+from workbench.errors import RunError, SettingError, unknown_name
 from workbench.execution import check_settings
 from workbench.files import reraise_os_error, text_checksum, write_json
-from workbench.runs import is_finished, is_running, read_json, read_row
-from workbench.sweeps._plan import Cell
+from workbench.runs import is_finished, is_running, read_json, read_row, run_path
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
+_MOST_CELLS = 100_000
+_NAMES = ("methods", "seeds", "profile", "grid", "without")  # of a sweep's file
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep.
+
+    name: the settings of the grid that vary. path: its folder, relative to the folder of runs. needs: paths of the
+    cells that must be finished before it.
+    """
+
+    method: str
+    profile: str
+    seed: int
+    overrides: dict[str, Any]
+    path: str
+    needs: tuple[str, ...] = ()
+    name: str = ""
+
+    @property
+    def config(self) -> TrainingConfig:
+        """All settings of the run."""
+        return CONFIGS[self.method].from_parameters(self.profile, self.seed, self.overrides)
+
+    @property
+    def title(self) -> str:
+        """Method, varied settings and seed, as text."""
+        return " ".join(part for part in (self.method, self.name, f"seed {self.seed}") if part)
+
+
+def _as_grids(methods: Any) -> Any:
+    if isinstance(methods, Mapping):
+        return {name: grid or {} for name, grid in methods.items()}
+    return {name: {} for name in ([methods] if isinstance(methods, str) else methods)}
+
+
+def _read_seeds(value: Any) -> Any:
+    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"."""
+    if not isinstance(value, str):
+        return [value] if isinstance(value, int) else [*value]
+    parts = [part.partition("-") for part in value.split(",")]
+    ranges = [range(int(first), int(last or first) + 1) for first, _, last in parts]
+    if not all(ranges) or sum(map(len, ranges)) > _MOST_CELLS:
+        raise ValueError(f"{value!r}: expected 3, 0-4 or 0-2,7, and at most {_MOST_CELLS} seeds")
+    return list(dict.fromkeys(itertools.chain(*ranges)))
+
+
+_as_list = pydantic.BeforeValidator(lambda value: [*value] if isinstance(value, (list, tuple)) else [value])
+Grid = dict[str, Annotated[list[Any], _as_list]]
+
+
+def read_sweep_file(path: Path) -> dict[str, Any]:
+    """Return the contents of a TOML or YAML file that describes a sweep: arguments of `sweep`. Raises SettingError."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = dict(tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text))
+    except (OSError, TypeError, ValueError, yaml.YAMLError) as problem:
+        raise SettingError(f"{path} cannot be read ({problem}); expected {', '.join(_NAMES)} by name") from None
+    for name in content.keys() - _NAMES:
+        raise SettingError(f"{path}: {unknown_name('entry', name, _NAMES, 'of a sweep')}")
+    return content
+
+
+def plan_cells(**values: Any) -> list[Cell]:
+    """Return every run of a sweep once, those that others need first; arguments as those of `sweep`.
+
+    Raises SettingError for unknown names, wrong types and values, too many cells, and if nothing is left to run.
+    """
+    try:
+        return _plan(**values)
+    except pydantic.ValidationError as error:
+        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SettingError("; ".join(problems)) from None
+
+
+@pydantic.validate_call
+def _plan(
+    methods: Annotated[dict[str, Grid], pydantic.BeforeValidator(_as_grids)],
+    seeds: Annotated[list[int], pydantic.BeforeValidator(_read_seeds)],
+    profile: str,
+    grid: Grid,
+    without: list[dict[str, Any]],
+) -> list[Cell]:
+    count = len(seeds) * sum(math.prod(map(len, (grid | own).values())) for own in methods.values())
+    if count > _MOST_CELLS:
+        raise SettingError(f"the sweep has {count} cells; at most {_MOST_CELLS} are possible")
+    cells: dict[str, Cell] = {}
+    unused = list(without)
+    for method, own in methods.items():
+        settings = grid | own
+        varied = [name for name in settings if len(settings[name]) > 1]
+        for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
+            chosen = dict(zip(settings, values, strict=True))
+            facts = {"method": method, "profile": profile, "seed": seed, **chosen}
+            excluding = [entry for entry in without if facts | entry == facts]
+            unused = [entry for entry in unused if entry not in excluding]
+            cell = _cell(method, profile, seed, chosen, ", ".join(f"{name}={chosen[name]}" for name in varied))
+            if excluding or cell.path in cells:
+                continue
+            needs = [_cell(*needed, seed, {}) for needed in cell.config.runs_needed]
+            cells |= {needed.path: needed for needed in needs if needed.path not in cells}
+            cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
+    if unused:
+        raise SettingError(f"without: {unused[0]} leaves nothing out; write names and values as in the grid")
+    if not cells:
+        raise SettingError("The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`.")
+    needed = {path for cell in cells.values() for path in cell.needs}
+    return sorted(cells.values(), key=lambda cell: cell.path not in needed)
+
+
+def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
+    config = CONFIGS[method].from_parameters(profile, seed, settings)
+    stored = config.model_dump(mode="json")
+    overrides = {name: stored[name] for name in map(config.setting_name, settings)}
+    return Cell(method, profile, seed, overrides, run_path(config, ".").as_posix(), name=name)
 
 
 class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
@@ -117,16 +232,6 @@ def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook:
     return Sweep(folder)
 
 
-def interrupt(*processes: subprocess.Popen[bytes], seconds: float = 20) -> None:
-    """Interrupt cells, which keep their last state; kill those that are still running after `seconds`."""
-    for process in processes:
-        process.send_signal(signal.SIGINT)
-    for process in processes:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        process.kill()
-
-
 def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
     """Return every readable sweep under `runs_root`; log a warning for each other one."""
     sweeps = []
@@ -151,70 +256,3 @@ def summarize(table: pd.DataFrame) -> str:
     """Return the number of cells in each state of `Sweep.table`, as text."""
     states = table["state"].value_counts().items()
     return f"{len(table)} cells: {', '.join(f'{count} {state}' for state, count in states)}"
-
-
-def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
-    """Run the missing cells, `jobs` at a time; 0: one per GPU, or one if there is no GPU.
-
-    A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
-    end too, and the same call goes on where they stopped.
-    """
-    stages, done = sweep.missing_stages(), 0
-    missing = [cell for stage in stages for cell in stage]
-    environments = _environments([cell.config for cell in missing], jobs)
-    free, stopped, processes = queue.SimpleQueue[dict[str, str]](), threading.Event(), set[subprocess.Popen[bytes]]()
-    for environment in environments:
-        free.put(environment)
-
-    def run(cell: Cell) -> str:
-        """Run a cell to its end, after another process that has its run, and return a line about it."""
-        if not all(is_finished(sweep.root / need) for need in cell.needs):
-            return f"left out {cell.title}: a run that it needs failed"
-        started, environment, code = time.monotonic(), free.get(), BusyRunError.exit_code
-        while (row := sweep.read(cell))["state"] != "finished" and code == BusyRunError.exit_code:
-            if row["state"] == "running" and not stopped.wait(1):
-                continue
-            if stopped.is_set():
-                break
-            process = sweep.start(cell, **environment)
-            processes.add(process)
-            code = process.wait()
-            processes.discard(process)
-        free.put(environment)
-        if row["state"] == "finished":
-            return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
-        return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
-
-    pool = ThreadPoolExecutor(len(environments))
-    try:
-        for stage in stages:
-            for future in as_completed([pool.submit(run, cell) for cell in stage]):
-                done += 1
-                print(f"[{done}/{len(missing)}] {future.result()}", flush=True)
-    finally:
-        stopped.set()
-        interrupt(*processes)
-        pool.shutdown(cancel_futures=True)
-
-
-def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
-    """Return the environment of each worker: its own GPUs, or its share of the cores."""
-    gpus = _visible_gpus() if any(config.device != "cpu" for config in configs) else []
-    size = max((config.num_processes for config in configs), default=1)
-    if gpus and size > len(gpus):
-        raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
-    groups = [",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)]
-    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(1, jobs)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
-    return [{"OMP_NUM_THREADS": threads, **each} for each in own]
-
-
-def _visible_gpus() -> list[str]:
-    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    import torch
-
-    return [str(number) for number in range(torch.cuda.device_count())]
