@@ -156,6 +156,8 @@ class Run:
         """
         from workbench.publishing import push_folder, with_results
 
+        if not (self.path / "encoder").is_dir():
+            raise RunError(f"{self.path} has no saved encoder: push a run that was trained")
         metrics, readme = self.metrics(), self._existing("README.md", "encoder")
         sent = {name: options.pop(name) for name in ("private", "dry_run") if name in options}
         card = with_results(readme.read_text("utf-8"), f"{self.config.method}-{self.path.name}", metrics, **options)
