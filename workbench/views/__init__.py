@@ -13,7 +13,6 @@ from workbench.views.figures import (
     alignment_uniformity_path as alignment_uniformity_path,
     cosine_by_gold as cosine_by_gold,
     part_scores as part_scores,
-    response_curves as response_curves,
     score_intervals as score_intervals,
     sentence_map as sentence_map,
     setting_sweep as setting_sweep,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from plotly.subplots import make_subplots
 
 from workbench.files import set_name
 from workbench.views._style import COLOURS, GREY, coloured, laid_out, nothing_yet, plain, tick_names, wrapped
-from workbench.views.finished import chosen_on_dev
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
 
@@ -126,37 +124,6 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
     figure.update_xaxes(title=plain(label or setting), type="category")
     axes: dict[str, Any] = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
     return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
-
-
-def response_curves(table: pd.DataFrame, setting: str, suite: str) -> go.Figure:
-    """Draw dev (left) and test (right) x 100 by a setting, ± deviation over seeds; the choice of dev is ringed.
-
-    The values of `table`, as `response` returns it, are at equal distances: grids rarely have equal steps.
-    """
-    if table.empty:
-        return nothing_yet()
-    figure, best = make_subplots(1, 2, subplot_titles=("dev", plain(suite))), chosen_on_dev(table).set_index("label")
-    for colour, (label, rows) in coloured(table.groupby("label", sort=False)):
-        names = rows["value"].map(_axis_name)
-        ringed = [label in best.index and name == _axis_name(best.loc[label, "value"]) for name in names]
-        for column, kind in enumerate(("dev", "test"), start=1):
-            points = {"x": names, "y": 100 * rows[kind], "error_y": {"array": 100 * rows[f"{kind}_std"].fillna(0)}}
-            marker = {"size": [14 if ring else 7 for ring in ringed], "color": colour}
-            marker["symbol"] = ["circle-open" if ring else "circle" for ring in ringed]
-            points |= {"mode": "lines+markers", "marker": marker, "line": {"color": colour}, "name": plain(label)}
-            figure.add_scatter(**points, legendgroup=str(label), showlegend=kind == "dev", row=1, col=column)
-    names = pd.Series(sorted(set(table["value"].map(_axis_name))))
-    numbers: Any = pd.to_numeric(names, errors="coerce")
-    order = numbers.sort_values(kind="stable").index  # numbers by size, then texts
-    axis = {"type": "category", "categoryorder": "array", "categoryarray": names[order].tolist()}
-    figure.update_xaxes(title=plain(setting), **axis)
-    return laid_out(figure, f"Spearman x 100 by {setting}; ringed: chosen on dev")
-
-
-def _axis_name(value: Any) -> str:
-    if pd.isna(value):
-        return "None"  # pandas has nan for a setting that is None
-    return f"{value:g}" if isinstance(value, Real) and not isinstance(value, bool) else plain(value)
 
 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
