@@ -89,6 +89,12 @@ def test_a_value_that_is_not_allowed_is_refused_together_with_every_other():
         SimCSEConfig(batch_size=7, num_processes=2)
     with pytest.raises(SettingError, match="there is no loss"):
         CONFIGS["mixed"](info_nce=False)
+    with pytest.raises(SettingError, match="needs info_nce and rank_weight"):
+        CONFIGS["mixed"](combination="max")
+    with pytest.raises(SettingError, match=r"lower 0\.6 is above upper 0\.4"):
+        RankEncoderConfig(lower=0.6, upper=0.4)
+    with pytest.raises(SettingError, match="learning_rate is given twice"):
+        SimCSEConfig(lr=1e-4, learning_rate=1e-5)
 
 
 def test_text_from_a_command_line_is_read_as_its_setting_type():

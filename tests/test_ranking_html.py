@@ -114,6 +114,7 @@ def test_mistakes_are_explained():
     other = few.assign(gold=[5, 4, 2, 2, 1])
     for text, tables, query in (
         ("no query of any suite (none ranked)", {}, "q0"),
+        ("'gold' is the name of the gold scores", {"gold": few}, "q0"),
         ("no query of any suite (none ranked); a query is a sentence in at least 4 pairs", {"m": few[:0]}, "q0"),
         ("5 rows are in one alone", {"a": table(RIGHT, RIGHT), "b": few}, "q0"),
         ("2 rows are in one alone", {"a": few, "b": other}, "q0"),

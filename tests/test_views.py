@@ -224,8 +224,10 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
     def fail(_: list[str]) -> np.ndarray:
         raise KeyError("broken")
 
-    for broken in (Ask({"two": fail, "three": encode}, "query", ["near"]), Why({"two": fail}, "query", "near")):
-        assert "KeyError: &#x27;broken&#x27;" in broken.panel.html
+    for view in (Ask, Why):
+        several = view({"two": fail, "three": encode}, "query", ["near"] if view is Ask else "near")
+        assert "two: KeyError: &#x27;broken&#x27;" in several.panel.html
+        assert "three" in several.panel.html, "an encoder that fails hides no other"
 
 
 def counts(sentences: list[str]) -> np.ndarray:

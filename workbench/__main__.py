@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from typing import NoReturn
 
 
@@ -12,25 +11,32 @@ def main() -> None:
     """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
     signal.signal(signal.SIGINT, _interrupt)
     in_sweep = bool(os.environ.pop("WORKBENCH_CELL", ""))
-    if in_sweep:
-        threading.Thread(target=_end_with_sweep, daemon=True).start()
-    from workbench.cli import main as command
+    if in_sweep:  # whose cells end with it, even after kill -9
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        from workbench.cli import main as command
 
-    command(in_sweep=in_sweep)
+        command(in_sweep=in_sweep)
+    finally:
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # some libraries raise another error instead
+            raise SystemExit(130)
 
 
 def _interrupt(*_: object) -> NoReturn:
+    signal.signal(signal.SIGINT, lambda *_: None)  # with SIG_IGN Python prints a line if a second signal waits already
     print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end = threading.Timer(15, os._exit, [130])  # some libraries drop an exception that is raised while they load
+    end.daemon = True
+    end.start()
     raise SystemExit(130)
 
 
-def _end_with_sweep() -> None:
-    """Interrupt this cell once stdin is closed: a pipe that its sweep holds, also until a kill -9 of it."""
+def _end_with_parent() -> None:
+    """Interrupt this process once stdin, a pipe that the parent holds and never writes to, is closed."""
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(15)  # some libraries drop an exception that is raised while they load
-    os._exit(130)
 
 
 if __name__ == "__main__":

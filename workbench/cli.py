@@ -116,6 +116,15 @@ def push(
 
 
 @app.command()
+def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks there stay.")]) -> None:
+    """Copy the notebooks into a folder of your own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in project_path("notebooks").glob("*.ipynb"):
+        if not (folder / path.name).exists():
+            shutil.copyfile(path, folder / path.name)
+
+
+@app.command()
 def lab(
     folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("notebooks"),
     options: Annotated[list[str] | None, typer.Option("--with", help="For JupyterLab: --with=--no-browser.")] = None,
@@ -123,10 +132,7 @@ def lab(
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
     from jupyterlab.labapp import LabApp
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in project_path("notebooks").glob("*.ipynb"):
-        if not (folder / path.name).exists():
-            shutil.copyfile(path, folder / path.name)
+    notebooks(folder)
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     root, page = folder.resolve().parent, f"/lab/tree/{folder.resolve().name}/00_tour.ipynb"

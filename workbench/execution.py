@@ -148,6 +148,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     from papermill.exceptions import PapermillExecutionError
 
     running, failure = output.with_name(f".{output.name}"), None
+    running.unlink(missing_ok=True)  # of an execution that was killed
     environment = {**_KERNEL, **os.environ}
     environment.pop("JPY_SESSION_NAME", None)  # of a notebook from which this is called
     streams: dict[str, Any] = {"log_output": True, "stdout_file": sys.stdout}  # warnings and progress of the kernel
@@ -161,7 +162,9 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
         failure = kind(f"{notebook.name} failed with {error.ename}: {error.evalue}\nthe executed notebook: {output}")
     except Exception as error:  # a kernel that died or never started, a full disk
         failure = RunError(f"{notebook.name} ended: {error}\nthe executed notebook: {output}")
-    if running.is_file():
+    if isinstance(failure, BusyRunError):  # the notebook of the other process stays
+        running.unlink(missing_ok=True)
+    elif running.is_file():
         running.replace(output)
     if failure is not None:
         raise failure

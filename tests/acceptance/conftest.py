@@ -4,13 +4,13 @@ import csv
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from forking import python
 
 from .make_weights import SAME
 
@@ -80,7 +80,7 @@ def workbench(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproc
 
     def call(*words: object, cwd: Path = empty, **options: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(PROJECT), "COLUMNS": "200"}
-        command = [sys.executable, "-m", "workbench", *map(str, words)]
+        command = [python(), "-m", "workbench", *map(str, words)]  # a fork of one that has loaded torch
         return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, **options)
 
     return call

@@ -156,7 +156,7 @@ def test_a_cell_that_fails_is_reported_and_stops_no_other_and_is_all_that_is_tri
     values: dict[str, Any], words: Callable[[dict], list[str]], tmp_path: Path
 ):
     short = {name: value for name, value in values.items() if name != "learning_rate"} | {"max_steps": 10}
-    command = ["sweep", "simcse", *words(short), "learning_rate=1e30,1e-3", "--no-notebook", "--runs", tmp_path]
+    command = ["sweep", "simcse", *words(short), "learning_rate=1e30,1e-3", "--runs", tmp_path]
     planned = workbench(*command, "--plan")
     assert planned.returncode == 0
     pending = {state for state, _ in list_cells(planned.stdout)}
@@ -273,7 +273,7 @@ def test_cells_on_slurm_that_are_interrupted_at_the_end_of_their_time_or_requeue
 def test_a_cancelled_sweep_leaves_the_queue_and_is_finished_on_this_machine(
     cluster: Slurm, simcse: list[str], uninterrupted: dict, tmp_path: Path
 ):
-    done = workbench("sweep", *simcse, "--name", "mine", "--slurm", "--jobs", 1, "--no-notebook", "--runs", tmp_path)
+    done = workbench("sweep", *simcse, "--name", "mine", "--slurm", "--jobs", 1, "--runs", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     wait_until(lambda: list(tmp_path.glob(f"simcse/*/{STATE}")))
     assert workbench("sweep", "cancel", "mine", "--runs", tmp_path).returncode == 0
@@ -282,6 +282,6 @@ def test_a_cancelled_sweep_leaves_the_queue_and_is_finished_on_this_machine(
     wait_until(lambda: "running" not in dict(list_cells(workbench(*status).stdout)))
     assert "failed" not in dict(list_cells(workbench(*status).stdout))
     assert len(read_results(tmp_path)) < 2
-    done = workbench("sweep", *simcse, "--jobs", 2, "--name", "mine", "--no-notebook", "--runs", tmp_path)
+    done = workbench("sweep", *simcse, "--jobs", 2, "--name", "mine", "--runs", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert read_results(tmp_path) == uninterrupted, "with and without a notebook the results are the same"
+    assert read_results(tmp_path) == uninterrupted

@@ -1,7 +1,6 @@
 """Training gives the same numbers if repeated, killed and resumed, or distributed over processes."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,10 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from forking import python
 
 from workbench import CONFIGS, METHODS, Encoder, Run, evaluate, fit, load_dev, load_training
 
-from .conftest import METHOD_NAMES, PROJECT
+from .conftest import METHOD_NAMES
 from .make_weights import encoder_checksum
 
 Settings = Callable[..., dict[str, Any]]
@@ -81,9 +81,8 @@ def test_a_killed_training_goes_on_to_the_weights_scores_and_history_of_an_unint
         jobs += [(method, settings(method), runs, step) for step in (*steps, 0)]
         ends += [-signal.SIGKILL] * len(steps) + [0]
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "jobs.json")]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = [python(), "-c", KILLED, str(tmp_path / "jobs.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert list(map(int, done.stdout.split())) == ends, done.stderr
     for method, whole in uninterrupted.items():
         killed = Run(tmp_path / "killed" / method / whole.path.name)
@@ -123,7 +122,8 @@ def test_the_encoder_that_is_kept_is_the_best_on_dev(train: Train, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path):
+def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", python())  # they are forks of one that has loaded torch
     histories, vectors = [], []
     for processes in (1, 2):
         config = CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse", processes=processes, dropout=0.0))
@@ -154,10 +154,9 @@ dist.destroy_process_group()
 @pytest.mark.slow
 def test_gathered_rows_get_the_gradient_of_the_losses_of_all_processes(tmp_path: Path):
     (tmp_path / "gathered.py").write_text(GATHERED)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    launcher = [python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command = [*launcher, str(tmp_path / "gathered.py"), str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for rank in range(2):
         rows, gradient = torch.load(tmp_path / f"{rank}.pt")

@@ -95,6 +95,8 @@ class Settings(pydantic.BaseModel):
         fields, named = type(self).model_fields, {}
         for name, value in values.items():
             setting = self.setting_name(name)
+            if setting in named:
+                raise SettingError(f"{setting} is given twice")
             named[setting] = _read_text(value, fields[setting].annotation)
         profile = named.setdefault("profile", fields["profile"].default)
         complete = len(named) >= len(fields) - len(self.added)  # as those of a run on disk, whose profile may be gone

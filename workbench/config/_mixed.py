@@ -80,6 +80,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     def _terms_fit(self) -> "MixedConfig":
         if self.pooling == "mask":
             raise ValueError("pooling 'mask' needs whole sentences in a template; choose another pooling")
+        if self.combination == "max" and not (self.info_nce and self.rank_weight):
+            raise ValueError("combination 'max' needs info_nce and rank_weight; set both, or combination=sum")
         if self.cosent and (self.compose not in ("none", "positive") or self.subsampling != "none"):
             raise ValueError("cosent reads whole sentences; set compose=none or positive, and subsampling=none")
         return self

@@ -114,7 +114,9 @@ class RankEncoderConfig(ContrastiveConfig):
         return base if _names_method(base) else whole_encoder(base)
 
     @pydantic.model_validator(mode="after")
-    def _templates_fit(self) -> "RankEncoderConfig":
+    def _bounds_and_templates_fit(self) -> "RankEncoderConfig":
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError(f"lower {self.lower} is above upper {self.upper}; no pair is between them")
         if (self.pooling == "mask") != bool(self.template) or (self.second_template and not self.template):
             raise ValueError(
                 f"pooling is {self.pooling!r} and template {self.template!r}; mask needs one, no other does"

@@ -112,9 +112,9 @@ def _rows(data: AnySet) -> list[tuple[str, ...]]:
 
 
 def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
-    """Write the parts of a split as .tsv.gz files, with every column of their source.
+    """Write the parts of a split as .tsv.gz files, with every column of their source; nothing is overwritten.
 
-    Of two columns with one name the one that was read is kept. Raises DataError if a file exists.
+    Raises DataError if a file exists, or if one of the other columns has the name of a role.
     """
     paths = [folder / f"{data.name}.tsv.gz" for data in parts.values()]
     if existing := [path for path in paths if path.exists()]:
@@ -125,5 +125,7 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
             columns["score ({:g} to {:g})".format(*data.score_range)] = [repr(value) for value in data.gold.tolist()]
         if isinstance(data, LabelledSentences):
             columns["label"] = [data.classes[label] for label in data.label]
-        write_table(path, columns | data.extra | columns)
+        if both := columns.keys() & data.extra.keys():
+            raise DataError(f"{min(both)!r} is a column that was not read as {min(both)}; rename it in the file")
+        write_table(path, columns | data.extra)
     return paths

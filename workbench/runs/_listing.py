@@ -20,8 +20,10 @@ from workbench.runs._run import NAME, Run, config_of, is_running, run_path
 _LOG = logging.getLogger("workbench")
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
 _LAST = ["started", "seconds", "host", "path"]
+_HIDDEN = ["settings", "scores", "facts"]  # of a row of `read_row`; no columns
 # A suite with one of these names has its measure in front: "spearman status".
-_TAKEN = {*_FIRST, *_LAST, "run", "failure", *(name for each in RECORDED.values() for name in each.model_fields)}
+_TAKEN = {*_FIRST, *_LAST, *_HIDDEN, "run", "failure"}
+_TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
 _MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
 _SHOWN = ["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]
 _FILTER = re.compile(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", re.DOTALL)  # name, sign, value
@@ -51,7 +53,7 @@ def list_runs(
     settings = [{name: "none" if value is None else value for name, value in row["settings"].items()} for row in rows]
     parts = zip(settings, scores, rows, strict=True)
     table: Any = pd.DataFrame([own | named | row for own, named, row in parts], dtype=object)
-    table = table.drop(columns=["settings", "scores", "facts"], errors="ignore")
+    table = table.drop(columns=_HIDDEN, errors="ignore")
 
     def column(name: str) -> str:
         name = name if name in table else ALIASES.get(name, name)
@@ -122,8 +124,8 @@ def read_row(path: Path) -> dict[str, Any]:
         run = Run(path)
         facts = row["facts"] = run.facts()
         config = config_of(facts, path)
-        row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
-        row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
+        row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
+        row |= {"method": config.method, "profile": config.profile, "seed": config.seed, "digest": str(facts["digest"])}
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
         row["settings"] = config.model_dump(mode="json")
@@ -178,8 +180,8 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
     folders = run_folders(root) if name else []
     near = [path for path in folders if any(text.startswith(name) for text in (path.name, "/".join(path.parts[-2:])))]
     if len(near) != 1:
-        found = f"{len(near)} runs begin with {name!r}" if near else f"no run {name!r}"
-        raise RunError(f"{found} under {root}: {', '.join(map(str, near[:8]))}; list them with `workbench runs`")
+        found = f"{len(near)} runs begin with {name!r}" if near else f"no run begins with {name!r}"
+        raise RunError(f"{found} under {root} {', '.join(map(str, near[:8]))}; list them with `workbench runs`")
     return Run(near[0])
 
 
@@ -213,6 +215,8 @@ def needed_by(root: str | Path) -> dict[Path, list[Path]]:
 
 def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
     """Remove runs for good. Raises RunError if one is in progress, or needed by a run that stays."""
+    if links := [run.path for run in runs if run.path.is_symlink()]:
+        raise RunError(f"{links[0]} is a link to a run; remove the link, or the run in its own folder")
     needs, leaving = needed_by(root), {run.path.resolve() for run in runs}
     for path in leaving:
         if is_running(path):

@@ -58,8 +58,12 @@ class Run:
         with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
-            undo_write(path / "encoder")
-            _write_facts(path / "config.json", config)
+            try:
+                undo_write(path / "encoder")
+                _write_facts(path / "config.json", config)
+            except BaseException:  # a notebook may keep this frame, and so the lock
+                lock.release()
+                raise
         run = cls(path)
         run._lock = lock
         return run

@@ -119,7 +119,7 @@ def _plan(
     cells: dict[str, Cell] = {}
     unused = list(without)
     for method, own in methods.items():
-        settings = grid | own
+        settings = {CONFIGS[method].setting_name(name): values for name, values in (grid | own).items()}
         varied = [name for name in settings if len(settings[name]) > 1]
         for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
             chosen = dict(zip(settings, values, strict=True))

@@ -29,9 +29,10 @@ def interrupt(*processes: subprocess.Popen[bytes], seconds: float = 20) -> None:
     """Interrupt cells, which keep their last state; kill those that are still running after `seconds`."""
     for process in processes:
         process.send_signal(signal.SIGINT)
+    end = time.monotonic() + seconds
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
+            process.wait(max(0, end - time.monotonic()))
         process.kill()
 
 

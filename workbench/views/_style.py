@@ -188,7 +188,8 @@ def truncate(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def problem_html(problem: Exception) -> str:
-    """Return what is shown instead of something that cannot be drawn."""
+def problem_html(problem: Exception, label: str = "") -> str:
+    """Return what is shown instead of something, such as `label`, that cannot be drawn."""
     kind = "" if isinstance(problem, ValueError | RuntimeError) else f"{type(problem).__name__}: "
-    return tag("p", escape(f"{kind}{problem}"), class_="problem", role="alert")
+    text = f"{label and f'{label}: '}{kind}{problem}"
+    return tag("p", escape(text), class_="problem", role="alert")

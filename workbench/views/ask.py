@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.errors import DataError
 from workbench.runs import Run
-from workbench.views._style import framed, grid, paragraph, small_print, tag
+from workbench.views._style import framed, grid, paragraph, problem_html, small_print, tag
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
@@ -83,6 +83,18 @@ def _require_text(sentences: list[str]) -> list[str]:
     return sentences
 
 
+def _usable(encoders: Sequence[Vectors], sentences: Sequence[str]) -> tuple[list[Vectors], str]:
+    """Return the encoders that can encode the sentences, and the problems of the others as HTML."""
+    usable, problems = [], []
+    for vectors in encoders:
+        try:
+            vectors(sentences)
+            usable.append(vectors)
+        except Exception as problem:  # a user's own encoder may raise anything
+            problems.append(problem_html(problem, vectors.label))
+    return usable, "".join(problems)
+
+
 class Ask(TypedView):
     """Rank targets for a query under each encoder, while they are typed: table and slope chart.
 
@@ -108,15 +120,20 @@ class Ask(TypedView):
     @property
     def selected(self) -> pd.DataFrame:
         """Return each target with rank and score by label, the best first."""
-        return self._view().table.reset_index(drop=True)
+        return self._view(self._vectors).table.reset_index(drop=True)
 
     def html(self, *, is_static: bool) -> str:
-        return view_html(self._view(), is_live=not is_static, targets=_SHOWN)
+        encoders, problems = _usable(self._vectors, self._sentences())
+        if not encoders:
+            return problems
+        return problems + view_html(self._view(encoders), is_live=not is_static, targets=_SHOWN)
 
-    def _view(self) -> QueryView:
-        sentences = _require_text([self.query, *filter(str.strip, self.targets.splitlines())])
-        query, *lines = sentences
-        rows = {vectors.label: vectors(sentences) for vectors in self._vectors}
+    def _sentences(self) -> list[str]:
+        return _require_text([self.query, *filter(str.strip, self.targets.splitlines())])
+
+    def _view(self, encoders: Sequence[Vectors]) -> QueryView:
+        query, *lines = sentences = self._sentences()
+        rows = {vectors.label: vectors(sentences) for vectors in encoders}
         scores = {label: one[1:] @ one[0] for label, one in rows.items()}
         return QueryView.from_scores(query, lines, None, scores)
 
@@ -176,7 +193,10 @@ def _lead(rows: Sequence[np.ndarray] | np.ndarray) -> float:
 
 
 def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
-    """Return the words of query and targets with their effects under each encoder."""
+    """Return the words of query and targets with their effects under each encoder that can be read."""
+    encoders, problems = _usable(encoders, sentences)
+    if not encoders:
+        return problems
     effects = word_effects(encoders, sentences)
     what, signs = _ONE if len(sentences) == 2 else _TWO
     full = ", ".join(f"{escape(str(label))} <b>{value:.3f}</b>" for label, value in effects.iloc[0].items())
@@ -187,7 +207,7 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
     ]
     title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
     explained = small_print(_WORDS_NOTE.format(what=what, signs=signs))
-    return framed(title, paragraph(f"{what.capitalize()}: {full}"), "".join(words), explained)
+    return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), "".join(words), explained)
 
 
 def _format_effect(value: float) -> str:

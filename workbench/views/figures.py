@@ -64,12 +64,13 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str, *, score: str
     """Draw the distribution of the scores in five equal bands of gold (as SimCSE figure G.1); a line is a mean.
 
     scores: label -> scores.csv; score: what they are, in a word. Well-ordered scores climb from band to band without
-    overlap. Bands begin and end at whole numbers of gold. ValueError if there are no scores of the suite.
+    overlap. Bands begin and end at whole numbers of gold. ValueError if a label has no scores of the suite.
     """
     table = pd.concat({plain(label): rows for label, rows in scores.items()}, names=["label"]).reset_index()
     rows = table.loc[table["suite"] == set_name(suite)]
-    if rows.empty:
-        raise ValueError(f"no scores of {suite!r}; there are: {', '.join(table['suite'].unique())}")
+    if missing := [label for label in scores if plain(label) not in set(rows["label"])]:
+        known = ", ".join(table["suite"].unique())
+        raise ValueError(f"no scores of {suite!r} under {', '.join(missing)}; there are: {known}")
     gold = rows["gold"].to_numpy(dtype=float)
     least = np.floor(gold.min())
     edges = np.linspace(least, max(np.ceil(gold.max()), least + 1), 6).round(12)  # 0.6 and not 0.6 + 1e-16

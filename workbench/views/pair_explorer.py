@@ -137,7 +137,10 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | No
 def _scores_in_order(label: str, source: Any, pairs: Pairs, suite: str) -> np.ndarray:
     """Return [n] scores of one label in the order of the pairs; nan for a pair without a score."""
     if isinstance(source, list | np.ndarray):
-        return np.asarray(source, dtype=np.float64)
+        values = np.asarray(source, dtype=np.float64)
+        if values.shape != (len(pairs),) or not np.isfinite(values).all():
+            raise ValueError(f"{label!r} has scores of shape {values.shape}; there must be {len(pairs)} finite numbers")
+        return values
     table = extract_table(source, "scores")
     rows = table.loc[table["suite"] == suite]
     rows = rows.set_index(rows["pair_id"].astype(str)).reindex(list(map(str, pairs.pair_id)))

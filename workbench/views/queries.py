@@ -34,6 +34,8 @@ class QueryView:
         cls, query: str, targets: list[str], gold: np.ndarray | None, scores: Mapping[str, np.ndarray], place: str = ""
     ) -> "QueryView":
         """Return the view of `targets` [n] with scores by label, [n] each, larger is closer, and gold, [n] or None."""
+        if "gold" in scores:
+            raise ValueError("'gold' is the name of the gold scores; choose another label")
         order = np.argsort(-(next(iter(scores.values())) if gold is None else gold), kind="stable")
         columns: dict[str, Any] = {"target": [targets[row] for row in order]}
         if gold is not None:
