@@ -19,15 +19,15 @@ from workbench.errors import BusyRunError, RunError, WorkbenchError, printable
 from workbench.files import PACKAGE, project_path
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-data_app = typer.Typer(no_args_is_help=True, help="List and check data sets, and split your own files.")
+data_app = typer.Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(runs_app)
 
 MethodName = Annotated[str, typer.Argument(help=f"One of: {', '.join(CONFIGS)}.")]
 Profile = Annotated[str, typer.Option(help="demo: bundled data, on a laptop; paper: the authors'.")]
-Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default from their names.")]
-Scale = Annotated[tuple[float, float] | None, typer.Option(help="The range of the scores; by default from them.")]
+Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
+Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the scores; by default guessed from them.")]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, typer.Option(help="Share of the queries.")]
 
@@ -43,7 +43,7 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print vers
 @app.command()
 def run(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
     method: MethodName,
-    changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="As --set.")] = None,
+    changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Same as --set.")] = None,
     profile: Profile = "demo",
     seed: int = 0,
     setting: Settings = None,
@@ -51,7 +51,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     notebook: Annotated[bool, typer.Option("--notebook/--no-notebook", help="Execute the method's notebook.")] = True,
     html: Annotated[bool, typer.Option("--html", help="Also write the executed notebook as a web page.")] = False,
 ) -> None:
-    """Train and evaluate a method by executing its notebook."""
+    """Train and evaluate a method, by default by executing its notebook."""
     from workbench import execution
     from workbench.views import compare_with_start
 
@@ -72,13 +72,13 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 
 @app.command()
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A folder, a run, a hub id, or a bundled name such as english-encoder.")],
-    suites: Annotated[str, typer.Option(help="Names of sets, separated by commas; by default the seven of STS.")] = "",
+    model: Annotated[str, typer.Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")],
+    suites: Annotated[str, typer.Option(help="Datasets or files, separated by commas; by default the profile's.")] = "",
     profile: Annotated[str, typer.Option(help="as-it-is, first-last, mean, whitening, static, ...")] = "as-it-is",
     setting: Settings = None,
     runs: Runs = "runs",
 ) -> None:
-    """Evaluate a model as it is, and list the result with the runs."""
+    """Evaluate a model without training; the result is listed with the runs."""
     from workbench.config import BaselineConfig
     from workbench.evaluation import evaluate_model
 
@@ -141,8 +141,8 @@ def lab(
 
 
 @data_app.command("list")
-def list_data(kind: Annotated[Kind | None, typer.Option(help="Of these alone.")] = None) -> None:
-    """List every set with its kind, source and licence."""
+def list_data(kind: Annotated[Kind | None, typer.Option(help="List only this kind.")] = None) -> None:
+    """List every dataset with its kind, source and licence."""
     import pandas as pd
 
     from workbench.data import dataset_names, describe
@@ -153,13 +153,13 @@ def list_data(kind: Annotated[Kind | None, typer.Option(help="Of these alone.")]
 
 @data_app.command("check")
 def check_data(
-    names: Annotated[list[str] | None, typer.Argument(help="Sets or own files; by default every set.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Datasets or files; by default every dataset.")] = None,
     columns: Columns = "",
     scale: Scale = None,
 ) -> None:
-    """Read sets whole and report their problems, and how your own files are read.
+    """Read whole datasets and report their problems, and how your own files are read.
 
-    "hub": not on this machine. Exit code 1 if a named set cannot be used.
+    Status "hub": not on this machine. Exit code 1 if a named dataset cannot be used.
     """
     from workbench.data import check, load_data, parse_columns, unusable
 
@@ -176,8 +176,8 @@ def check_data(
 
 @data_app.command("split")
 def split_data(  # noqa: PLR0917
-    file: Annotated[str, typer.Argument(help="A file of your own.")],
-    folder: Annotated[Path, typer.Argument(help="Where the parts are written, each a .tsv.gz.")],
+    file: Annotated[str, typer.Argument(help="Your own file.")],
+    folder: Annotated[Path, typer.Argument(help="Folder for the parts, each a .tsv.gz.")],
     dev: Share = 0.1,
     test: Share = 0.1,
     seed: int = 0,

@@ -76,7 +76,7 @@ def print_scores(run: "Run") -> None:
 
 @runs_app.command("runs")
 def print_runs(
-    filters: Annotated[list[str] | None, typer.Argument(help="A method; method=rankcse 'seed<3'.")] = None,
+    filters: Annotated[list[str] | None, typer.Argument(help="Filters: a method, KEY=VALUE, 'seed<3'.")] = None,
     runs: Runs = "runs",
     sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front: descending.")] = "",
     columns: Annotated[str, typer.Option(help="Columns, suites or settings, separated by commas.")] = "",
@@ -126,11 +126,11 @@ def show(name: RunName, runs: Runs = "runs") -> None:
 
 @runs_app.command("rm")
 def remove(
-    names: Annotated[list[str], typer.Argument(help="Runs: folders, beginnings of names, or filters as of `runs`.")],
+    names: Annotated[list[str], typer.Argument(help="Runs: folders, beginnings of names, or filters as for `runs`.")],
     runs: Runs = "runs",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove runs after asking; never one that another remaining run learned from."""
+    """Remove runs after asking; never one that another remaining run learned from or evaluated."""
     from workbench.runs import choose_runs, remove_runs
 
     chosen = choose_runs(names, runs)
@@ -150,7 +150,7 @@ class _StartByDefault(TyperGroup):
         return super().parse_args(ctx, args if not args or args[0] in (*self.commands, "--help") else ["start", *args])
 
 
-_HELP = """Run the missing cells of methods x settings x seeds. Started again it goes on, also after Ctrl-C or a kill.
+_HELP = """Run the missing cells (runs) of methods x settings x seeds. The same command continues an interrupted sweep.
 
 workbench sweep simcse cosent --seeds 0-4 learning_rate=3e-4,1e-3 simcse.temperature=0.05,0.07
 
@@ -163,22 +163,22 @@ SweepName = Annotated[str, typer.Argument(help="A sweep, or the beginning of its
 @sweep_app.command()
 def start(  # noqa: PLR0917
     what: Annotated[list[str], typer.Argument(help="Methods and [METHOD.]KEY=V1,V2; or a .toml or .yaml file.")],
-    seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2.")] = "",
-    profile: Annotated[str, typer.Option(help="Of every method.")] = "",
-    jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; by default one per GPU, on Slurm all.")] = 0,
+    seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2; by default 0.")] = "",
+    profile: Annotated[str, typer.Option(help="Profile of every method; by default demo.")] = "",
+    jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; by default one per GPU or 1; on Slurm all.")] = 0,
     runs: Runs = "runs",
-    name: Annotated[str, typer.Option(help="Of the sweep; by default made from its contents.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the sweep; by default made from its contents.")] = "",
     plan: Annotated[bool, typer.Option("--plan", help="Only list the cells.")] = False,
     notebook: Annotated[bool, typer.Option("--notebook/--no-notebook", help="Execute each cell's notebook.")] = True,
     slurm: Annotated[bool, typer.Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
-    partition: Annotated[str | None, typer.Option(help="Slurm, per cell.")] = None,
-    gpus: Annotated[int, typer.Option(min=0, help="Slurm, per cell.")] = 0,
-    cpus: Annotated[int | None, typer.Option(min=1, help="Slurm, per cell.")] = None,
-    memory: Annotated[float | None, typer.Option(min=0, help="Slurm, per cell, in GB.")] = None,
-    minutes: Annotated[int, typer.Option(help="Slurm: limit of one start of a cell.")] = 60,
-    sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any option of sbatch.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Slurm: partition of the jobs.")] = None,
+    gpus: Annotated[int, typer.Option(min=0, help="Slurm: GPUs per cell.")] = 0,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Slurm: cores per cell.")] = None,
+    memory: Annotated[float | None, typer.Option(min=0, help="Slurm: memory per cell, in GB.")] = None,
+    minutes: Annotated[int, typer.Option(help="Slurm: time limit of one start of a cell.")] = 60,
+    sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")] = None,
 ) -> None:
-    """Run what is missing (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
+    """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     from workbench import sweeps
 
     if not slurm and (partition or gpus or cpus or memory or sbatch):
@@ -199,7 +199,7 @@ def start(  # noqa: PLR0917
 
 @sweep_app.command()
 def status(name: SweepName = "", runs: Runs = "runs") -> None:
-    """List all sweeps, or the cells of one: finished, running, failed (and why) or waiting."""
+    """List all sweeps, or the cells of one: finished, running, unfinished, waiting, or failed and why."""
     from workbench import sweeps
 
     chosen = [sweeps.find_sweep(name, runs)] if name else sweeps.list_sweeps(runs)
@@ -216,7 +216,7 @@ def status(name: SweepName = "", runs: Runs = "runs") -> None:
 
 @sweep_app.command()
 def cancel(name: SweepName, runs: Runs = "runs") -> None:
-    """Remove a sweep's jobs from Slurm; started again it goes on. (A local sweep ends with Ctrl-C.)"""
+    """Remove a sweep's jobs from Slurm; the same `sweep` continues it. (A local sweep ends with Ctrl-C.)"""
     from workbench import sweeps
 
     print(f"{sweeps.cancel(sweeps.find_sweep(name, runs))} jobs cancelled")
