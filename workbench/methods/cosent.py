@@ -36,9 +36,9 @@ class PairClassifier(nn.Module):
 class CoSENT(Method):
     """log(1 + sum_{sim(i,j) > sim(k,l)} e^{lambda (s(k,l) - s(i,j))}) over the pairs of a batch (CoSENT eqs. 10, 11).
 
-    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting `architecture`). Pairs of equal gold are
-    not compared: in a batch of one label the loss is exactly 0 and so is its gradient; such batches are counted in the
-    history. The setting `objective` replaces CoSENT by another supervised loss of the paper.
+    s is the cosine of two sentence vectors, or the score of a cross-encoder (setting `architecture`). Pairs of equal
+    gold are not compared: in a batch of one label the loss is exactly 0 and so is its gradient; such batches are
+    counted in the history. The setting `objective` replaces CoSENT by another supervised loss of the paper.
     """
 
     config_class = CoSENTConfig
