@@ -1,11 +1,11 @@
-"""Rank similarity in closed form against exact ranks: on real sentences under all-MiniLM-L6-v2 where they are there.
+"""Compare rank similarity in closed form with exact ranks, for all-MiniLM-L6-v2.
 
     WORKBENCH_DATA=<folder> python benchmarks/closed_form.py [--corpus 10000] [--suites sts12-test ... sick-test]
 
-Without a data root, or without the package of MiniLM's files, on the bundled world under its encoder. The corpus is of
-the training sentences (Wikipedia, or the world's), the pairs of the suites. Prints how far the two are apart, and the
+Without WORKBENCH_DATA or the package with MiniLM's files it uses the bundled world and its encoder. The corpus consists
+of training sentences (Wikipedia or the world). Prints the absolute difference between the two similarities, and the
 Spearman with gold (x 100) of the cosine, of exact ranks and of the closed form, on all pairs and on the similar third,
-a suite each and their average.
+for each suite and on average.
 """
 
 import argparse
@@ -23,19 +23,19 @@ from workbench.metrics import similar_third, spearman
 
 
 def setting(size: int, suites: list[str]) -> tuple[Encoder, list[str], list[str]]:
-    """Encoder, corpus and suites: real where this machine has them."""
+    """Return encoder, corpus and suites: the real ones if available, otherwise the world."""
     try:
         load_pairs(suites[0])
         corpus = load_sentences("wiki", limit=size, seed=0).sentences
         return Encoder.from_pretrained(minilm(), device="cpu"), corpus, suites
     except (DataError, SystemExit) as missing:
-        print(f"the bundled world instead of real sentences: {missing}")
+        print(f"Using the bundled world instead of real sentences: {missing}")
     corpus = load_sentences("world", limit=size, seed=0).sentences
     return Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu"), corpus, ["world-dev"]
 
 
 def main() -> None:
-    """Prints a block a suite."""
+    """Print the scores of each suite and their average."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=int, default=10_000)
     seven = [*(f"sts{year}-test" for year in range(12, 17)), "stsb-test", "sick-test"]
@@ -46,7 +46,7 @@ def main() -> None:
     corpus = list(dict.fromkeys(corpus))
     print(f"{encoder.source}, {len(corpus)} corpus sentences", flush=True)
 
-    @functools.cache  # both ways read the same corpus and the same pairs
+    @functools.cache  # both similarities use the same corpus and pairs
     def embedded(sentences: tuple[str, ...]) -> torch.Tensor:
         return encoder.encode(list(sentences))
 
@@ -66,7 +66,7 @@ def main() -> None:
             everywhere, close = spearman(pairs.gold, scores), spearman(pairs.gold[similar], scores[similar])
             print(f"  {name:12} {100 * everywhere:.2f}, similar third {100 * close:.2f}", flush=True)
             table.setdefault(name, []).append((everywhere, close))
-    print(f"average of {len(suites)}")
+    print(f"average of {len(suites)} suites")
     for name, values in table.items():
         everywhere, close = 100 * np.mean(values, axis=0)
         print(f"  {name:12} {everywhere:.2f}, similar third {close:.2f}")

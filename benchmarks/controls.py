@@ -1,10 +1,10 @@
-"""Controls of what the bundled world seems to say: each table sets a finding beside the runs that could refute it.
+"""Run controls for the results on the bundled world, one table for each result.
 
     python benchmarks/controls.py [--runs runs] [--only gold halves ...] [--seeds 3]
 
-The demo settings, with what a row changes; dev chooses the checkpoint. Spearman x 100 on test, and the difference to
-the table's first row, paired by seed: its mean and the standard error of that mean. Runs are kept under --runs and
-used again when they are finished.
+Each row changes some of the demo settings; dev selects the checkpoint. Prints Spearman x 100 on test, and the
+difference to the first row of the table, paired by seed: its mean and the standard error of the mean. Finished runs
+under --runs are reused.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from methods import filled, finished
+from methods import fill_placeholder, trained_run
 
 from workbench.config import CONFIGS
 from workbench.data import Pairs, load_pairs, load_sentences
@@ -29,7 +29,7 @@ LISTMLE = OWN | {"ranking": "listmle", "student_temperature": 0.05}
 LISTS = {"ranking": "cosent"}
 LONG = {"max_steps": 600}
 SPANS = {"subsampling": "spans", "keep_sentences": False}
-SHUFFLED = "shuffled teacher"  # in a label: the teacher's sentences are permuted
+SHUFFLED = "shuffled teacher"  # in a label: the teacher's embeddings are permuted
 Row = tuple[str, str, dict[str, Any]]
 TABLES: dict[str, list[Row]] = {
     "seeds": [
@@ -97,81 +97,81 @@ SEEDS = {"seeds": 8}
 
 
 class ShuffledTeacher(RankCSE):
-    """RankCSE whose teacher answers for another sentence, the same one all through: its lists without their meaning."""
+    """RankCSE whose teacher returns the embedding of another sentence, by one fixed permutation."""
 
     def read_teachers(self, sentences: list[str]) -> None:
         super().read_teachers(sentences)
         order = np.random.default_rng(self.config.seed).permutation(len(sentences))
-        self.teachers = [found[order] for found in self.teachers]
+        self.teachers = [embeddings[order] for embeddings in self.teachers]
 
 
 def main() -> None:
-    """Prints a Markdown table a control."""
+    """Print a Markdown table for each control."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--seeds", type=int, help="instead of 3, and 8 of the first table")
+    parser.add_argument("--seeds", type=int, help="number of seeds; default: 8 for the first table, 3 for the others")
     parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    made = made_files(options.runs / "made")
+    made = write_files(options.runs / "made")
     for table in options.only:
         print(f"\n| {table} | seeds | test | against the first row |\n|---|---|---|---|")
         first: np.ndarray | None = None
         for label, scores in rows(TABLES[table], options.runs, made, options.seeds or SEEDS.get(table, 3)):
-            difference = "" if first is None else paired(scores - first)
+            difference = "" if first is None else mean_with_error(scores - first)
             first = scores if first is None else first
             print(f"| {label} | {len(scores)} | {seed_spread(list(scores))} | {difference} |", flush=True)
 
 
 def rows(table: list[Row], root: Path, made: dict[str, str], seeds: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Each row's test Spearman x 100, one a seed."""
+    """Yield the label and the test Spearman x 100 per seed of each row."""
     for label, method, settings in table:
         scores = []
         for seed in range(seeds):
-            own = {key: made.get(str(value), value) for key, value in settings.items()}
-            if "<SimCSE>" in str(own):
-                simcse = finished(CONFIGS["simcse"].from_parameters("demo", seed), root)
-                own = {key: filled(value, str(simcse.path)) for key, value in own.items()}
-            scores.append(100 * run_of(label, method, own, root, seed).metrics()["world-test"]["spearman"])
+            changes = {key: made.get(str(value), value) for key, value in settings.items()}
+            if "<SimCSE>" in str(changes):
+                simcse = trained_run(CONFIGS["simcse"].from_parameters("demo", seed), root)
+                changes = {key: fill_placeholder(value, str(simcse.path)) for key, value in changes.items()}
+            scores.append(100 * finish_run(label, method, changes, root, seed).metrics()["world-test"]["spearman"])
         yield label, np.array(scores)
 
 
-def run_of(label: str, method: str, settings: dict[str, Any], root: Path, seed: int) -> Run:
-    """The finished run; those of a shuffled teacher have a root of their own, as their settings are the teacher's."""
+def finish_run(label: str, method: str, settings: dict[str, Any], root: Path, seed: int) -> Run:
+    """Return the finished run; a shuffled teacher has equal settings, thus another root."""
     config = CONFIGS[method].from_parameters("demo", seed, settings)
     if SHUFFLED in label:
-        return finished(config, root / "shuffled", ShuffledTeacher)
-    return finished(config, root, METHODS[method])
+        return trained_run(config, root / "shuffled", ShuffledTeacher)
+    return trained_run(config, root, METHODS[method])
 
 
-def paired(differences: np.ndarray) -> str:
-    """Mean and its standard error."""
+def mean_with_error(differences: np.ndarray) -> str:
+    """Return the mean with its standard error."""
     if len(differences) < 2:
         return f"{differences.mean():+.1f}"
     return f"{differences.mean():+.1f} ± {differences.std(ddof=1) / len(differences) ** 0.5:.1f}"
 
 
-def made_files(folder: Path) -> dict[str, str]:
-    """The training pairs with their gold bent but in its order, and every sentence with two random subsets of it."""
+def write_files(folder: Path) -> dict[str, str]:
+    """Write pairs with cubed gold and sentences with two random subsets of their words."""
     folder.mkdir(parents=True, exist_ok=True)
     pairs = load_pairs("world-train")
     written = {
-        "<cubed>": with_gold(pairs, pairs.gold**3 / pairs.score_range[1] ** 2, folder / "cubed.tsv"),
+        "<cubed>": write_pairs(pairs, pairs.gold**3 / pairs.score_range[1] ** 2, folder / "cubed.tsv"),
         "<subsets>": folder / "subsets.tsv",
     }
     pd.DataFrame(word_subsets(load_sentences("world").sentences)).to_csv(written["<subsets>"], sep="\t", index=False)
     return {name: str(path.resolve()) for name, path in written.items()}
 
 
-def with_gold(pairs: Pairs, gold: np.ndarray, path: Path) -> Path:
-    """Written as a file of one's own."""
+def write_pairs(pairs: Pairs, gold: np.ndarray, path: Path) -> Path:
+    """Write the pairs with this gold as TSV and return its path."""
     columns = {"score": gold, "sentence1": pairs.sentence1, "sentence2": pairs.sentence2}
     pd.DataFrame(columns).to_csv(path, sep="\t", index=False)
     return path
 
 
 def word_subsets(sentences: list[str]) -> Iterator[dict[str, str]]:
-    """Each sentence and its words dealt out at random to two parts as long as its halves, in their order there."""
+    """Yield each sentence and two random halves of its words, each in the order of the sentence."""
     draw = np.random.default_rng(0)
     for sentence in sentences:
         words = np.array(sentence.split())

@@ -1,11 +1,11 @@
-"""Encoder.encode and tokenisation against sentence-transformers: same checkpoint, sentences and threads, in one run.
+"""Compare the speed of Encoder.encode and of tokenization with sentence-transformers.
 
     python benchmarks/encode.py [--threads 1 2] [--rounds 5] [--limit 1500]
 
-All run in turn on the sentences of STS-B and SICK-R test (both columns, as an evaluation encodes them) and of Wikipedia
-if WORKBENCH_DATA has them, otherwise on the bundled world. sentence-transformers runs in fp32 (its default) and in
-bf16, each at the quickest of four batch sizes. "tokens" compares the encoder's token store with calls of the tokenizer
-on 10,000 sentences at a time. Ratios are medians over the rounds; above 1 the workbench is faster.
+All take turns in one process, with the same checkpoint, sentences and threads: the sentences of STS-B and SICK-R test
+(both columns, as in an evaluation) and of Wikipedia if WORKBENCH_DATA contains them, otherwise of the bundled world.
+sentence-transformers runs in fp32 (its default) and in bf16, each at the fastest of four batch sizes. "tokens" compares
+the encoder's token store with the tokenizer on 10,000 sentences at a time. Ratios above 1 (medians) favour Encoder.
 """
 
 import argparse
@@ -28,25 +28,25 @@ BATCHES = (16, 32, 64, 128)
 
 
 def corpora(limit: int) -> dict[str, list[str]]:
-    """Return the sentences to encode, by name: at most `limit` pairs or lines of each."""
+    """Return the sentences to encode by name, from at most `limit` pairs or lines each."""
     try:
         pairs = {name: load_pairs(name) for name in ("stsb-test", "sick-test")}
         texts = {name: [*data.sentence1[:limit], *data.sentence2[:limit]] for name, data in pairs.items()}
         return texts | {"wiki": load_sentences("wiki", limit=limit // 2, seed=0).sentences}
     except DataError as error:
-        print(f"the bundled world instead of real sentences: {error}")
+        print(f"Using the bundled world instead of real sentences: {error}")
         return {"world": load_sentences("world", limit=limit, seed=0).sentences}
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the seconds of one call, by the clock."""
+    """Return the wall-clock seconds of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def with_tokenizer(encoder: Encoder, sentences: list[str]) -> np.ndarray:
-    """Return the tokens of all sentences by whole calls of the tokenizer."""
+    """Return the tokens of all sentences from calls of the tokenizer on 10,000 each."""
     pieces = []
     for start in range(0, len(sentences), 10_000):
         chunk = sentences[start : start + 10_000]
@@ -56,7 +56,7 @@ def with_tokenizer(encoder: Encoder, sentences: list[str]) -> np.ndarray:
 
 
 def main() -> None:
-    """Print sentences a second of every side and the ratios, per corpus and number of threads."""
+    """Print sentences per second and the ratios, per corpus and number of threads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,16 +1,16 @@
-"""The methods on real English, from one start with one budget: dev, the seven STS sets, what came back.
+"""Train the methods on real English from one start with one budget; report the STS scores.
 
     WORKBENCH_DATA=DIR python benchmarks/english.py START [--runs runs] [--seeds 3] [--only CompCSE ...] [--finished]
-    WORKBENCH_DATA=DIR python benchmarks/english.py START --rates 1e-5 3e-5 1e-4      # dev of SimCSE alone, seed 0
+    WORKBENCH_DATA=DIR python benchmarks/english.py START --rates 1e-5 3e-5 1e-4      # only dev of SimCSE, seed 0
 
-START is a folder that data/build/detuned.py made. Dev (STS-B) chooses rate and checkpoint, the test sets are read once.
-KCC, NDCG and the Spearman of the similar third (pairs whose gold is above 0.67 of its scale) are averages over
-the seven sets, alignment and uniformity those of dev at the kept checkpoint. "Agreement" is Spearman's correlation with
-the cosines of all-MiniLM-L6-v2 on the pairs of STS-B dev: what a method adds to it may be the tuning that detuning left
-in START, and not new. "Beyond" is the partial rank correlation with gold there, those cosines held fixed. "Against
-SimCSE" is the difference of the averages of the seven sets, paired by seed, with the standard error of its mean; a
-second table has it by seed.
---finished: what is there, nothing is trained. --pooling cls: what the methods' papers read.
+START is a folder written by data/build/detuned.py. Dev (STS-B) selects learning rate and checkpoint; the test sets are
+evaluated once. KCC, NDCG and the Spearman of the similar third (pairs whose gold is above 0.67 of its range) are
+averages over the seven sets; alignment and uniformity are measured on dev at the selected checkpoint. "Agreement" is
+Spearman's correlation with the cosines of all-MiniLM-L6-v2 on STS-B dev: a gain in it may only recover tuning that
+detuning left in START. "Beyond" is the partial rank correlation with gold on STS-B dev that controls for those cosines.
+"Against SimCSE" is the difference of the averages of the seven sets, paired by seed, with the standard error of the
+mean; a second table contains it by seed.
+--finished: report finished runs, train nothing. --pooling cls: the pooling of the methods' papers.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from methods import filled, finished
+from methods import fill_placeholder, trained_run
 from minilm import minilm
 
 from workbench import METHODS, Encoder, evaluate, load_pairs
@@ -35,7 +35,7 @@ _OWN = {"teachers": ["<SimCSE>"]}
 _MINILM = {"teachers": [str(minilm())]}
 _COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
 _SUPERVISED = {"train": "stsb-train", "dev": "stsb-dev", "train_limit": "none"}
-_SICK = _SUPERVISED | {"train": "sick-train", "dev": "sick-trial"}  # whose dev is then of SICK
+_SICK = _SUPERVISED | {"train": "sick-train", "dev": "sick-trial"}  # dev is SICK too
 _NLI = _SUPERVISED | {"train": "cad-snli-train"}
 _LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -106,140 +106,140 @@ def main() -> None:
     parser.add_argument("start", type=Path)
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="rows by their beginning")
+    parser.add_argument("--only", nargs="*", help="only rows whose label begins with one of these")
     parser.add_argument("--rate", type=float, default=3e-5)
     parser.add_argument("--pooling", default="mean", choices=["mean", "cls"])
-    parser.add_argument("--finished", action="store_true", help="rows of finished runs alone")
-    parser.add_argument("--rates", type=float, nargs="*", help="only SimCSE's dev with each of these rates")
+    parser.add_argument("--finished", action="store_true", help="report finished runs, train nothing")
+    parser.add_argument("--rates", type=float, nargs="*", help="only print SimCSE's dev score at each learning rate")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for rate in options.rates or []:
-        run = finished(settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]), options.runs)
+        run = trained_run(settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]), options.runs)
         print(f"SimCSE at {rate:g}: dev {100 * run.history()['dev_spearman'].max():.2f}", flush=True)
     if not options.rates:
         table(options)
 
 
 def table(options: argparse.Namespace) -> None:
-    """Prints a row of a Markdown table a method as it is finished; a difference to the start is one of its seed."""
-    taught = cosines(Encoder.from_pretrained(minilm()).encode)
+    """Print a row of a Markdown table for each method, and the differences to SimCSE by seed."""
+    minilm_cosines = cosines(Encoder.from_pretrained(minilm()).encode)
     start = Encoder.from_pretrained(options.start, pooling=options.pooling)
     report = evaluate(start.encode, {name: load_pairs(name) for name in SEVEN_STS})
     print(f"| | seeds | {' | '.join(COLUMNS)} | against SimCSE |\n|---|---|{'---|' * len(COLUMNS)}---|")
     simcse = {seed: run_of("simcse", {}, seed, options) for seed in range(options.seeds)}
-    averages = {seed: on_test(run.metrics())["average of seven"] for seed, run in simcse.items() if run is not None}
+    averages = {seed: sts_columns(run.metrics())["average of seven"] for seed, run in simcse.items() if run is not None}
     if simcse[0] is not None:
-        found = (
-            on_test(report.metrics)
-            | of_similar(report.scores)
-            | on_dev(simcse[0].history().iloc[0], start.encode, taught)
+        columns = (
+            sts_columns(report.metrics)
+            | similar_column(report.scores)
+            | dev_columns(simcse[0].history().iloc[0], start.encode, minilm_cosines)
         )
-        print(f"| the start | |{cells([found])} |", flush=True)
+        print(f"| the start | |{cells([columns])} |", flush=True)
     gains: dict[str, dict[int, float]] = {}
     for label, (method, changed) in ROWS.items():
         if options.only and not label.startswith(tuple(options.only)):
             continue
         runs = {seed: run_of(method, changed, seed, options) for seed in range(options.seeds)}
-        found = {seed: of_run(run, taught) for seed, run in runs.items() if run is not None}
-        if found:
-            against = {
-                seed: row["average of seven"] - averages[seed] for seed, row in found.items() if seed in averages
-            }
+        rows = {seed: run_columns(run, minilm_cosines) for seed, run in runs.items() if run is not None}
+        if rows:
+            against = {seed: row["average of seven"] - averages[seed] for seed, row in rows.items() if seed in averages}
             gains[label] = against
-            print(f"| {label} | {len(found)} |{cells([*found.values()])} {gain([*against.values()])} |", flush=True)
-    by_seed(gains, list(averages))
+            print(f"| {label} | {len(rows)} |{cells([*rows.values()])} {gain([*against.values()])} |", flush=True)
+    print_gains_by_seed(gains, list(averages))
 
 
-def by_seed(gains: dict[str, dict[int, float]], seeds: list[int]) -> None:
-    """Prints what each row has more than SimCSE, of each seed."""
+def print_gains_by_seed(gains: dict[str, dict[int, float]], seeds: list[int]) -> None:
+    """Print the difference of each row to SimCSE, per seed."""
     print(f"\n| against SimCSE, by seed | {' | '.join(map(str, seeds))} | |\n|---|{'---|' * len(seeds)}---|")
-    for label, found in gains.items():
-        each = "".join(f" {found[seed]:+.1f} |" if seed in found else " |" for seed in seeds)
-        print(f"| {label} |{each} {gain([*found.values()])} |")
+    for label, row in gains.items():
+        each = "".join(f" {row[seed]:+.1f} |" if seed in row else " |" for seed in seeds)
+        print(f"| {label} |{each} {gain([*row.values()])} |")
 
 
 def run_of(method: str, changed: dict[str, Any], seed: int, options: argparse.Namespace) -> Run | None:
-    """The run of a row, finished now unless only those are wanted that are; then None for another."""
+    """Return the trained run of a row; None if it is unfinished and --finished is set."""
     names = {"<SimCSE>": seed, "<another SimCSE>": (seed + 1) % max(2, options.seeds)}
     for name, of in names.items():
         if name in str(changed):
             simcse = run_of("simcse", {}, of, options)
             if simcse is None:
                 return None
-            changed = {key: filled(value, str(simcse.path), name) for key, value in changed.items()}
+            changed = {key: fill_placeholder(value, str(simcse.path), name) for key, value in changed.items()}
     config = settings(method, seed, options, learning_rate=options.rate, **changed)
     if options.finished and not is_finished(run_path(config, options.runs)):
         return None
-    return finished(config, options.runs)
+    return trained_run(config, options.runs)
 
 
-def settings(method: str, seed: int, options: argparse.Namespace, **own: Any) -> TrainingConfig:
-    """The paper's settings with this budget from this start."""
+def settings(method: str, seed: int, options: argparse.Namespace, **changes: Any) -> TrainingConfig:
+    """Return the method's paper settings with this budget and start."""
     start = {"encoder": str(options.start), "pooling": options.pooling}
-    return CONFIGS[method].from_parameters("paper", seed, {**start, **BUDGET, **own})
+    return CONFIGS[method].from_parameters("paper", seed, {**start, **BUDGET, **changes})
 
 
-def restored(run: Run) -> Method:
-    """The method of a run with the encoder that dev chose."""
+def restore(run: Run) -> Method:
+    """Return the method of a run with the encoder selected on dev."""
     method = METHODS[run.config.method](run.config)
     method.restore(run.path / "encoder")
     return method.eval()
 
 
 def cosines(encode: Callable[[list[str]], torch.Tensor]) -> np.ndarray:
-    """Of the pairs of STS-B dev."""
+    """Return the cosines of the pairs of STS-B dev."""
     dev = load_pairs("stsb-dev")
     return (encode(dev.sentence1) * encode(dev.sentence2)).sum(dim=1).numpy()
 
 
-def of_run(run: Run, taught: np.ndarray) -> dict[str, float]:
-    """Its columns; the seconds are those of training, with its measurements of dev."""
+def run_columns(run: Run, minilm_cosines: np.ndarray) -> dict[str, float]:
+    """Return the columns of a run; the seconds include the evaluations on dev."""
     history = run.history()
-    kept = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
-    found = on_test(run.metrics()) | of_similar(run.scores()) | on_dev(kept, restored(run).encode_plain, taught)
-    return found | {"seconds": float(history["seconds"].max())}
+    selected = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
+    columns = sts_columns(run.metrics()) | similar_column(run.scores())
+    columns |= dev_columns(selected, restore(run).encode_plain, minilm_cosines)
+    return columns | {"seconds": float(history["seconds"].max())}
 
 
-def on_test(metrics: dict[str, Any]) -> dict[str, float]:
-    """x 100."""
+def sts_columns(metrics: dict[str, Any]) -> dict[str, float]:
+    """Return the columns measured on the test sets, x 100."""
     average = metrics["sts-average"]
-    found = {"STS-B": metrics["stsb-test"]["spearman"], "average of seven": average["spearman"]}
-    return {name: 100 * value for name, value in (found | {"KCC": average["kcc"], "NDCG": average["ndcg"]}).items()}
+    columns = {"STS-B": metrics["stsb-test"]["spearman"], "average of seven": average["spearman"]}
+    return {name: 100 * value for name, value in (columns | {"KCC": average["kcc"], "NDCG": average["ndcg"]}).items()}
 
 
 @cache
-def scale_of(name: str) -> tuple[float, float]:
-    """A set is read once for all runs."""
+def score_range(name: str) -> tuple[float, float]:
+    """Return the score range of a set; it is read once for all runs."""
     return load_pairs(name).scale
 
 
-def of_similar(scores: pd.DataFrame) -> dict[str, float]:
-    """Of the scores of the seven sets, x 100."""
-    found = []
+def similar_column(scores: pd.DataFrame) -> dict[str, float]:
+    """Return the average Spearman of the similar third of the seven sets, x 100."""
+    values = []
     for name in SEVEN_STS:
         pairs = scores[scores["suite"] == name]
-        close = pairs[similar_third(pairs["gold"], scale_of(name))]
-        found.append(100 * spearman(np.asarray(close["gold"]), np.asarray(close["predicted"])))
-    return {"similar third": float(np.mean(found))}
+        close = pairs[similar_third(pairs["gold"], score_range(name))]
+        values.append(100 * spearman(np.asarray(close["gold"]), np.asarray(close["predicted"])))
+    return {"similar third": float(np.mean(values))}
 
 
-def on_dev(measured: Any, encode: Any, taught: np.ndarray) -> dict[str, float]:
-    """A row of the history, the agreement with the cosines `taught`, and what is right beyond them."""
+def dev_columns(measured: Any, encode: Any, minilm_cosines: np.ndarray) -> dict[str, float]:
+    """Return the columns measured on dev, from a row of the history and all-MiniLM's cosines."""
     gold, ours = load_pairs("stsb-dev").gold, cosines(encode)
-    right, agreed, known = spearman(gold, ours), spearman(taught, ours), spearman(gold, taught)
-    beyond = (right - agreed * known) / ((1 - agreed**2) * (1 - known**2)) ** 0.5
-    found = {"dev": 100 * float(measured["dev_spearman"]), "agreement": 100 * agreed, "beyond": 100 * beyond}
+    quality, agreement = spearman(gold, ours), spearman(minilm_cosines, ours)
+    reference = spearman(gold, minilm_cosines)
+    beyond = (quality - agreement * reference) / ((1 - agreement**2) * (1 - reference**2)) ** 0.5
+    columns = {"dev": 100 * float(measured["dev_spearman"]), "agreement": 100 * agreement, "beyond": 100 * beyond}
     shape = {name: float(measured[f"dev_{name}"]) for name in ("alignment", "uniformity")}
-    return found | shape | {"seconds": float(measured["seconds"])}
+    return columns | shape | {"seconds": float(measured["seconds"])}
 
 
 def cells(rows: list[dict[str, float]]) -> str:
-    """The columns of several seeds as mean and spread."""
+    """Format each column as mean and standard deviation over the seeds."""
     return "".join(f" {cell(name, [row[name] for row in rows])} |" for name in COLUMNS)
 
 
 def gain(differences: list[float]) -> str:
-    """Their mean with its standard error."""
+    """Format the mean of the differences with its standard error."""
     if len(differences) < 2:
         return "".join(f"{difference:+.1f}" for difference in differences)
     return f"{np.mean(differences):+.1f} ± {np.std(differences, ddof=1) / len(differences) ** 0.5:.1f}"

@@ -1,9 +1,9 @@
-"""Every method on the bundled world, from the same start with the same budget: dev and test, mean and spread.
+"""Train every method on the bundled world from the same start with the same budget.
 
     python benchmarks/methods.py [--runs runs] [--seeds 3] [--only RankCSE ...]
 
-The demo settings, with what a row changes; dev chooses the checkpoint, test is reported once. Runs are kept under
---runs and used again when they are finished. The rows are those of docs/results.md.
+Prints dev and test scores as mean and standard deviation over seeds, the rows of docs/results.md. Each row changes some
+of the demo settings; dev selects the checkpoint, test is evaluated once. Finished runs under --runs are reused.
 """
 
 import argparse
@@ -45,11 +45,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def main() -> None:
-    """Prints a row of a Markdown table a method as it is finished."""
+    """Print a row of a Markdown table for each method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="rows by their beginning")
+    parser.add_argument("--only", nargs="*", help="only rows whose label begins with one of these")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -66,27 +66,27 @@ def main() -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[tuple[str, list[Run]]]:
-    """Each row's runs, one a seed; its own SimCSE is the one of the same seed."""
+    """Yield the label and the runs of each row; <SimCSE> is the run of the same seed."""
     for label, (method, settings) in ROWS.items():
         if options.only and not label.startswith(tuple(options.only)):
             continue
         runs = []
         for seed in range(options.seeds):
-            simcse = str(finished(CONFIGS["simcse"].from_parameters("demo", seed), options.runs).path)
-            own = {key: filled(value, simcse) for key, value in settings.items()}
-            runs.append(finished(CONFIGS[method].from_parameters("demo", seed, own), options.runs))
+            simcse = str(trained_run(CONFIGS["simcse"].from_parameters("demo", seed), options.runs).path)
+            changes = {key: fill_placeholder(value, simcse) for key, value in settings.items()}
+            runs.append(trained_run(CONFIGS[method].from_parameters("demo", seed, changes), options.runs))
         yield label, runs
 
 
-def filled(value: Any, simcse: str, name: str = "<SimCSE>") -> Any:
-    """A setting with the placeholder `name` replaced."""
+def fill_placeholder(value: Any, simcse: str, name: str = "<SimCSE>") -> Any:
+    """Return a setting with the placeholder `name` replaced."""
     if isinstance(value, list):
-        return [filled(one, simcse, name) for one in value]
+        return [fill_placeholder(one, simcse, name) for one in value]
     return simcse if value == name else value
 
 
-def finished(config: TrainingConfig, root: Path, kind: type[Method] | None = None) -> Run:
-    """The run of `config`, trained and evaluated unless it is there; `kind`: a variant of its method."""
+def trained_run(config: TrainingConfig, root: Path, kind: type[Method] | None = None) -> Run:
+    """Return the run of `config`, trained and evaluated if unfinished, by class `kind`."""
     run = Run.open(config, root)
     if not run.finished:
         method = (kind or METHODS[config.method])(config)
@@ -96,7 +96,7 @@ def finished(config: TrainingConfig, root: Path, kind: type[Method] | None = Non
 
 
 def dev_scores(run: Run) -> dict[str, Any]:
-    """Dev of the kept checkpoint, by the method's own similarity."""
+    """Return the dev scores of the selected checkpoint, by the method's similarity."""
     method = METHODS[run.config.method](run.config)
     method.restore(run.path / "encoder")
     method.eval()

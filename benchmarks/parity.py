@@ -1,8 +1,9 @@
-"""Spearman of all-MiniLM-L6-v2 on the seven STS sets: Encoder.encode against SentenceTransformer.encode.
+"""Compare Spearman of Encoder and SentenceTransformer on the seven STS sets.
 
     WORKBENCH_DATA=<folder> python benchmarks/parity.py
 
-STS12-16 over all subsets together ("all"), STS-B and SICK-R test. Goal: within 0.05 points (x 100) on every set.
+The checkpoint is all-MiniLM-L6-v2. STS12-16 are scored over all subsets together ("all"), STS-B and SICK-R on test. A
+difference above 0.05 points (x 100) is an error.
 """
 
 import sys
@@ -20,13 +21,13 @@ SETS = [*(f"sts{year}-test" for year in range(12, 17)), "stsb-test", "sick-test"
 
 
 def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The cosine of each pair of rows."""
+    """Return the cosine of each pair of rows."""
     norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     return (first * second).sum(axis=1) / norms
 
 
 def main() -> None:
-    """Prints a line a set and ends with an error when a difference exceeds the goal."""
+    """Print a line for each set; exit with an error if a difference is above 0.05 points."""
     ours = Encoder.from_pretrained(minilm())
     theirs = sentence_transformers.SentenceTransformer(str(minilm()))
     worst = 0.0
@@ -35,7 +36,7 @@ def main() -> None:
         try:
             pairs = load_pairs(name)
         except DataError as error:
-            sys.exit(f"real data is needed: {error}")
+            sys.exit(f"This benchmark needs real data. {error}")
         scores = [
             100
             * spearman(pairs.gold, cosines(np.asarray(encode(pairs.sentence1)), np.asarray(encode(pairs.sentence2))))

@@ -1,10 +1,11 @@
-"""RankEncoder's similarity around an encoder as it is, nothing trained: where it helps, by corpus, share and set.
+"""Measure RankEncoder's similarity without training, by corpus, share and set.
 
     WORKBENCH_DATA=DIR python benchmarks/rank_similarity.py [--encoder NAME] [--exact 1000] [--closed 1000 100000]
 
-A corpus is Wikipedia's sentences or each set's own, exact ranks or the closed form; the similarity is eq. 7 with the
-share w of ranks. Spearman x 100 less that of the plain cosine: over all pairs of a set, and over its similar third.
-Corpus and share are chosen on STS12 to 14, for all pairs and for the similar third, and tested on the four other sets.
+The corpus consists of Wikipedia sentences or of the sentences of the evaluated set ("own"), with exact ranks or the
+closed form; the similarity is eq. 7 with share w of the ranks. Prints Spearman x 100 minus that of the plain cosine,
+over all pairs of a set and over its similar third. Corpus and share are selected on STS12 to 14, for all pairs and for
+the similar third, and tested on the four other sets.
 """
 
 import argparse
@@ -25,8 +26,8 @@ SHARES = (0.1, 0.3, 0.5, 1.0)
 CHOSEN_ON, TESTED_ON = SEVEN_STS[:3], SEVEN_STS[3:]
 
 
-class Known:
-    """The unit rows of sentences, each embedded once."""
+class CachedEmbeddings:
+    """Cache of normalized embeddings; each sentence is encoded once."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--closed", type=int, nargs="*", default=[1000, 10_000, 100_000])
     options = parser.parse_args()
     torch.set_num_threads(1)
-    embed = Known(Encoder.from_pretrained(options.encoder, device="cpu"))
+    embed = CachedEmbeddings(Encoder.from_pretrained(options.encoder, device="cpu"))
     suites = {name: load_pairs(name) for name in SEVEN_STS}
     wiki = load_sentences("wiki", limit=max([*options.exact, *options.closed], default=1000), seed=0).sentences
     columns = {"cosine": cosine(embed, suites)}
@@ -59,16 +60,16 @@ def main() -> None:
             mixture = RankMixture(embed, corpus or own, weight=1.0, similarity=how)
             plain, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
             for share in SHARES:
-                found = measured(name, pairs, share * ranked + (1 - share) * plain)
-                gains[f"{label}, w {share:g}"] |= {key: value - columns["cosine"][key] for key, value in found.items()}
+                scores = measure(name, pairs, share * ranked + (1 - share) * plain)
+                gains[f"{label}, w {share:g}"] |= {key: value - columns["cosine"][key] for key, value in scores.items()}
         columns |= gains
         print(pd.DataFrame(gains).T.to_string(float_format="{:+.1f}".format, header=False), flush=True)
     for part in ("", " similar"):
-        print(rule(pd.DataFrame(columns).T.drop(index="cosine"), part))
+        print(describe_best(pd.DataFrame(columns).T.drop(index="cosine"), part))
 
 
 def corpora(exact: list[int], closed: list[int]) -> Iterator[tuple[str, int | None, Literal["exact", "gaussian"]]]:
-    """Label, number of Wikipedia's sentences (None: each set's own sentences), way."""
+    """Yield label, number of Wikipedia sentences (None: those of the set) and rank similarity."""
     for size in exact:
         yield f"wiki {size:,}, exact", size, "exact"
     for size in closed:
@@ -77,27 +78,27 @@ def corpora(exact: list[int], closed: list[int]) -> Iterator[tuple[str, int | No
     yield "own, closed", None, "gaussian"
 
 
-def cosine(embed: Known, suites: dict[str, Pairs]) -> dict[str, float]:
-    """Spearman of the encoder itself."""
-    found: dict[str, float] = {}
+def cosine(embed: CachedEmbeddings, suites: dict[str, Pairs]) -> dict[str, float]:
+    """Return the Spearman of the plain cosine on each set."""
+    scores: dict[str, float] = {}
     for name, pairs in suites.items():
-        found |= measured(name, pairs, (embed(pairs.sentence1) * embed(pairs.sentence2)).sum(dim=1).double().numpy())
-    return found
+        scores |= measure(name, pairs, (embed(pairs.sentence1) * embed(pairs.sentence2)).sum(dim=1).double().numpy())
+    return scores
 
 
-def measured(name: str, pairs: Pairs, scores: np.ndarray) -> dict[str, float]:
-    """Spearman x 100 over all pairs, and over those in the upper third of the scale."""
+def measure(name: str, pairs: Pairs, scores: np.ndarray) -> dict[str, float]:
+    """Return Spearman x 100 over all pairs and over the upper third of the score range."""
     close = similar_third(pairs.gold, pairs.score_range)
     both = spearman(pairs.gold, scores), spearman(pairs.gold[close], scores[close])
     return {name: 100 * both[0], f"{name} similar": 100 * both[1]}
 
 
-def rule(gains: pd.DataFrame, part: str) -> str:
-    """The corpus and share that gain most on STS12 to 14, and what they gain on the others."""
+def describe_best(gains: pd.DataFrame, part: str) -> str:
+    """Describe the best corpus and share on STS12 to 14, and their gains on the other sets."""
     chosen = gains[[name + part for name in CHOSEN_ON]].mean(axis=1)
     tested = gains.loc[chosen.idxmax(), [name + part for name in TESTED_ON]]
-    told = ", ".join(f"{name} {value:+.1f}" for name, value in tested.items())
-    return f"best on STS12 to 14{part}: {chosen.idxmax()} ({chosen.max():+.1f}); elsewhere {told}"
+    gained = ", ".join(f"{name} {value:+.1f}" for name, value in tested.items())
+    return f"best on STS12 to 14{part}: {chosen.idxmax()} ({chosen.max():+.1f}); on the other sets {gained}"
 
 
 if __name__ == "__main__":

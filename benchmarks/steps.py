@@ -1,12 +1,12 @@
-"""A training step of each method, on one CPU thread, as a ratio within one run.
+"""Compare the time of a training step of each method on one CPU thread, as ratios.
 
     python benchmarks/steps.py [--rounds 30] [--encoder world-encoder] [--train world] [--corpus 10000] [--trainer]
 
-A step is what training does: collate, forward, backward, clipping, AdamW. All methods take turns within a round on the
-same rows, so that whatever else the machine does affects all alike; times are process times, a ratio is the median over
-the rounds. Teachers and the base encoder E1 are read from the cache. For comparison: RankCSE's own epochs take 1.5
-times SimCSE's (RankCSE table 11), because its teachers read every batch again.
-`--trainer` also compares SimCSE here with sentence-transformers' trainer (MultipleNegativesRankingLoss on equal pairs).
+A step includes collate, forward, backward, clipping and AdamW. All methods take turns within a round on the same rows,
+so that other load on the machine affects all alike. Times are process times; a ratio is the median over the rounds.
+Embeddings of teachers and of the base encoder E1 are read from the cache. For comparison: an epoch of RankCSE takes 1.5
+times one of SimCSE in the paper (RankCSE table 11), because its teachers encode every batch again. `--trainer` also
+compares SimCSE with sentence-transformers' trainer (MultipleNegativesRankingLoss on pairs of equal sentences).
 """
 
 import argparse
@@ -37,16 +37,16 @@ TRAINED_ON = 2000
 
 
 def settings_of(method: str, encoder: str, train: str, corpus: int, cache: str) -> dict[str, object]:
-    """The settings that make the methods comparable; cached vectors lie in the folder `cache`."""
-    own = {
+    """Return settings that make the methods comparable, with embeddings cached in `cache`."""
+    changes = {
         "rankcse": {"teachers": [encoder, "world-teacher"], "cache": cache},
         "rankencoder": {"base": encoder, "base_pooling": "cls", "corpus": train, "corpus_size": corpus, "cache": cache},
     }
-    return {"encoder": encoder, "device": "cpu", "precision": "fp32", "batch_size": 64, **own.get(method, {})}
+    return {"encoder": encoder, "device": "cpu", "precision": "fp32", "batch_size": 64, **changes.get(method, {})}
 
 
 def step_of(method: torch.nn.Module) -> Callable[[list[int]], None]:
-    """Return one training step on the rows given."""
+    """Return a function that takes one training step on a list of rows."""
     optimizer = torch.optim.AdamW(method.parameters(), lr=1e-4, weight_decay=0.0, fused=True)
 
     def step(rows: list[int]) -> None:
@@ -60,7 +60,7 @@ def step_of(method: torch.nn.Module) -> Callable[[list[int]], None]:
 
 
 def measure(steps: dict[str, Callable[[list[int]], None]], rounds: int) -> None:
-    """Print the milliseconds of a SimCSE step and the ratio of each method's to it."""
+    """Print the milliseconds of a SimCSE step and the ratio of each other step to it."""
     times: dict[str, list[float]] = {way: [] for way in steps}
     draw = np.random.default_rng(1)
     for number in range(rounds + 2):
@@ -71,7 +71,7 @@ def measure(steps: dict[str, Callable[[list[int]], None]], rounds: int) -> None:
             steps[way](rows)
             if number > 1:  # the first rounds warm up
                 times[way].append(time.process_time() - start)
-    print(f"simcse: {1000 * statistics.median(times['simcse']):.1f} ms a step of 64 sentences")
+    print(f"simcse: {1000 * statistics.median(times['simcse']):.1f} ms per step of 64 sentences")
     for way in list(steps)[1:]:
         ratios = sorted(mine / theirs for mine, theirs in zip(times[way], times["simcse"], strict=True))
         low, high = ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4]
@@ -79,7 +79,7 @@ def measure(steps: dict[str, Callable[[list[int]], None]], rounds: int) -> None:
 
 
 def compare_with_trainer(encoder: str, data: Sentences, rounds: int, steps: int = 20) -> None:
-    """Print the ratio of sentence-transformers' trainer to `fit`, both training SimCSE from `encoder`."""
+    """Print the time of sentence-transformers' trainer divided by that of `fit`, for SimCSE."""
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -89,7 +89,7 @@ def compare_with_trainer(encoder: str, data: Sentences, rounds: int, steps: int 
     from sentence_transformers.losses import MultipleNegativesRankingLoss
 
     warnings.filterwarnings("ignore")
-    # Neither side measures dev or saves: only the steps are compared.
+    # Neither side evaluates on dev or saves, so that only the steps are compared.
     options = settings_of("simcse", encoder, data.name, 0, "")
     options |= {"max_steps": steps, "save_steps": 10**6, "eval_steps": 10**6}
     config = CONFIGS["simcse"].from_parameters("demo", 0, options)
@@ -116,11 +116,11 @@ def compare_with_trainer(encoder: str, data: Sentences, rounds: int, steps: int 
             middle = time.process_time()
             fit(ours, data, quiet=True)
             ratios.append((middle - start) / (time.process_time() - middle))
-    print(f"  sentence-transformers' trainer / fit: {statistics.median(ratios):.2f} ({min(ratios):.2f} lowest)")
+    print(f"  sentence-transformers' trainer / fit: {statistics.median(ratios):.2f} (lowest {min(ratios):.2f})")
 
 
 def main() -> None:
-    """Print a line for each way of training."""
+    """Print a line for each method and variant."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--encoder", default="world-encoder")
