@@ -209,7 +209,7 @@ def sts_columns(metrics: dict[str, Any]) -> dict[str, float]:
 @cache
 def score_range(name: str) -> tuple[float, float]:
     """Return the score range of a set; it is read once for all runs."""
-    return load_pairs(name).scale
+    return load_pairs(name).score_range
 
 
 def similar_column(scores: pd.DataFrame) -> dict[str, float]:
