@@ -198,7 +198,7 @@ def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
     for cell in code(read(FOLDER / "21_rankings.ipynb")):
         exec(cell.source, names)
         names |= {name: value for name, value in given.items() if "runs_root =" in cell.source.split("\n")[0]}
-    assert "mine.tsv stands in four pairs" in capsys.readouterr().out
+    assert "mine.tsv occurs in four pairs" in capsys.readouterr().out
     names["every_pair"].to_html(tmp_path / "pairs.html")
     assert "word overlap" in (tmp_path / "pairs.html").read_text(encoding="utf-8")
 
