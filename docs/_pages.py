@@ -1,6 +1,7 @@
-"""Pages that mkdocs makes when it builds: the API from the docstrings, and one a method with its executed notebook.
+"""Generate pages for mkdocs: the API from docstrings, and a page for each method.
 
-Executed are the demo runs of seed 0 in runs/, which `make site` makes first; without one a page says so.
+The page of a method links its notebook as executed for the demo run with seed 0 in runs/; `make site` executes these
+notebooks first. A page without an executed notebook links a note about this.
 """
 
 import ast
@@ -23,7 +24,7 @@ API = [
 ]
 NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'
 ALONE = "\n::: {}\n    options: {{show_root_heading: true, show_root_toc_entry: true, show_root_full_path: false}}\n"
-TOP = "# workbench\n\nWhat `from workbench import ...` gives, loaded when first touched:\n\n"
+TOP = "# workbench\n\nNames that `from workbench import ...` provides; each is loaded on first use:\n\n"
 METHOD = """{opening}
 
 [The notebook, executed]({shown}) · [its equations, functions and tests](../methods.md#{anchor}) ·
@@ -52,7 +53,7 @@ NOT_EXECUTED = "# {name}: not executed\n\nThis copy of the site has no executed 
 
 
 def on_config(config: Any) -> Any:
-    """Puts the made pages into the navigation."""
+    """Add the generated pages to the navigation."""
     methods = [f"methods/{method}.md" for method in CONFIGS]
     at = next(place for place, entry in enumerate(config.nav) if "Methods" in entry)
     config.nav[at] = {"Methods": [config.nav[at]["Methods"], *methods]}
@@ -61,34 +62,34 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Makes the pages."""
+    """Add the generated pages to the files of the site."""
     top = _exported(PACKAGE / "__init__.pyi")
-    alone: dict[str, str] = {}  # what a package loads when it is touched, which the reader of its source does not see
+    alone: dict[str, str] = {}  # lazily loaded names, which mkdocstrings does not see in the source
     for package in API:
         stub = PACKAGE / package / "__init__.pyi"
         named = _exported(stub) if stub.is_file() else []
-        found = {name: f"workbench.{package}.{place}.{name}" for place, name in named}
-        found |= {name: f"workbench.{place}.{name}" for place, name in top if place.startswith(f"{package}.")}
-        content = f"# workbench.{package}\n\n::: workbench.{package}\n" + _members(package, set(found))
-        content += "".join(map(ALONE.format, found.values()))
+        lazy = {name: f"workbench.{package}.{place}.{name}" for place, name in named}
+        lazy |= {name: f"workbench.{place}.{name}" for place, name in top if place.startswith(f"{package}.")}
+        content = f"# workbench.{package}\n\n::: workbench.{package}\n" + _members(package, set(lazy))
+        content += "".join(map(ALONE.format, lazy.values()))
         files.append(File.generated(config, f"api/{package}.md", content=content))
-        alone |= found
+        alone |= lazy
     links = [NAMED.format(name=name, at=alone.get(name, f"workbench.{place}.{name}")) for place, name in top]
     files.append(File.generated(config, "api/workbench.md", content=TOP + "".join(links)))
     for method in CONFIGS:
-        for file in _of_method(method, config):
+        for file in _method_files(method, config):
             files.append(file)
     return files
 
 
 def _exported(stub: Path) -> list[tuple[str, str]]:
-    """Return module and name of everything that a stub exports."""
+    """Return module and name of each export of a stub."""
     nodes = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
     return [(str(node.module), item.name) for node in nodes for item in node.names]
 
 
 def _members(package: str, alone: set[str]) -> str:
-    """Of a package, which names its page shows: those that its __init__ gives, and none shown `alone`."""
+    """Return the option that lists the public names of a package, without those in `alone`."""
     path = PACKAGE / package / "__init__.py"
     if not path.is_file() or path.with_suffix(".pyi").is_file():
         return ""
@@ -105,11 +106,11 @@ def _members(package: str, alone: set[str]) -> str:
     return f"    options: {{members: {sorted({name for name in names if name[0] != '_'} - alone)}}}\n"
 
 
-def _of_method(method: str, config: Any) -> list[File]:
-    """The page of a method, and its executed notebook."""
+def _method_files(method: str, config: Any) -> list[File]:
+    """Return the page of a method and its executed notebook."""
     notebook, settings = notebook_of(method), CONFIGS[method].from_parameters("demo")
     opening = "".join(json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"])
-    opening = re.sub(r"\[([^]]+)\]\([^)]*\.ipynb\)", r"\1", opening)  # a link to another notebook leads nowhere here
+    opening = re.sub(r"\[([^]]+)\]\([^)]*\.ipynb\)", r"\1", opening)  # such links would be broken on the site
     name = opening.removeprefix("# ").partition(":")[0]
     page, executed = run_path(settings, RUNS) / "notebook.html", f"notebooks/{notebook.stem}"
     shown = f"{executed}.html" if page.is_file() else f"{executed}.md"
