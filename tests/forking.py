@@ -1,9 +1,9 @@
-"""A `python` that is a fork of one that has loaded everything: it starts in a moment, where a fresh one takes seconds.
+"""A `python` command that forks a process with loaded modules, and so starts much faster.
 
-They are started like any other, and stand in a kernelspec: "looks/python" has loaded what looks at runs, without torch,
-"trains/python" all that trains, "tests/python" torch and the like, and nothing of ours; each loads when it is first
-asked. What one prints, how it ends and which signal it gets are those of its fork; of the limits, that of a file's size
-is. Texts have the same hashes in all of them: what depends on the order of a set shows in fresh processes alone.
+The commands are used like any other, also in a kernelspec. "looks/python" has loaded the views of runs, without torch;
+"trains/python" everything for training; "tests/python" torch and other libraries, but no module of the workbench. Each
+loads its modules on first use. Output, exit code and signals are those of the fork, and so is the limit on file sizes.
+All forks share one hash seed, so that a dependence on the order of a set appears only in fresh processes.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ import numpy
 
 
 class Loaded(NamedTuple):
-    """A process that forks: its imported modules, and the processes that start as its forks."""
+    """Process that forks on request: its imported modules and the processes forked from it."""
 
     name: str
     modules: Sequence[str]
@@ -116,20 +116,20 @@ def serve(folder: Path) -> None:
 
 
 def _draw() -> None:
-    """Build a figure, because the first one of a process reads plotly's tables and builds its template in 0.3 s."""
+    """Build a figure; the first one of a process takes 0.3 s for plotly's tables and template."""
     from plotly.graph_objects import Figure, Scatter
 
     Figure(Scatter(x=[0], y=[0]), {"template": "plotly"})._repr_mimebundle_()
 
 
 def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
-    """Import modules and fork on request of a listener; start the next process when it, or one below it, is needed.
+    """Import modules and fork on request of a listener; start forking processes below as needed.
 
     Returns when stdin ends, in each of these processes.
     """
     for name in loaded.modules:
         importlib.import_module(name)
-    gc.freeze()  # else the first collection in each fork copies every page
+    gc.freeze()  # otherwise the first collection in each fork copies every page
     listener, below = listeners[loaded.name], list(loaded.below)
     children: dict[int, tuple[int, socket.socket]] = {}
     forks: list[int] = []
@@ -137,7 +137,7 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
         waiting = [listeners[name] for one in below for name in one.names]
         ready = select.select([0, listener, *waiting, *children, *(asked for _, asked in children.values())], [], [])[0]
         if 0 in ready:
-            for process, _ in children.values():  # else what still runs then runs on, with nobody to end it
+            for process, _ in children.values():  # otherwise they would run on and nothing would end them
                 os.kill(process, signal.SIGKILL)
             for process in forks:
                 os.waitpid(process, 0)
@@ -156,12 +156,12 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
             if not length:  # it was killed before it could say what for
                 asked.close()
                 continue
-            told = json.loads(asked.recv(int(length), socket.MSG_WAITALL))
+            request = json.loads(asked.recv(int(length), socket.MSG_WAITALL))
             process = os.fork()
             if not process:
                 for each in (asked, *listeners.values(), *(other for _, other in children.values())):
                     each.close()
-                _become(told, handles)
+                _become(request, handles)
             for handle in handles:
                 os.close(handle)
             children[os.pidfd_open(process)] = process, asked
@@ -182,7 +182,7 @@ def _tend(children: dict[int, tuple[int, socket.socket]], ready: Sequence[Any]) 
                 os.kill(process, number)
 
 
-def _become(told: dict[str, Any], handles: Sequence[int]) -> NoReturn:
+def _become(request: dict[str, Any], handles: Sequence[int]) -> NoReturn:
     """Turn this process into the requested one."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -191,16 +191,16 @@ def _become(told: dict[str, Any], handles: Sequence[int]) -> NoReturn:
         os.dup2(handle, standard)
         os.close(handle)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(*how, 1, closefd=False) for how in ((0, "r"), (1, "w"), (2, "w")))
-    os.chdir(told["folder"])
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(told["environment"])
-    tempfile.tempdir = None  # as that says
-    resource.setrlimit(resource.RLIMIT_FSIZE, told["limits"])
-    sys.executable = told["executable"]
-    numpy.random.seed()  # as `random` does by itself; else every fork drew what the first drew
-    kind, *rest = (word for word in told["arguments"] if word != "-u")
+    os.environ.update(request["environment"])
+    tempfile.tempdir = None  # recomputed from the new environment
+    resource.setrlimit(resource.RLIMIT_FSIZE, request["limits"])
+    sys.executable = request["executable"]
+    numpy.random.seed()  # as `random` does by itself; otherwise all forks would draw the same numbers
+    kind, *rest = (word for word in request["arguments"] if word != "-u")
     sys.path[0] = str(Path(kind).parent.resolve()) if kind not in ("-c", "-m") else ""
-    more = told["environment"].get("PYTHONPATH", "").split(os.pathsep)
+    more = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in more if path not in sys.path]
     sys.argv = rest if kind in ("-c", "-m") else [kind, *rest]
     if kind == "-c":

@@ -12,7 +12,7 @@ import yaml
 
 
 def problems_of(card: str) -> list[str]:
-    """Return what the hub refuses in the metadata of a model's card, as far as its documentation says."""
+    """Return the problems of a card's metadata that the hub documents as errors."""
     facts = yaml.safe_load(card.split("---")[1])
     named = [facts[key] for key in ("base_model", "datasets") if key in facts]
     ids = [one for name in named for one in ([name] if isinstance(name, str) else name)]

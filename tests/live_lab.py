@@ -87,7 +87,7 @@ def _wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
 
 
 class Watched:
-    """A page, with its errors and its requests to other machines."""
+    """Page in a browser, with its errors and its requests to other machines."""
 
     def __init__(self, browser: Any, *, height: int = 1400) -> None:
         self.page = browser.new_page(viewport={"width": 1280, "height": height})
@@ -115,7 +115,7 @@ def open_notebook(page: Any, address: str, name: str) -> None:
 
 
 def command(page: Any, name: str, **arguments: str) -> None:
-    """Start a command of JupyterLab without waiting for its end: our own wait has a limit, an evaluation none."""
+    """Start a command of JupyterLab without waiting, since evaluate() has no time limit."""
     start = "([name, given]) => { window.jupyterapp.commands.execute(name, given); }"
     page.evaluate(start, [name, arguments])
 

@@ -49,7 +49,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 class Slurm:
-    """The daemons of a cluster; its commands need `environment`."""
+    """Slurm daemons of one node; commands need its `environment`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -36,7 +36,7 @@ def vectors() -> np.ndarray:
 
 
 class Fixed:
-    """An encoder whose sentences are row numbers of given vectors."""
+    """Encoder that returns rows of a matrix; a sentence is the row number."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.rows, self.sentences = torch.from_numpy(rows), [str(row) for row in range(len(rows))]

@@ -39,7 +39,7 @@ def case(request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path: Path) -> 
 
 
 def prepared(case: tuple[str, dict], sentences: list[str], dropout: float, chunk_size: int | None) -> Method:
-    """Return the method in float64, in which two orders of a sum agree to far more digits than needed."""
+    """Return the method in float64, where rounding is far below the tolerance."""
     name, settings = case
     config = CONFIGS[name].from_parameters("demo", 0, settings | {"dropout": dropout, "chunk_size": chunk_size})
     method = METHODS[name](config).double()
@@ -87,7 +87,7 @@ def test_chunks_are_computed_again_with_the_same_dropout_masks(
 
 
 def test_bf16_chunks_are_computed_again_alike(tiny_encoder: Path, tiny_sentences: list[str], monkeypatch):
-    """Autocast keeps its casts of the weights for a forward pass; the second pass must not meet other ones."""
+    """Check that autocast uses the same casts of the weights in the second forward pass."""
     case = ("simcse", {"encoder": str(tiny_encoder), "batch_size": 16, "device": "cpu"})
 
     def step_in_bf16() -> tuple[dict, dict]:
@@ -106,7 +106,7 @@ def test_bf16_chunks_are_computed_again_alike(tiny_encoder: Path, tiny_sentences
 
 
 def test_only_one_chunk_is_held(case: tuple[str, dict], tiny_sentences: list[str]):
-    """Bytes that the forward pass keeps for the way back, beside the weights."""
+    """Compare the bytes that autograd saves for the backward pass, without the weights."""
 
     def kept(chunk_size: int | None) -> int:
         method = prepared(case, tiny_sentences, 0.1, chunk_size)

@@ -57,7 +57,7 @@ def simcse(seed: int = 0, **overrides: object) -> SimCSEConfig:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Runs of SimCSE: seeds 0 and 1 finished, 2 unfinished, 7 failed, and seed 0 finished at another temperature."""
+    """Create runs of SimCSE: two finished, one unfinished, one failed, one other temperature."""
     folder = tmp_path / "runs"
     for seed, score in enumerate((0.45, 0.42, None)):
         write_run(folder, simcse(seed), score)

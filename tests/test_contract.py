@@ -90,7 +90,7 @@ def gradients(method: Method, rows: list[int]) -> dict[str, Tensor | None]:
 
 
 def similarities(method: Method, data: Sentences) -> Tensor:
-    """Return the method's output at test: embeddings, or scores of pairs if it has no embeddings."""
+    """Return the method's output at test: embeddings, otherwise scores of pairs."""
     if method.pairwise:
         return torch.from_numpy(method.score(data.sentences, data.sentences[::-1]))
     return method.encode(data.sentences)
@@ -179,11 +179,12 @@ def test_a_saved_method_is_restored_to_the_bit(
 
 @pytest.mark.parametrize(("name", "form"), **named(TRAINED))
 def test_training_in_bf16_stays_near_fp32(bench: Bench, name: str, form: dict[str, Any]):
-    """bf16 keeps 8 bits: a gradient that comes through 14 products is off by e = 14 x 3 x 2^-9 = 0.08 of its size.
+    """Compare a step in bf16 with one in fp32, within a tolerance from the precision of bf16.
 
-    AdamW divides each gradient by its own size; only where it is below e of the typical one, which of normally
-    distributed gradients a share of 0.8 e is, can a step change its sign and be off by twice its length: in all
-    sqrt(4 x 0.8 x 0.08) = 0.5 of a step.
+    bf16 keeps 8 bits: the relative error of a gradient through 14 products is e = 14 x 3 x 2^-9 = 0.08.
+    AdamW divides each gradient by its size, so a step changes its sign, and is wrong by twice its length, only if the
+    gradient is below e times the typical one. Of normally distributed gradients this is a share of 0.8 e, so that the
+    difference of the whole step is sqrt(4 x 0.8 x 0.08) = 0.5 of its length.
     """
     start, found = flat(bench.prepared(name, form)), {}
     for precision in ("fp32", "bf16"):
@@ -260,7 +261,7 @@ os._exit(0)  # taking the models apart after the other process has ended waits f
 def test_two_processes_give_the_gradient_of_one(
     bench: Bench, in_two_processes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ):
-    """Also where each reads the texts of its share in chunks of 3: all forms but the first of a method."""
+    """Compare gradients; all forms of a method but the first also use chunks of 3 texts."""
     for share in ("CHOSEN", "MASKED"):
         monkeypatch.setattr(masked_words, share, 2.0)
     cases = [(name, form, 3 if form else None) for name, form in CASES]

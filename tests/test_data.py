@@ -263,7 +263,7 @@ def put(root: Path, file: str, columns: dict[str, list[str]]) -> Path:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small local data root, in a path with a space, without a manifest."""
+    """Return a small local data root without a manifest, in a path with a space."""
     put(tmp_path / "local root", STSB_FILE, STSB)
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "local root"))
     return tmp_path / "local root"
@@ -392,7 +392,7 @@ SENTEVAL = {
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder in which OWNER/NAME is a repository; no data root; a cache that holds SentEval's archive."""
+    """Simulate the hub: OWNER/NAME is a repository, SentEval's archive is cached, no data root."""
     import datasets
 
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)

@@ -99,7 +99,7 @@ def test_every_published_value_of_a_method_has_its_command(paper: str, tables: t
     own = [row for row in rows if row["task"] in tasks and (row["method"].startswith(name) or row["task"] != "average")]
     lines = (PROJECT / "docs" / "reproducing.md").read_text(encoding="utf-8").splitlines()
     expected = {line.split(" | ")[3] for line in lines if f"| `workbench run {paper} " in line}
-    # A command a value: at most the dev value stands beside a test value.
+    # One value per command, or a test value and its dev value.
     alone = {value for cell in expected if (value := re.fullmatch(r"([\d.]+)?(?:, )?(?:dev ([\d.]+))?", cell))}
     missing = [row for row in own if row["value"] not in {text for value in alone for text in value.groups()}]
     assert len(own) > 20
@@ -187,10 +187,10 @@ def test_every_link_of_a_document_leads_to_a_file_and_a_heading(document: Path):
         path, _, heading = target.partition("#")
         if "://" in target:
             continue
-        found = document.parent / path if path else document
-        assert found.exists(), target
+        linked = document.parent / path if path else document
+        assert linked.exists(), target
         if heading:
-            titles = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), re.MULTILINE)
+            titles = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE)
             assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], target
 
 

@@ -11,7 +11,7 @@ from workbench.encoder import fast_dropout
 from workbench.encoder._dropout import ATTENTION, CheapDropout, cheap_dropout
 
 N = 1 << 20
-SIGMAS = 5.0  # one in two million draws lies outside
+SIGMAS = 5.0  # one in two million draws exceeds it
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])

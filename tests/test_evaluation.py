@@ -177,10 +177,10 @@ def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_p
 
 @pytest.mark.slow  # mteb takes seconds to import
 def test_mteb_scores_an_encoder_of_ours_as_we_do_and_reads_our_results(spread_encoder: Path, tmp_path: Path):
-    """A task of its own over the bundled pairs: one order of scores, of which scipy gives both one Spearman.
+    """Evaluate a custom mteb task over the bundled pairs; Spearman agrees within four roundings.
 
     Sums of ranks are exact in float64; scipy then takes two roots and a reciprocal where ours takes one root, so that
-    a perfect order is exactly 1: four roundings of 2^-53 lie between them. mteb itself keeps six decimals.
+    a perfect order is exactly 1: the results differ by at most four roundings of 2^-53. mteb itself keeps six decimals.
     """
     mteb = pytest.importorskip("mteb")
     from datasets import Dataset

@@ -77,7 +77,7 @@ TICKETS = "\ufeffid;question;answer;grade\r\n" + "".join(
 
 @pytest.mark.slow
 def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path: Path):
-    """The wheel is unpacked in front of this environment's libraries, and used outside the checkout."""
+    """Unpack the wheel before this environment's libraries and use it outside the checkout."""
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
     subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
     (wheel,) = (tmp_path / "dist").glob("*.whl")

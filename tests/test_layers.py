@@ -121,7 +121,7 @@ def test_runs_and_views_load_neither_torch_nor_scipys_statistics_and_runs_no_wid
 
 
 def test_what_is_imported_from_a_package_is_public_to_type_checkers():
-    """In a package with py.typed, what an __init__ imports is its own unless it is imported as itself."""
+    """Check that re-exports are written `import name as name`, which py.typed requires."""
     own = {}
     for path in PACKAGE.rglob("__init__.py"):
         nodes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]

@@ -103,7 +103,7 @@ def test_a_mean_over_sets_resamples_and_exchanges_within_each() -> None:
 
 
 def test_the_resampled_accuracy_is_that_of_scipy() -> None:
-    """The same statistic by scipy's bootstrap and its test of paired samples; 4 standard errors of 2,000 draws."""
+    """Compare with scipy's bootstrap and paired test, within 4 standard errors of 2,000 draws."""
     draw = np.random.default_rng(3)
     gold, ours, theirs = (draw.integers(0, 3, 90) for _ in range(3))
     ours[:60], theirs[:50] = gold[:60], gold[:50]

@@ -70,7 +70,7 @@ def test_a_sentence_stands_before_code(notebook: NotebookNode):
     for place, cell in enumerate(notebook.cells[:-1]):
         if cell.cell_type == "markdown" and notebook.cells[place + 1].cell_type == "code":
             last = cell.source.strip().splitlines()[-1]
-            assert not last.startswith("#"), f"only a heading stands before the code after {last!r}"
+            assert not last.startswith("#"), f"only a heading precedes the code after {last!r}"
             assert re.search(r"[.:?!$]\**$", last), f"not a sentence before the code: {last!r}"
 
 
@@ -80,17 +80,17 @@ def test_it_begins_with_its_claim_and_one_cell_of_parameters(notebook: NotebookN
     tagged = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     assert len(tagged) == 1
     assert tagged[0] is code(notebook)[0]
-    # papermill sees a parameter only where it is assigned to a plain value.
+    # papermill recognizes a parameter only if a plain value is assigned to it.
     assert all(isinstance(line, ast.Assign) and ast.literal_eval(line.value) is not None for line in assigned(tagged))
 
 
 def test_a_comment_on_a_parameter_is_not_cut_off(notebook: NotebookNode):
-    """JupyterLab shows some 100 characters of a line in a window 1280 pixels wide."""
+    """Limit lines to 96 characters: JupyterLab shows about 100 in a window of 1280 pixels."""
     assert max(len(line) for line in code(notebook)[0].source.splitlines()) <= 96
 
 
 def test_papermill_called_directly_is_checked_too(notebook: NotebookNode):
-    """papermill itself only warns of a name that no notebook has, and starts kernels where it was called."""
+    """Check the setup cells: papermill itself only warns of unknown parameters."""
     setup = "\n".join(cell.source for cell in code(notebook)[1:3])
     assert "check_parameters(globals())" in setup
     assert ("runs_root = runs_folder(runs_root)" in setup) == ("runs_root =" in code(notebook)[0].source)

