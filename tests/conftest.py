@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from workbench.data import Pairs, Sentences, Triplets
 
 # Before the first import of the package: every annotated tensor is checked at every call of the tests. Settings, data,
-# runs and evaluation are left out: they check what users give, and their own refusals are what the tests look at.
+# runs and evaluation are left out: they validate arguments of users, and the tests check their errors.
 _WITH_TENSORS = ["losses", "ranks", "metrics", "encoder", "distributed", "methods", "training"]
 install_import_hook([f"workbench.{name}" for name in _WITH_TENSORS], "beartype.beartype")
 
@@ -48,7 +48,7 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
         spec.python = python("tests")
 
 
-# Each starts what takes seconds and cannot be there twice for nothing: a browser and its JupyterLab, a Slurm.
+# Tests that share a slow start, of a browser with JupyterLab or of a Slurm, run in one process.
 _BROWSER = ["test_browser.py", "test_hover.py", "test_views_table.py", "acceptance/test_views.py"]
 _SLURM = ["acceptance/test_sweeps.py"]
 TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")

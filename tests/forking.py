@@ -52,7 +52,7 @@ REST = [
     *("papermill", "ipykernel.kernelapp", "ipykernel.ipkernel", "anywidget"),
 ]
 TREE = Loaded("rest", REST, [Loaded("looks", LOOKS), Loaded("tests", TORCH, [Loaded("trains", TRAINS)])])
-# Their programs: each asks for a fork, and is, to whoever started it, what that is.
+# Program of each command: it requests a fork and relays its output, signals and exit code.
 ASKS = """#!{python} -SE
 import json, os, resource, signal, socket, sys
 
@@ -85,12 +85,12 @@ def pythons(folder: Path) -> Iterator[None]:
     for name in TREE.names:
         program, kernel = folder / name / "python", folder / name / "kernels" / "python3" / "kernel.json"
         kernel.parent.mkdir(parents=True)
-        then = sys.executable if name == "tests" else str(program)  # what a test starts, it starts afresh
+        then = sys.executable if name == "tests" else str(program)  # subprocesses of tests are not forks
         program.write_text(ASKS.format(python=sys.executable, socket=f"{folder}/{name}/socket", executable=then))
         program.chmod(0o755)
         argv = [str(program), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
-    environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}  # what it chooses by itself in a kernel
+    environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}  # the default in a kernel
     with subprocess.Popen([sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment) as process:
         while not (folder / TREE.names[-1] / "socket").exists():
             assert process.poll() is None
@@ -153,7 +153,7 @@ def _fork_from(loaded: Loaded, listeners: dict[str, socket.socket]) -> None:
         if listener in ready:
             asked = listener.accept()[0]
             length, handles, *_ = socket.recv_fds(asked, 8, 3)
-            if not length:  # it was killed before it could say what for
+            if not length:  # the client was killed before it sent its request
                 asked.close()
                 continue
             request = json.loads(asked.recv(int(length), socket.MSG_WAITALL))
@@ -172,7 +172,7 @@ def _tend(children: dict[int, tuple[int, socket.socket]], ready: Sequence[Any]) 
     for handle, (process, asked) in list(children.items()):
         if handle in ready:
             code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-            with contextlib.suppress(OSError):  # nobody waits for it
+            with contextlib.suppress(OSError):  # the client has ended
                 asked.sendall(b"%d" % code)
             asked.close()
             os.close(handle)

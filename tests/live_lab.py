@@ -18,7 +18,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 PATIENCE = 60_000  # milliseconds for a step of the browser; a busy machine starts a kernel slowly
-BETWEEN = 500  # milliseconds between two looks; without, a page is asked before each of its frames
+BETWEEN = 500  # milliseconds between two checks, instead of one per frame of the page
 KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
 CELLS = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
 
@@ -34,7 +34,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
         "config/labconfig/page_config.json": {
             "disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}
         },
-        # Cells out of sight are drawn too, so that what is looked for is there.
+        # Cells outside the window are rendered too, so that the tests can read them.
         "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings": {"windowingMode": "none"},
     }
     for name, content in settings.items():

@@ -97,8 +97,8 @@ def violations(page: Any) -> list[str]:
     """Return axe-core's findings in the views: rule, place, and message."""
     from axe_playwright_python.sync_playwright import Axe
 
-    told = {"resultTypes": ["violations"]}  # of what is well, axe then names one element, not each
+    axe_options = {"resultTypes": ["violations"]}  # of passed rules axe then reports one element, not all
     inside = ".workbench-look, .workbench-table, .workbench-panel, .workbench-page"
     context = [one for one in inside.split(", ") if page.locator(one).count()]
-    found = Axe().run(page, context={"include": context}, options=told).response["violations"]
+    found = Axe().run(page, context={"include": context}, options=axe_options).response["violations"]
     return [f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]

@@ -259,7 +259,7 @@ def test_a_label_that_is_better_in_every_seed_is_marked_and_the_table_is_exporte
     assert found.tests["adjusted"].tolist() == pytest.approx([2 / 201, 2 / 201])
     cells = found.cells()[SUITE]
     assert (cells["cosent"][-1], cells["simcse (temperature=0.2)"][-1], "±" in cells["simcse"]) == ("↑", "↓", True)
-    assert set(views.compare(root, samples=5).tests["verdict"]) == {""}, "five permutations can say nothing"
+    assert set(views.compare(root, samples=5).tests["verdict"]) == {""}, "five permutations cannot be significant"
     assert found.to_markdown().splitlines()[0] == f"|  | {SUITE} |"
     assert found.to_latex().splitlines()[:4] == ["\\begin{tabular}{lr}", "\\toprule", f" & {SUITE} \\\\", "\\midrule"]
     assert "$\\pm$" in found.to_latex()

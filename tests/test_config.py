@@ -157,7 +157,7 @@ def test_the_digest_names_the_computation_and_not_the_place_of_files(tmp_path: P
     base = SimCSEConfig.from_parameters("demo", 0, here)
     assert base.digest() == SimCSEConfig.from_parameters("demo", 0, there).digest()
     run = here | {"encoder": str(tmp_path / "here" / "run")}
-    assert base.digest() == SimCSEConfig.from_parameters("demo", 0, run).digest(), "a run stands for its encoder"
+    assert base.digest() == SimCSEConfig.from_parameters("demo", 0, run).digest(), "a run is equivalent to its encoder"
     assert base.digest() != demo.digest()
     teachers = [
         RankCSEConfig.from_parameters("demo", 0, {"teachers": [name], "teacher_pooling": {name: "mean"}}).digest()

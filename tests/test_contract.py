@@ -18,7 +18,7 @@ from workbench.methods.base import Method
 from workbench.training import fit
 
 ROWS = list(range(8))
-# The forms of a method that differ in what is read, in the terms or in the layers; a method not named here has one.
+# Forms of a method with other inputs, loss terms or layers; a method that is not listed has one form.
 MLM = {"mlm_weight": 0.1}
 EVERY_TERM = {"train": "world-train", "compose": "none", "cosent": 1.0, "beta": 1.0, "rank_weight": 1.0}
 EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
@@ -31,7 +31,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "mixed": [{}, EVERY_TERM | MLM],
 }
 CASES = [(name, form) for name in METHODS for form in FORMS.get(name, [{}])]
-# Training as such is asked of each method once, of CoSENT's other model, and once with masked words.
+# Training is tested once per method, for CoSENT's cross-encoder, and once with masked words.
 TRAINED = [case for case in CASES if case[1] in ({}, {"model": "interaction"}) or case == ("simcse", MLM)]
 
 
@@ -146,9 +146,9 @@ def test_embeddings_are_unit_rows_in_order_whose_dot_product_is_the_score(
     assert (rows.dtype, rows.device.type, len(rows)) == (torch.float32, "cpu", 9)
     torch.testing.assert_close(rows.norm(dim=1), torch.ones(9), rtol=0, atol=1e-6)
     torch.testing.assert_close(method.encode(some[::-1]), rows.flip(0), rtol=0, atol=1e-5)
-    if form.get("similarity") != "gaussian":  # of the closed form `encode` gives the nearest dot product
+    if form.get("similarity") != "gaussian":  # for the closed form `encode` returns an approximation by a dot product
         np.testing.assert_allclose(scores, (rows.double() * rows.flip(0).double()).sum(dim=1).numpy(), atol=1e-6)
-    assert method.training, "embedding leaves the mode of training as it was"
+    assert method.training, "encoding changed the training mode"
 
 
 @pytest.mark.parametrize(("name", "form"), **named(TRAINED))
@@ -209,7 +209,7 @@ def test_a_default_pooling_does_not_undo_that_of_a_start_unless_it_is_asked_for(
     assert asked.encoder.pooling == "cls"
     from_base = given | {"base": "english-encoder", "start": "base"}
     method = METHODS["rankencoder"](CONFIGS["rankencoder"].from_parameters("demo", 0, from_base))
-    assert method.encoder.pooling == "mean", "a pooling that nothing reads is not asked for"
+    assert method.encoder.pooling == "mean", "a pooling that is not used is required"
 
 
 VIEWS = {"simcse": {}, "rankcse": {"teachers": ["world-teacher"]}, "compcse": {"compose": "none", "subvector": None}}
@@ -230,7 +230,7 @@ def test_two_views_differ_though_the_start_has_no_dropout(name: str, tmp_path: P
 
     assert distance() > 0.01
     assert "dropout is set to 0.1: it is 0 in english-encoder" in caplog.text
-    assert distance(dropout=0) == 0, "the user asked for it"
+    assert distance(dropout=0) == 0, "dropout was set explicitly"
     assert "dropout is 0: both views of a sentence are equal" in caplog.text
     distance(encoder="world-encoder")
     assert "dropout" not in caplog.text

@@ -20,7 +20,7 @@ SETS = [*(f"sts{year}-test" for year in range(12, 17)), "stsb-test", "sick-test"
 def test_a_real_encoder_scores_the_real_sets_as_sentence_transformers_does(real_data: Path) -> None:
     folder = str(Path(PACKAGE.origin).parent / "model")
     ours, theirs = Encoder.from_pretrained(folder, precision="fp32"), SentenceTransformer(folder, device="cpu")
-    assert ours.pooling == "mean"  # as its modules.json says
+    assert ours.pooling == "mean"  # from its modules.json
     subset = np.random.default_rng(0).permutation(1000)[:16]
     for name in SETS:
         pairs = load_pairs(name)

@@ -52,7 +52,7 @@ TOKENIZERS = {
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_ids_are_those_of_the_tokenizers_own_call(name: str, tmp_path: Path) -> None:
     tokenizer, texts = TOKENIZERS[name](tmp_path), [text or " " for text in SENTENCES]
-    tokenizer(texts, padding=True, truncation=True, max_length=5)  # what an earlier call set must not stay
+    tokenizer(texts, padding=True, truncation=True, max_length=5)  # settings of an earlier call must not persist
     whole = token_ids(tokenizer, texts)
     bare = token_ids(tokenizer, texts, special=False)
     assert whole == tokenizer(texts, verbose=False)["input_ids"]

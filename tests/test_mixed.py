@@ -15,7 +15,7 @@ from workbench.losses import cosine_matrix, listnet
 from workbench.methods import METHODS
 from workbench.training import fit
 
-# Method -> what it is asked for, and the settings of `mixed` that leave its terms alone.
+# Method -> its settings, and the settings of `mixed` with only its terms.
 ALONE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "simcse": ("simcse", {}, {}),
     "compcse": ("compcse", {}, {"compose": "positive"}),
@@ -110,4 +110,4 @@ def test_only_what_terms_read_is_needed():
     config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "rank_lists": 1.0, "gamma": 1.0})
     assert (len(config.checkpoints), config.runs_needed) == (3, [("simcse", "demo")])
     config = MixedConfig.from_parameters("paper", 0, {"base": "simcse", "start": "base"})
-    assert (config.checkpoints, config.runs_needed) == ([], [("simcse", "demo")]), "E1 is where it starts"
+    assert (config.checkpoints, config.runs_needed) == ([], [("simcse", "demo")]), "E1 is the start"

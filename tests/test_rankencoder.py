@@ -215,7 +215,7 @@ def test_a_base_named_by_its_method_is_its_run_of_the_same_seed(
     evaluate(simcse.encode, {"dev": graded}, run=run)
     some = sentences.sentences[:4]
     torch.testing.assert_close(load_e1(config).encode(some), simcse.encode(some))
-    # Where runs lie decides nothing about what is computed.
+    # The folder of the runs does not affect the result.
     assert config.digest() == config_of(spread, base="simcse").digest()
 
 

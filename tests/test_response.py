@@ -34,7 +34,7 @@ def test_dev_chooses_among_the_values_of_a_setting_and_what_else_varies_is_anoth
     assert table["dev"].to_numpy() == pytest.approx([0.41, 0.61]), "the best of training, and not the start"
     assert table["dev_std"].to_numpy() == pytest.approx([0.02 / 2**0.5] * 2)
     (chosen,) = views.chosen_on_dev(table).to_dict("records")
-    assert (chosen["value"], chosen["test"]) == (0.1, pytest.approx(0.3)), "test is not what chooses"
+    assert (chosen["value"], chosen["test"]) == (0.1, pytest.approx(0.3)), "the value was selected on test"
 
     finish(tmp_path, SimCSEConfig.from_parameters("demo", 0, {"batch_size": 16}), 0.2, 0.2)
     table = views.response(tmp_path, "temperature", "s")

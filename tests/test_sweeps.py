@@ -60,7 +60,7 @@ def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies():
 
 def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them():
     cells = plan(["cosent", "rankencoder", "simcse"], [0, 1])
-    assert [cell.method for cell in cells[:2]] == ["simcse", "simcse"], "E1 is a run of SimCSE, which is asked for too"
+    assert [cell.method for cell in cells[:2]] == ["simcse", "simcse"], "E1 is a run of SimCSE, also in the sweep"
     assert len(cells) == 6
     needs = {cell.path: cell.needs for cell in cells if cell.needs}
     assert set(needs.values()) == {(cells[0].path,), (cells[1].path,)}

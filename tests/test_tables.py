@@ -23,7 +23,7 @@ def test_text_is_at_the_left_and_neither_markup_nor_mathematics():
         assert absent not in html
     command = "workbench run simcse --set suites=mr,cr,subj,mpqa,sst2,trec,mrpc"
     wide = table_html(pd.DataFrame({"command": [command]}, index=["BERT-base, RankCSE & <u>"]))
-    assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, "it breaks where it has no space"
+    assert f'min-width:12em;overflow-wrap:anywhere">{command}</div>' in wide, "a text without spaces does not wrap"
     assert 'white-space:nowrap">BERT-base, RankCSE &amp; &lt;u&gt;</div></th>' in wide
 
 

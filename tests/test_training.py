@@ -127,7 +127,7 @@ def test_a_run_takes_no_step_after_its_last_and_refuses_other_inputs(
         fit(SimCSE(settings), sentences, dev, run=run)
 
 
-# Each start is a fork, since loading torch takes longer than the training.
+# Each start forks a process, since loading torch takes longer than the training.
 JOB = """
 import json, os, random, signal, sys
 import numpy as np
@@ -141,7 +141,7 @@ calls = 0
 
 
 def train(job, die_at):
-    # Ends this process as a kill would, at the given call of anything that changes the disk.
+    # End this process as by SIGKILL at the n-th call that changes the disk.
     def count(event, arguments):
         global calls
         if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"):
@@ -174,7 +174,7 @@ def start(job, die_at):
 whole, killed = json.loads(sys.argv[1])
 code, writes = start(whole, 0)
 draw = random.Random(1)
-# Each start goes on from where the one before was killed; the last comes to the end.
+# Each start resumes where the previous one was killed; the last one finishes.
 ends = [start(killed, draw.randrange(1, writes // 2))[0] for _ in range(int(sys.argv[2]))]
 print(json.dumps([code, *ends, start(killed, 0)[0]]))
 """

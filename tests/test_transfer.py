@@ -146,7 +146,7 @@ def test_sentevals_own_classifier_is_the_same_each_time_and_leaves_the_callers_g
     first = [guess(x) for guess in fit_senteval((x, y), None, [1e-2, 10.0])]
     torch.testing.assert_close(torch.rand(3), wanted)
     alone = [fit_senteval((x, y), None, [strength])[0](x) for strength in (1e-2, 10.0)]
-    np.testing.assert_array_equal(alone, first)  # layers that learn side by side learn what each would alone
+    np.testing.assert_array_equal(alone, first)  # layers trained in parallel equal layers trained separately
     assert (first[0] == y).mean() > (first[1] == y).mean()
     task = TransferTask("wide", {name: labelled(n, n) for name, n in (("train", 600), ("dev", 100), ("test", 90))})
     ours, theirs = (classify(by_words, task, name)[0] for name in ("senteval", "sklearn"))

@@ -157,8 +157,8 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
     assert "simcse" not in picker.means.html
     picker.select(labels=[])
     assert (picker.rankings, "No run is ticked" in picker.means.html) == ({}, True)
-    assert queries.labels == ["cosent"], "of nothing it shows what it showed"
-    assert len(earlier.labels) == 4, "of each kind the last one alone follows"
+    assert queries.labels == ["cosent"], "an empty selection changes the view"
+    assert len(earlier.labels) == 4, "an earlier view of the same kind follows too"
     with pytest.raises(ValueError, match="no runs 'simcs'; there are cosent, simcse"):
         RunPicker(runs, SUITE, labels=["simcs"])
     assert RunPicker(runs.iloc[:0], SUITE).rankings == {}
@@ -244,7 +244,7 @@ def test_the_effect_of_a_word_is_what_the_cosine_or_the_lead_loses_without_it():
     table = view.selected
     assert [side for side, _ in table.index] == ["all", *["query"] * 2, *["target"] * 2, *["second target"] * 2]
     assert table["counts"].iloc[0] == pytest.approx(2 / 3 - 1 / 3)
-    assert table["counts"].iloc[5] > 0, "d moves the second target away, which is what the lead depends on"
+    assert table["counts"].iloc[5] > 0, "without d the second target is closer, so the lead depends on it"
 
 
 def test_a_map_of_neighbours_has_a_point_for_each_sentence_under_each_label():

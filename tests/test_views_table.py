@@ -59,7 +59,7 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(pag
     page.keyboard.press("PageDown")
     page.wait_for_function("+document.activeElement.dataset.row > 4")
     table.chosen = 1500
-    page.get_by_label("search").fill("row")  # which brings what the kernel has changed
+    page.get_by_label("search").fill("row")  # the search fetches changes from the kernel
     row = page.locator("tr[data-row='1500'][aria-selected=true]")
     row.wait_for()
     assert row.bounding_box()["y"] < page.locator(".frame").bounding_box()["y"] + 440, "scrolled into sight"
@@ -69,7 +69,7 @@ def test_rows_are_sorted_searched_and_walked_through_and_the_kernel_knows_it(pag
         number.click()
         page.locator(f"th[aria-sort={direction}]").wait_for()
         assert in_sight(page, 2)[0] == first
-        assert table.listed[-1] == 7, "what has no number comes last"
+        assert table.listed[-1] == 7, "rows without a number are sorted last"
         assert in_sight(page) == [names[row] for row in table.listed[: len(in_sight(page))]]
     page.get_by_role("button", name="text").click()
     page.locator("th.text[aria-sort=ascending]").wait_for()

@@ -80,7 +80,7 @@ def workbench(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproc
 
     def call(*words: object, cwd: Path = empty, **options: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(PROJECT), "COLUMNS": "200"}
-        command = [python(), "-m", "workbench", *map(str, words)]  # a fork of one that has loaded torch
+        command = [python(), "-m", "workbench", *map(str, words)]  # a fork of a process with torch loaded
         return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, **options)
 
     return call

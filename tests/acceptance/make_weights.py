@@ -20,7 +20,7 @@ import workbench
 from workbench import CONFIGS, METHODS, Run, evaluate, fit, load_dev, load_suites, load_training
 
 FILE = Path(__file__).with_name("weights.json")
-# No number may depend on what this machine's processor can do.
+# No number may depend on the instruction set of this processor.
 SAME = {"device": "cpu", "precision": "fp32"}
 SHORT = {"max_steps": 10, "eval_steps": 10, "log_steps": 1, "train_limit": 640}
 

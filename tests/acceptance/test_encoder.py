@@ -155,4 +155,4 @@ def test_a_transfer_task_is_classified_on_the_vectors(real_data: Path):
     values, classes = report.metrics["trec"], report.scores
     assert values["n"] == len(classes) == 500
     assert values["accuracy"] == pytest.approx((classes["gold"] == classes["predicted"]).mean())
-    assert 0.35 < values["accuracy"] < 0.8  # the largest class has 138 of the 500, and six words do not say all
+    assert 0.35 < values["accuracy"] < 0.8  # the largest class has 138 of the 500, and six words do not suffice for all

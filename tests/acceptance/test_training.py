@@ -123,7 +123,7 @@ def test_the_encoder_that_is_kept_is_the_best_on_dev(train: Train, tmp_path: Pat
 
 @pytest.mark.slow
 def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "executable", python())  # they are forks of one that has loaded torch
+    monkeypatch.setattr(sys, "executable", python())  # forks of a process with torch loaded
     histories, vectors = [], []
     for processes in (1, 2):
         config = CONFIGS["simcse"].from_parameters("demo", 0, settings("simcse", processes=processes, dropout=0.0))
