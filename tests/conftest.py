@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(specs: list[Any]) -> None:
-    """Import torch and the like before tests are distributed, but nothing of the library, which is type-checked."""
+    """Import torch and other libraries before tests are distributed, but not the workbench."""
     for spec in specs:
         spec.python = python("tests")
 
@@ -61,7 +61,7 @@ def goes_with(nodeid: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep groups in one process with `--dist loadgroup`; the marks of xdist do nothing under pytest 9.2."""
+    """Keep groups in one process; marks of xdist have no effect under pytest 9.2."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
@@ -72,7 +72,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def local_data_root() -> Path | None:
-    """Return the data folder of WORKBENCH_DATA, otherwise shared/data next to the checkout, otherwise None."""
+    """Return WORKBENCH_DATA, otherwise shared/data next to the checkout, otherwise None."""
     named = os.environ.get("WORKBENCH_DATA")
     candidates = [Path(named)] if named else [PROJECT.parent / "shared" / "data"]
     return next((path for path in candidates if (path / "MANIFEST.json").is_file()), None)
@@ -90,7 +90,7 @@ def real_data(monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _fp32_on_any_processor() -> Iterator[None]:
-    """Use fp32 for `precision="auto"`, so that a comparison at 1e-5 also holds on processors with bf16."""
+    """Use fp32 for `precision="auto"`, as processors with bf16 would differ by over 1e-5."""
     import torch
 
     with pytest.MonkeyPatch.context() as patch:
@@ -115,7 +115,7 @@ def _no_network(socket_disabled_except_loopback: None) -> None:
 
 @pytest.fixture
 def socket_disabled_except_loopback() -> object:
-    """Raise on connections to other machines; kernels, browsers and gloo need loopback and Unix sockets."""
+    """Raise on connections to other machines; loopback and Unix sockets are allowed."""
     import pytest_socket
 
     pytest_socket.socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
@@ -144,7 +144,7 @@ WORDS = [
 
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with an untrained BERT of one layer and dimension 16; it loads in milliseconds."""
+    """Return a folder with an untrained BERT of one layer and dimension 16."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizer
 
@@ -184,7 +184,7 @@ def sentences(tiny_sentences: list[str]) -> "Sentences":
 
 @pytest.fixture(scope="session")
 def graded(tiny_sentences: list[str]) -> "Pairs":
-    """Return 24 pairs scored from 0 to 5; each of four first sentences has similar and dissimilar partners."""
+    """Return 24 pairs scored from 0 to 5, with similar and dissimilar partners of four sentences."""
     import numpy as np
 
     from workbench.data import Pairs
@@ -204,7 +204,7 @@ def triplets(tiny_sentences: list[str]) -> "Triplets":
 
 @pytest.fixture(scope="session")
 def spread_encoder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the tiny encoder with weights so large that sentences differ clearly; its name contains its pooling.
+    """Return the tiny encoder with weights large enough that sentences differ clearly.
 
     No two cosines of one list are within 1e-6, so rounding reorders nothing.
     """
@@ -269,7 +269,7 @@ def peak():
 
 @pytest.fixture
 def memory_growth() -> Callable[[str, str], int]:
-    """Return a function (first, then): the bytes by which `then` raises the peak of a fresh process after `first`.
+    """Return a function (first, then) -> bytes that `then` adds to the peak after `first`.
 
     Both are code. ru_maxrss would not do: a process inherits it, and a large pytest would hide any growth.
     """

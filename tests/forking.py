@@ -74,7 +74,7 @@ os._exit(code)
 
 
 def python(name: str = "trains") -> str:
-    """Return the program of that name; on a system without such forks, the interpreter of the tests."""
+    """Return the program of that name; without support for forks, this interpreter."""
     folder = os.environ.get("WORKBENCH_PYTHONS")
     return f"{folder}/{name}/python" if folder else sys.executable
 

@@ -25,7 +25,7 @@ CELLS = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path) -> Iterator[str]:
-    """Yield the address of a JupyterLab on `folder`; the parent folder contains its settings and trust.
+    """Yield the address of a JupyterLab on `folder`; its settings are in the parent folder.
 
     It has no token, because only this machine can reach it.
     """
@@ -153,7 +153,7 @@ def theme(page: Any, name: str) -> None:
 
 
 def pictures(page: Any, **views: Any) -> None:
-    """Save screenshots of each view on screens of two sizes, in the folder of the variable PICTURES."""
+    """Save screenshots of each view at two screen sizes in the folder $PICTURES."""
     if "PICTURES" not in os.environ:
         return
     folder, usual = Path(os.environ["PICTURES"]), page.viewport_size

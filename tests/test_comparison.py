@@ -22,7 +22,7 @@ LABELS = ["cosent", "simcse", "simcse (temperature=0.2)"]
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of runs of three labels, two of them with two seeds, and of a run that is not finished."""
+    """Return a folder with runs of three labels, two with two seeds, and an unfinished run."""
     folder = tmp_path_factory.mktemp("runs")
     for seed in (0, 1):
         write_run(folder, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
@@ -164,7 +164,7 @@ def test_a_small_p_value_alone_is_not_called_a_gain():
 
 
 def write_sets(root: Path, seed: int, average: str) -> None:
-    """Write a run that was scored on seven sets, better after training; pairs are correlated or classified."""
+    """Write a run with scores on seven sets, better after training, for pairs or classes."""
     run, draw = Run.open(SimCSEConfig.from_parameters("demo", seed, {}), root), np.random.default_rng(seed)
     for stage, noise in (("before", 4.0), ("", 1.0)):
         metrics, scores = {}, []

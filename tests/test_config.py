@@ -206,7 +206,7 @@ def digests() -> dict[str, dict[str, str]]:
 
 
 def test_the_runs_of_every_profile_keep_their_names():
-    """Compare the digests; `python tests/test_config.py` rewrites them after a deliberate change."""
+    """Compare the digests; run `python tests/test_config.py` after a deliberate change."""
     assert digests() == json.loads(DIGESTS.read_text())
 
 

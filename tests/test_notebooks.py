@@ -118,7 +118,7 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., NotebookNode]:
-    """Return a function (notebook, folder, parameters) -> the notebook executed there, without torch."""
+    """Return a function (notebook, folder, parameters) -> executed notebook, without torch."""
     monkeypatch.setenv("JUPYTER_PATH", str(Path(python("looks")).parent))
 
     def run(path: Path, folder: Path, parameters: dict[str, Any]) -> NotebookNode:

@@ -28,7 +28,7 @@ FIGURES = [(name, figure) for name, paper in read_papers().items() for figure in
 
 
 def finished(root: Path, config: Any, metrics: dict) -> Run:
-    """Create a run of these settings with these numbers, as if it had been trained and evaluated."""
+    """Create a run of these settings with these numbers, without training or evaluation."""
     run = Run.open(config, root)
     history = {"step": [0, 5, 10], "epoch": [0, 0.5, 1.0], "loss": [np.nan, 2, 1], "seconds": [0, 30.0, 60.0]}
     history |= {

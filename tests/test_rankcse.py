@@ -41,7 +41,7 @@ def prepared(spread: Path, sentences: Sentences, **overrides: object) -> RankCSE
 
 
 def student_lists(method: RankCSE, sentences: Sentences, *, head: bool = True) -> Tensor:
-    """Compute S independently of the method's code: whole sentences through encode, without dropout."""
+    """Compute S without the method's code, from encode on whole sentences, no dropout."""
     vectors = method.encoder.encode([sentences.sentences[row] for row in ROWS])
     if head:
         # encode normalises; the tanh layer reads vectors that are not, so they come from forward.

@@ -45,7 +45,7 @@ def prepared(spread: Path, sentences: Sentences, **overrides: object) -> RankEnc
 
 
 def naive_targets(method: RankEncoder, sentences: Sentences) -> np.ndarray:
-    """Return Spearman of every pair's two similarity lists by scipy, from half-precision rows as in the cache."""
+    """Return scipy's Spearman of each pair's similarity lists, from half-precision rows."""
     base = load_e1(method.config)
     corpus = base.encode(method.corpus).half().double().numpy()
     rows = base.encode([sentences.sentences[row] for row in ROWS]).half().double().numpy()

@@ -19,7 +19,7 @@ from workbench.teachers import cached_embeddings, load_teacher
 
 @pytest.fixture
 def checkpoints(tiny_encoder: Path, tmp_path: Path):
-    """Return copies of the tiny checkpoint under a user's names, with weights so large that sentences differ."""
+    """Return copies of the tiny checkpoint under a user's names, with large weights."""
 
     def named(name: str) -> Path:
         folder = Path(shutil.copytree(tiny_encoder, tmp_path / name))

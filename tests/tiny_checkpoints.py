@@ -26,7 +26,7 @@ _SPECIAL = {
 
 
 def tiny_tokenizer(kind: str, *, words: list[str] | None = None, first: bool = True) -> PreTrainedTokenizerFast:
-    """Return a word-level tokenizer with special tokens, added around each sentence unless first is False."""
+    """Return a word-level tokenizer; it adds special tokens unless first is False."""
     special = _SPECIAL[kind]
     vocabulary = {word: i for i, word in enumerate([*special.values(), *(WORDS if words is None else words)])}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token=special["unk"]))
@@ -42,7 +42,7 @@ def tiny_tokenizer(kind: str, *, words: list[str] | None = None, first: bool = T
 
 
 def tiny_model(kind: str, *, layers: int = 3, seed: int = 0) -> PreTrainedModel:
-    """Return a randomly initialised model; its weights are large enough that sentences differ clearly."""
+    """Return a randomly initialised model with weights so large that sentences differ clearly."""
     torch.manual_seed(seed)
     settings = {
         "vocab_size": len(WORDS) + 5,

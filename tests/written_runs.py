@@ -25,7 +25,7 @@ PAIRS = first_pairs(210)
 
 
 def write_run(root: Path, config: TrainingConfig | BaselineConfig, noise: float, *, pairs: int | None = None) -> Run:
-    """Write a finished run whose scores are gold plus noise; before training the noise is larger."""
+    """Write a finished run with scores of gold plus noise, more noise before training."""
     run = Run.open(config, root)
     draw = np.random.default_rng([config.seed, round(100 * noise)])
     gold = PAIRS.gold[:pairs]

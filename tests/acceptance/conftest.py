@@ -44,7 +44,7 @@ def files(tiny_sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def settings(spread_encoder: Path, files: SimpleNamespace) -> Callable[..., dict[str, Any]]:
-    """Return a function (method, more settings) -> settings that train twelve steps on the user's files."""
+    """Return a function (method, overrides) -> settings for twelve steps on the user's files."""
     cache, start = str(files.folder / "cache"), str(spread_encoder)
     ranked = {"teachers": [start], "cache": cache}, {"base": start, "corpus_size": 40, "lower": None, "upper": None}
     more: dict[str, dict[str, Any]] = {"rankcse": ranked[0], "rankencoder": {**ranked[1], "cache": cache}}
@@ -60,7 +60,7 @@ def settings(spread_encoder: Path, files: SimpleNamespace) -> Callable[..., dict
 
 @pytest.fixture(scope="session")
 def train(settings: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
-    """Return a function (method, runs, more settings) -> finished run, trained and evaluated in this process."""
+    """Return a function (method, runs, overrides) -> finished run, computed in this process."""
     from workbench import CONFIGS, METHODS, Run, evaluate, fit, load_dev, load_suites, load_training
 
     def finished(method: str, runs: Path, seed: int = 0, **others: Any) -> Run:
@@ -75,7 +75,7 @@ def train(settings: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def workbench(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs `python -m workbench` with these arguments, in `cwd` or in an empty folder."""
+    """Return a function that runs `python -m workbench`, in `cwd` or in an empty folder."""
     empty = tmp_path_factory.mktemp("elsewhere")
 
     def call(*words: object, cwd: Path = empty, **options: Any) -> subprocess.CompletedProcess[str]:

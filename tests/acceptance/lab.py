@@ -69,7 +69,7 @@ def _entries(view: Any) -> Any:
 
 
 def listed(view: Any, entries: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the entries that the list of the view shows, in its order; an entry is a list of texts."""
+    """Return the entries of the view's list in order; an entry is a list of texts."""
     lines = _entries(view).all_inner_texts()
     return list(dict.fromkeys(one for line in lines for one in entries if all(text in line for text in one)))
 

@@ -32,7 +32,7 @@ def environment() -> dict[str, str | int]:
 
 
 def train_demo(method: str, runs: Path, **overrides: Any) -> Run:
-    """Train and evaluate a method's demo with seed 0; RankEncoder's base is the SimCSE trained likewise."""
+    """Train and evaluate a method's demo with seed 0; RankEncoder's base is a SimCSE run."""
     changed = {**SAME, **overrides}
     if method == "rankencoder":
         changed["base"] = str(train_demo("simcse", runs, **overrides).path)

@@ -58,7 +58,7 @@ def test_settings_are_listed_with_their_values_and_the_profiles(workbench: Call)
 
 @pytest.fixture(scope="module")
 def root(train: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a folder of runs: SimCSE with three seeds and one other temperature, CoSENT, and one unfinished SimCSE."""
+    """Create runs: SimCSE with three seeds, another temperature, one unfinished; CoSENT."""
     folder = tmp_path_factory.mktemp("of runs")
     for seed in range(3):
         train("simcse", folder, seed, max_steps=3)

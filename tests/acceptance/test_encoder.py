@@ -24,7 +24,7 @@ def encoder(spread_encoder: Path) -> Encoder:
 
 
 def states_and_mask(folder: Path, sentences: list[str]) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Return the hidden states of all layers by transformers, and the mask of tokens without padding."""
+    """Return transformers' hidden states of all layers, and the mask without padding."""
     tokens = AutoTokenizer.from_pretrained(folder)(sentences, padding=True, return_tensors="pt")
     with torch.no_grad():
         states = AutoModel.from_pretrained(folder).eval()(**tokens, output_hidden_states=True).hidden_states

@@ -29,7 +29,7 @@ def read(path: Path) -> NotebookNode:
 
 
 def outputs(path: Path, kind: str) -> list[Any]:
-    """Return the outputs of an executed notebook in this format, after a check that no cell failed."""
+    """Check that no cell failed and return the outputs of a notebook in this format."""
     found = [output for cell in read(path).cells for output in cell.get("outputs", [])]
     assert [output.evalue for output in found if output.output_type == "error"] == []
     return [output.data[kind] for output in found if kind in output.get("data", {})]

@@ -81,7 +81,7 @@ def scores_of(run: Run) -> dict[tuple[str, str], float]:
 
 
 def ranking(query: str, runs: SimpleNamespace, labels: list[str]) -> pd.DataFrame:
-    """Return target, gold, gold rank and a rank for each label, counted here from the files of the runs."""
+    """Return target, gold, gold rank and a rank per label, computed from the runs' files."""
     places = [place for place, one in enumerate(runs.pairs.sentence1) if one == query]
     texts, gold = [runs.pairs.sentence2[place] for place in places], runs.pairs.gold[places]
     table = {"target": texts, "gold": gold, "gold rank": rankdata(-gold)}
@@ -93,7 +93,7 @@ def ranking(query: str, runs: SimpleNamespace, labels: list[str]) -> pd.DataFram
 
 @pytest.fixture(scope="module")
 def lab(browser: Any, runs: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
-    """Run the notebook about rankings in JupyterLab from top to bottom; return the page and the outputs with views."""
+    """Run the rankings notebook in JupyterLab; return the page and the outputs with views."""
     from playwright.sync_api import expect
 
     expect.set_options(timeout=PATIENCE)
@@ -125,7 +125,7 @@ def queries_of(lab: SimpleNamespace) -> list[str]:
 
 @pytest.fixture
 def live(lab: SimpleNamespace, tmp_path: Path) -> Iterator[SimpleNamespace]:
-    """Clear the searches; after the test, check that no script failed and that no other machine was asked."""
+    """Clear the searches; after the test, check for script errors and external requests."""
     for view in (lab.explorer, lab.every_pair):
         view.get_by_role("searchbox").fill("")
     wait_until(lab.page, lambda: len(queries_of(lab)), len(QUERIES) + 1)
@@ -140,7 +140,7 @@ def chosen_query(live: SimpleNamespace) -> list[str]:
 
 
 def check_ranking(live: SimpleNamespace, query: str, runs: SimpleNamespace) -> None:
-    """Check that each target is shown with gold and the rank by each model, as in the files of the runs."""
+    """Check that gold and ranks of each target are those in the files of the runs."""
     from playwright.sync_api import expect
 
     for row in ranking(query, runs, LABELS).to_dict("records"):
