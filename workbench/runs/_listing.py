@@ -125,7 +125,8 @@ def read_row(path: Path) -> dict[str, Any]:
         facts = row["facts"] = run.facts()
         config = config_of(facts, path)
         row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
-        row |= {"method": config.method, "profile": config.profile, "seed": config.seed, "digest": str(facts["digest"])}
+        row["digest"] = str(facts.get("digest", ""))
+        row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
         row["settings"] = config.model_dump(mode="json")
@@ -180,8 +181,8 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
     folders = run_folders(root) if name else []
     near = [path for path in folders if any(text.startswith(name) for text in (path.name, "/".join(path.parts[-2:])))]
     if len(near) != 1:
-        found = f"{len(near)} runs begin with {name!r}" if near else f"no run begins with {name!r}"
-        raise RunError(f"{found} under {root} {', '.join(map(str, near[:8]))}; list them with `workbench runs`")
+        several = f"{len(near)} runs under {root} begin with {name!r}: {', '.join(map(str, near[:8]))}"
+        raise RunError(f"{several if near else f'no run {name!r} under {root}'}; list them with `workbench runs`")
     return Run(near[0])
 
 
