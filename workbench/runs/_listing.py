@@ -181,7 +181,7 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
     folders = run_folders(root) if name else []
     near = [path for path in folders if any(text.startswith(name) for text in (path.name, "/".join(path.parts[-2:])))]
     if len(near) != 1:
-        several = f"{len(near)} runs under {root} begin with {name!r}: {', '.join(map(str, near[:8]))}"
+        several = f"{len(near)} runs begin with {name!r}: {', '.join(map(str, near[:8]))}"
         raise RunError(f"{several if near else f'no run {name!r} under {root}'}; list them with `workbench runs`")
     return Run(near[0])
 
