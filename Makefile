@@ -12,8 +12,7 @@ lab: $(VENV)/ready      ## open the notebooks in JupyterLab
 	$(BIN)/python -m workbench lab
 
 demo: $(VENV)/ready     ## train SimCSE on the bundled world and print before | after
-	for seed in 0 1 2; do $(BIN)/python -m workbench run simcse --seed $$seed --html || exit 1; done
-	$(BIN)/python -c "from workbench.views import *; print(seed_table(finished_runs('runs', 'world-test')).to_string())"
+	$(BIN)/python -m workbench demo
 
 test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## run all tests, including notebooks, browser and Slurm
 	$(BIN)/python -m pytest -n logical --dist loadgroup

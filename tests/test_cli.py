@@ -111,6 +111,16 @@ def test_settings_fit_a_page_and_no_value_is_cut_and_the_version_is_printed(call
     assert capsys.readouterr().out.startswith(f"ranking-workbench {metadata.version('ranking-workbench')}, Python 3.")
 
 
+def test_the_demo_trains_three_seeds_and_prints_their_mean(monkeypatch, call: Call, capsys, tmp_path: Path):
+    def trained(method: str, *, seed: int, runs: str, html: bool) -> None:
+        assert (method, html) == ("simcse", True)
+        write_run(Path(runs), simcse(seed), 0.4 + 0.1 * seed, "world-test")
+
+    monkeypatch.setattr("workbench.cli.run", trained)
+    assert call("demo", "--runs", tmp_path) == 0
+    assert "50.00 ± 10.00" in capsys.readouterr().out
+
+
 def test_a_run_prints_its_progress_and_its_gain(tiny_encoder: Path, call: Call, capsys, caplog, tmp_path: Path):
     small = ["max_steps=2", "eval_steps=2", "train_limit=20", "device=cpu", f"encoder={tiny_encoder}"]
     assert call("run", "simcse", *small, "--no-notebook", "--runs", tmp_path / "my runs") == 0

@@ -71,6 +71,16 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 
 
 @app.command()
+def demo(runs: Runs = "runs") -> None:
+    """Train SimCSE on bundled data with three seeds; print the scores before and after, and write web pages."""
+    from workbench.views import finished_runs, seed_table
+
+    for seed in range(3):
+        run("simcse", seed=seed, runs=runs, html=True)
+    print_table(seed_table(finished_runs(runs, "world-test")).reset_index())
+
+
+@app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")],
     suites: Annotated[str, typer.Option(help="Datasets or files, separated by commas; by default the profile's.")] = "",
