@@ -1,5 +1,6 @@
 """Frozen encoders by name, and a cache of their embeddings on disk."""
 
+import hashlib
 import json
 import logging
 import os
@@ -116,8 +117,11 @@ def _describe_tokenizer(tokenizer: Any) -> Any:
 
 
 def _hash_sentences(sentences: Sequence[str]) -> str:
-    contents = (sentence.encode("utf-8", "surrogatepass") for sentence in sentences)
-    return text_checksum(*(len(content).to_bytes(8, "little") + content for content in contents))
+    digest = hashlib.sha256()
+    for sentence in sentences:
+        content = sentence.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
 
 
 def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
