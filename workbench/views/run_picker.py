@@ -161,11 +161,11 @@ class RunPicker(View):
         """Show what is ticked, here and in the explorers that follow."""
         self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
-        problems = []
+        problems, encoders = [], self.encoders if self._explorers else {}
         for explorer in self._explorers.values():
             try:
                 if data := getattr(self, explorer.shows):
-                    explorer.look_at(data, self.encoders)
+                    explorer.look_at(data, encoders)
             except (ValueError, WorkbenchError) as problem:  # the others follow all the same
                 problems.append(problem_html(problem))
         self.problem.html = "".join(dict.fromkeys(problems))
