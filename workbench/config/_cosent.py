@@ -51,9 +51,10 @@ class CoSENTConfig(TrainingConfig):
         "paper-nli": _supervised("allnli"),
         "paper-zh-nli": _CHINESE_NLI,
         "paper-zh-nli-roberta": {**_CHINESE_NLI, "encoder": _CHINESE_ROBERTA, "pooling": "cls"},
-        **{
-            f"paper-zh-{name}": _supervised(f"zh-{name}", encoder=_CHINESE) for name in ("atec", "bq", "lcqmc", "pawsx")
-        },
+        "paper-zh-atec": _supervised("zh-atec", encoder=_CHINESE),
+        "paper-zh-bq": _supervised("zh-bq", encoder=_CHINESE),
+        "paper-zh-lcqmc": _supervised("zh-lcqmc", encoder=_CHINESE),
+        "paper-zh-pawsx": _supervised("zh-pawsx", encoder=_CHINESE),
         "paper-zh-stsb": _supervised("zh-stsb", encoder=_CHINESE, eval_steps=327),
         "demo": {
             **DEMO_DATA,

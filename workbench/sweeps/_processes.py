@@ -19,7 +19,7 @@ from workbench.files import write_json
 from workbench.runs import is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep
 
-_FILE = "slurm.json"  # job id -> path of its cell
+_JOBS = "slurm.json"  # job id -> path of its cell
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
@@ -157,7 +157,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
         except RuntimeError as problem:
             raise RunError(f"Slurm accepted no jobs: {problem}") from None
         jobs |= {job.job_id: cell.path for job, cell in zip(started, cells, strict=True)}
-        write_json(sweep.folder / _FILE, jobs)
+        write_json(sweep.folder / _JOBS, jobs)
         count += len(cells)
     return count
 
@@ -192,7 +192,7 @@ class CellJob:
 
 def queued(sweep: Sweep) -> dict[str, str]:
     """Return job id -> path of the cells that wait or run in Slurm; without submissions Slurm is not asked."""
-    submitted = read_json(sweep.folder / _FILE) if (sweep.folder / _FILE).exists() else {}
+    submitted = read_json(sweep.folder / _JOBS) if (sweep.folder / _JOBS).exists() else {}
     listed = _call("squeue", "--me", "--noheader", "--array", "--format=%i").split() if submitted else []
     return {job: submitted[job] for job in listed if job in submitted}
 
