@@ -270,6 +270,6 @@ def test_a_label_that_is_better_in_every_seed_is_marked_and_the_table_is_exporte
 def test_runs_of_other_data_are_not_averaged(tmp_path: Path):
     for seed in (0, 1):
         run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
-        run.record(inputs={"train": {"source": "x", "sha256": str(seed) * 64}})
+        run.record({"train": ("x", str(seed) * 64)})
     with pytest.raises(ValueError, match="simcse: runs of different train have no mean"):
         views.compare(tmp_path, samples=5)

@@ -128,6 +128,9 @@ def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path
     report = evaluate(by_letters, made, run=run)
     assert run.finished
     assert run.facts()["inputs"]["made"]["sha256"] == "0"
+    other = Run.open(SimCSEConfig.from_parameters("demo", 1), tmp_path)
+    evaluate(by_letters, {"dev": made["made"]}, run=other, stage="before")  # not the set that chooses the checkpoint
+    assert list(other.facts()["inputs"]) == ["suite dev"]
     again = evaluate(lambda _: pytest.fail("a finished run was encoded again"), made, run=run)
     assert again.metrics == report.metrics
     pd.testing.assert_frame_equal(again.scores, report.scores, check_dtype=False)

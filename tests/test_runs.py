@@ -75,14 +75,12 @@ def test_a_saved_notebook_is_not_changed_code(tmp_path: Path):
 
 def test_data_that_changed_under_a_run_is_refused(tmp_path: Path):
     run = Run.open(config(), tmp_path)
-    run.record_input("dev", "a folder", "0" * 64)
-    run.record_input("dev", "another folder", "0" * 64)
+    run.record({"dev": ("a folder", "0" * 64)})
+    run.record({"dev": ("another folder", "0" * 64), "train": ("a file", "2" * 64)})
     with pytest.raises(RunError, match="dev: a folder is not what"):
-        run.record_input("dev", "a folder", "1" * 64)
-    assert run.facts()["inputs"]["dev"]["sha256"] == "0" * 64
-    run.record_suite("dev", "a file dev.tsv", "1" * 64)  # another set than the one that chooses the checkpoint
-    with pytest.raises(RunError, match="suite dev: a file dev"):
-        run.record_suite("dev", "a file dev.tsv", "2" * 64)
+        run.record({"dev": ("a folder", "1" * 64)}, device="cpu")
+    inputs = {"dev": {"source": "a folder", "sha256": "0" * 64}, "train": {"source": "a file", "sha256": "2" * 64}}
+    assert (run.facts()["inputs"], run.facts().get("device")) == (inputs, None)
 
 
 def test_a_run_is_finished_by_its_last_evaluation_and_reads_as_it_was_written(tmp_path: Path):
@@ -133,8 +131,7 @@ def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
     again = Run.open(config(device="cpu"), tmp_path)
     assert again.config.device == "cpu"
     assert "earlier_starts" not in again.facts(), "nothing was computed before"
-    again.record_input("train", "a folder", "0" * 64)
-    again.record(failure="out of memory")
+    again.record({"train": ("a folder", "0" * 64)}, failure="out of memory")
     assert list_runs(tmp_path)["status"].tolist() == ["failed"]
     third = Run.open(config(), tmp_path)
     assert [start["settings"]["device"] for start in third.facts()["earlier_starts"]] == ["cpu"]

@@ -167,9 +167,8 @@ def test_what_is_ticked_is_what_tables_and_explorers_get(tmp_path: Path):
 def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path):
     for temperature, version in ((0.1, "old"), (0.3, "new")):
         run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {"temperature": temperature}), 1.0)
-        run.record_suite(SUITE, "here", version)
-        run.record(ended=f"2030-01-0{round(10 * temperature)}")
-        run.record_input("encoder", "here", version)
+        used = {SUITE: ("here", version), "encoder": ("here", version)}
+        run.record(used, ended=f"2030-01-0{round(10 * temperature)}")
     runs = finished_runs(tmp_path, SUITE)
     first, second = runs["label"]
     picker = RunPicker(runs, SUITE)

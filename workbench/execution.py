@@ -5,9 +5,6 @@ import logging
 import os
 import re
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,7 +14,7 @@ from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
 from workbench.errors import BusyRunError, DataError, RunError, SettingError, unknown_name
 from workbench.files import atomic_write, project_path, reraise_os_error
-from workbench.runs import Run, is_finished, run_path
+from workbench.runs import Run, finished_run
 
 _LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a notebook.
@@ -44,39 +41,20 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
     from workbench.methods import METHODS
     from workbench.training import fit
 
-    if is_finished(run_path(config, runs_root)):
-        return Run(run_path(config, runs_root))
+    if finished := finished_run(config, runs_root):
+        return finished
     check_settings(config)
     for needed, profile in config.runs_needed:
         run(CONFIGS[needed].from_parameters(profile, config.seed), runs_root, quiet=quiet)
         config = config.model_copy(update={"base_root": str(runs_root)})
     current = Run.open(config, runs_root)
-    with record_end(current):
+    with current.record_end():
         suites = load_suites(config)
         method = METHODS[config.method](config)
         evaluate(method if method.pairwise else method.encoder, suites, run=current, stage="before")
         fit(method, load_training(config), load_dev(config), run=current, quiet=quiet)
         evaluate(method, suites, run=current)
     return current
-
-
-@contextmanager
-def record_end(current: Run) -> Iterator[None]:
-    """Record in the run how long the block took, or why it failed, and release the run."""
-    started, was_finished = time.monotonic(), current.finished
-    try:
-        yield
-        current.acquire()
-        current.record(failure=None, **({} if was_finished else {"seconds": round(time.monotonic() - started, 1)}))
-    except BusyRunError:  # another process has taken the run from the kernel
-        raise
-    except Exception as error:
-        with suppress(RunError):  # the disk is full
-            current.acquire()
-            current.record(failure=f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        current.release()
 
 
 def run_method(
@@ -94,10 +72,10 @@ def run_method(
     """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
     root, notebook = Path(runs_root).expanduser().resolve(), notebook_of(config.method)
-    path = run_path(config, root)
-    if is_finished(path) and (path / "notebook.ipynb").is_file() and not Run(path).facts().get("failure"):
-        _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", path, path)
-        return Run(path)
+    finished = finished_run(config, root)
+    if finished and (finished.path / "notebook.ipynb").is_file() and not finished.facts().get("failure"):
+        _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", finished.path, finished.path)
+        return finished
     check_settings(config)
     # As the settings read them: a relative path must also be valid in the kernel's own folder.
     names = {config.setting_name(name) for name in overrides or {}}
@@ -105,9 +83,9 @@ def run_method(
     parameters = {"profile": profile, "seed": config.seed, "overrides": changed, "runs_root": str(root)}
     current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
-    _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, path)
-    with record_end(current):
-        execute(notebook, path / "notebook.ipynb", parameters)
+    _LOG.info("running %s; history, scores and executed notebook: %s", notebook.name, current.path)
+    with current.record_end():
+        execute(notebook, current.path / "notebook.ipynb", parameters)
     return current
 
 

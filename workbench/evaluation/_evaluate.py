@@ -19,10 +19,11 @@ from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method, finite_array, unit_rows
 from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
 from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
-from workbench.runs import Run, is_finished, metrics_table, run_path
+from workbench.runs import Run, finished_run, metrics_table
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 _MEASURES = (*_AVERAGED, "f1")  # in mteb's format
+_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs of a run that are no suite
 Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
 
@@ -85,10 +86,10 @@ def evaluate(
     if run is not None:
         if run.has(stage):
             _require_same(run, stage, data, how, classifier)
-        elif not stage and not run.facts().get("trained"):
+        inputs = {name: (each.source, each.checksum) for name, each in data.items()}
+        facts = run.record({f"suite {name}" if name in _ROLES else name: used for name, used in inputs.items()})
+        if not stage and not facts.get("trained"):
             raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
-        for name, dataset in data.items():
-            run.record_suite(name, dataset.source, dataset.checksum)
         if run.has(stage):
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
     metrics: dict[str, Any] = {}
@@ -117,11 +118,12 @@ def evaluate(
 
 def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
     """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
-    model = None if is_finished(run_path(config, runs_root)) else load_baseline(config)
-    suites = load_suites(config)
+    if finished := finished_run(config, runs_root):
+        return finished
+    model, suites = load_baseline(config), load_suites(config)
     run = Run.open(config, runs_root)
     try:
-        if model is not None and not run.finished:
+        if not run.finished:  # by another process meanwhile
             run.record(trained=True)  # there is nothing to train
             evaluate(model, suites, run=run, classifier=config.classifier)
     finally:

@@ -14,6 +14,7 @@ from workbench.runs._listing import (
 )
 from workbench.runs._run import (
     Run as Run,
+    finished_run as finished_run,
     is_finished as is_finished,
     is_running as is_running,
     lock_run as lock_run,

@@ -5,7 +5,9 @@ import platform
 import re
 import shutil
 import subprocess
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,12 +26,17 @@ _TEXT_COLUMNS = ("suite", "subset", "pair_id", "query_id", "target_id", "query",
 FINISHED = "metrics.json"  # written last
 _REMEDY = "restore the file, or move the folder of the run away and run it again"
 _ANY_OBJECT, _METRICS = TypeAdapter(dict[str, Any]), TypeAdapter(dict[str, dict[str, Any]])
-_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs that are no suite
 
 
 def run_path(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> Path:
     """Return the folder of the run of `config`: `<root>/<method>/<digest>-s<seed>`."""
     return Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
+
+
+def finished_run(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> "Run | None":
+    """Return the run of `config`, or None if it is not finished."""
+    path = run_path(config, runs_root)
+    return Run(path) if is_finished(path) else None
 
 
 class Run:
@@ -91,31 +98,44 @@ class Run:
         """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
         return read_json(self.path / "config.json")
 
-    def record(self, **facts: Any) -> None:
-        """Add facts to config.json; a dictionary is merged into the existing one."""
-        merged = self.facts()
-        for name, value in facts.items():
-            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, dict) else value
-        with reraise_os_error(self.path):
-            write_json(self.path / "config.json", merged)
+    def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> dict[str, Any]:
+        """Add facts to config.json and return all; a dictionary is merged into the existing one.
 
-    def record_input(self, role: str, source: str, checksum: str) -> None:
-        """Record what was used as `role`: "encoder", "train", "dev", a suite's name, or a role of the method.
-
-        Raises RunError if the run began with other content.
+        inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev", the name of a suite or
+        one of the method's. Raises RunError if the run began with other content.
         """
-        first = self.facts().get("inputs", {}).get(role)
-        if first is None:
-            self.record(inputs={role: {"source": source, "sha256": checksum}})
-        elif first["sha256"] != checksum:
-            raise RunError(
-                f"{role}: {source} is not what {self.path} began with ({first['source']}, sha256 "
-                f"{first['sha256'][:12]}, now {checksum[:12]}); restore it, or move the run's folder away and run again"
-            )
+        recorded, used = self.facts(), {}
+        for role, (source, checksum) in (inputs or {}).items():
+            used[role] = first = recorded.get("inputs", {}).get(role, {"source": source, "sha256": checksum})
+            if first["sha256"] != checksum:
+                began, now = f"{first['source']}, sha256 {first['sha256'][:12]}", checksum[:12]
+                problem = f"{role}: {source} is not what {self.path} began with ({began}, now {now})"
+                raise RunError(f"{problem}; restore it, or move the run's folder away and run again")
+        merged = {**recorded}
+        for name, value in (facts | ({"inputs": used} if used else {})).items():
+            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, dict) else value
+        if merged != recorded:
+            with reraise_os_error(self.path):
+                write_json(self.path / "config.json", merged)
+        return merged
 
-    def record_suite(self, suite: str, source: str, checksum: str) -> None:
-        """Record the content of a suite, whose name may be that of a role: a user's own file "dev"."""
-        self.record_input(f"suite {suite}" if suite in _ROLES else suite, source, checksum)
+    @contextmanager
+    def record_end(self) -> Iterator[None]:
+        """Record how long the block took, or why it failed, and let another process continue the run."""
+        started, was_finished = time.monotonic(), self.finished
+        try:
+            yield
+            self.acquire()
+            self.record(failure=None, **({} if was_finished else {"seconds": round(time.monotonic() - started, 1)}))
+        except BusyRunError:  # another process has taken the run from the kernel
+            raise
+        except Exception as error:
+            with suppress(RunError):  # the disk is full
+                self.acquire()
+                self.record(failure=f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            self.release()
 
     def has(self, stage: str = "") -> bool:
         """Return whether the evaluation of this stage was stored."""

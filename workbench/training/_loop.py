@@ -53,7 +53,8 @@ def fit(
         RunError: The loss is not finite, a training state cannot be read, or the run began with other inputs.
     """
     inputs = {"train": (data.source, data.checksum), "encoder": (method.encoder.source, method.starting_weights)}
-    _record_inputs(run, inputs if dev is None else inputs | {"dev": (dev.source, dev.checksum)})
+    if run is not None and process_rank() == 0:
+        run.record(inputs=inputs if dev is None else inputs | {"dev": (dev.source, dev.checksum)})
     if dev is not None and len(np.unique(dev.gold)) < 2:
         problem = f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint"
         raise DataError(f"{problem}; use a dev set whose gold differs, or dev=None to keep the last step")
@@ -78,15 +79,16 @@ def _fit_here(
     method.prepare(data)
     method.to(method.encoder.device)  # with the layers that training adds
     method.observations()  # drops what an interrupted training of this method left
-    _record_inputs(run, method.inputs())
     plan = Plan(method.config, method.examples(data), process_count(), process_rank())
+    saved_run = run if plan.rank == 0 else None
+    if saved_run is not None:
+        saved_run.record(inputs=method.inputs())
     with tempfile.TemporaryDirectory() as scratch:
         folder = run.path if run is not None else Path(scratch)
         state = State(folder / "checkpoint" / "state.safetensors", method)
         step, rows = state.load()
         if run is not None and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
             raise RunError("this method has been trained already: build it again, so that the run starts at its start")
-        saved_run = run if plan.rank == 0 else None
         if saved_run is not None:
             device = method.encoder.device
             name = f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
@@ -174,10 +176,3 @@ def _to_device(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, dict):
         return {name: _to_device(part, device) for name, part in batch.items()}
     return [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch
-
-
-def _record_inputs(run: Run | None, inputs: dict[str, tuple[str, str]]) -> None:
-    """Record inputs (role -> source and checksum), or raise RunError if the run began with others."""
-    if run is not None and process_rank() == 0:
-        for role, (source, checksum) in inputs.items():
-            run.record_input(role, source, checksum)
