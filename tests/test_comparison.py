@@ -114,7 +114,7 @@ def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: 
         f"Better than its start on {SUITE}: {gain:+.1f} spearman x 100, 95% interval +"
     )
     start, trained, rankings = better.scores("before"), better.scores(), better.rankings()
-    worse, equal = (Run.open(SimCSEConfig.from_profile("demo", seed=seed), tmp_path) for seed in (0, 1))
+    worse, equal = (Run.open(SimCSEConfig(profile="demo", seed=seed), tmp_path) for seed in (0, 1))
     worse.write_evaluation(metrics[0], trained, rankings, "before")
     worse.write_evaluation(metrics[1], start, rankings)
     sentence = views.compare_with_start(worse)

@@ -26,7 +26,7 @@ from workbench.runs import Run, list_runs
 @pytest.mark.parametrize("config", [*CONFIGS.values(), BaselineConfig])
 def test_every_profile_resolves_survives_json_and_explains_its_settings(config: type[TrainingConfig]):
     for profile in config.profiles:
-        settings = config.from_profile(profile, seed=7)
+        settings = config(profile=profile, seed=7)
         again = config(**json.loads(json.dumps(settings.model_dump(mode="json"))))
         assert (again, again.digest()) == (settings, settings.digest())
     table = settings.table()
@@ -34,12 +34,12 @@ def test_every_profile_resolves_survives_json_and_explains_its_settings(config: 
     assert table["source"].str.len().min() > 0
     direct, profile = config(seed=3), "as-it-is" if config is BaselineConfig else "paper"
     assert (direct.profile, direct.seed) == (profile, 3)
-    assert direct == config.from_profile(profile, seed=3)
+    assert direct == config(profile=profile, seed=3)
     assert not direct.changed()
 
 
 def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
-    config = SimCSEConfig.from_profile("demo", seed=3, temperature=0.07)
+    config = SimCSEConfig(profile="demo", seed=3, temperature=0.07)
     assert config == SimCSEConfig.from_parameters("demo", 3, {"temperature": 0.07})
     assert config == SimCSEConfig(profile="demo", seed=3, temperature="0.07")
     assert list(config.changed()) == ["temperature"]
@@ -65,14 +65,14 @@ def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
 
 def test_the_demo_gives_a_start_outside_the_world_a_rate_that_does_not_ruin_it(tmp_path: Path):
     for config in CONFIGS.values():
-        usual, tuned = config.from_profile("demo"), config.from_profile("demo", encoder="english-encoder")
+        usual, tuned = config(profile="demo"), config(profile="demo", encoder="english-encoder")
         assert (usual.learning_rate, tuned.learning_rate, tuned.eval_steps) == (1e-3, 3e-5, 10)
-        assert config.from_profile("demo", encoder=str(tmp_path)).learning_rate == 3e-5
+        assert config(profile="demo", encoder=str(tmp_path)).learning_rate == 3e-5
         assert list(tuned.changed()) == ["encoder"], "the rate follows from the start"
         assert "learning_rate is 3e-05" in tuned.recipe
-        own = config.from_profile("demo", encoder="english-encoder", learning_rate=1e-3)
+        own = config(profile="demo", encoder="english-encoder", learning_rate=1e-3)
         assert (own.learning_rate, own.recipe, own.changed()["learning_rate"]) == (1e-3, "", 1e-3)
-        assert usual.recipe == config.from_profile("paper", encoder="english-encoder").recipe == ""
+        assert usual.recipe == config(profile="paper", encoder="english-encoder").recipe == ""
 
 
 def test_a_value_that_is_not_allowed_is_refused_together_with_every_other():
@@ -116,14 +116,14 @@ def test_a_value_written_as_text_is_read_back(value: object):
 def test_a_profile_sets_the_pooling_of_its_own_encoder_alone():
     config = CONFIGS["cosent"]
     for own in ({}, {"encoder": "bert-base-uncased"}, {"encoder": "roberta-base", "pooling": "avg_first_last"}):
-        config.from_profile("paper", **own).require_pooling("mean")
+        config(profile="paper", **own).require_pooling("mean")
     with pytest.raises(SettingError, match="roberta-base was saved with 'mean', and cosent uses 'avg_first_last'"):
-        config.from_profile("paper", encoder="roberta-base").require_pooling("mean")
+        config(profile="paper", encoder="roberta-base").require_pooling("mean")
 
 
 def test_local_names_become_absolute_and_never_hide_bundled_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def settings() -> tuple[RankEncoderConfig, str]:
-        config = RankEncoderConfig.from_profile("demo", base="world-teacher", corpus="world")
+        config = RankEncoderConfig(profile="demo", base="world-teacher", corpus="world")
         return config, config.digest()
 
     usual = settings()
@@ -132,7 +132,7 @@ def test_local_names_become_absolute_and_never_hide_bundled_ones(tmp_path: Path,
     (tmp_path / "mine.tsv").write_text("sentence\na\n")
     monkeypatch.chdir(tmp_path)
     assert settings() == usual
-    config = SimCSEConfig.from_profile("demo", encoder="mine", train="mine.tsv")
+    config = SimCSEConfig(profile="demo", encoder="mine", train="mine.tsv")
     assert (config.encoder, config.train) == (str(tmp_path / "mine"), str(tmp_path / "mine.tsv"))
 
 
@@ -189,7 +189,7 @@ def test_a_file_that_does_not_exist_is_refused_and_one_that_does_is_read_once(
     for name, value in {"encoder": "/none/such", "train": "nowhere.txt", "suites": "/none/a.tsv"}.items():
         with pytest.raises(SettingError, match=f"{name}: there is no folder or file"):
             SimCSEConfig.from_parameters("demo", 0, {name: value}).digest()
-    config = SimCSEConfig.from_profile("demo", **own(tmp_path / "here"))
+    config = SimCSEConfig(profile="demo", **own(tmp_path / "here"))
     digest = config.digest()
     monkeypatch.setattr("hashlib.file_digest", None)
     assert config.digest() == digest
@@ -211,7 +211,7 @@ def test_the_runs_of_every_profile_keep_their_names():
 
 
 def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path: Path):
-    config = CoSENTConfig.from_profile("demo", architecture="cross-encoder", max_seq_length=20, num_processes=2)
+    config = CoSENTConfig(profile="demo", architecture="cross-encoder", max_seq_length=20, num_processes=2)
     run = Run.open(config, tmp_path)
     run.release()
     facts = json.loads((run.path / "config.json").read_text())

@@ -193,7 +193,7 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     assert picker.encoders["before"].load().source == "bundled:world-encoder"
     for profile in ("demo", "demo-whitening"):
         write_run(tmp_path, BaselineConfig.from_parameters(profile, 0, {"encoder": "english-encoder"}), 2.0)
-    run = write_run(tmp_path, CoSENTConfig.from_profile("demo", architecture="cross-encoder"), 2)
+    run = write_run(tmp_path, CoSENTConfig(profile="demo", architecture="cross-encoder"), 2)
     (run.path / "encoder").mkdir()
     every = finished_runs(tmp_path, SUITE)
     asked = {row["label"] for row in every.to_dict("records") if Run(row["path"]).config.profile == "demo"}

@@ -34,7 +34,6 @@ class BaselineConfig(Settings):
     }
 
     profile: str = "as-it-is"
-    """which set of values the settings start from"""
     kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"
     """the embedding: pooled hidden states, the same whitened, word embeddings, or word counts"""
     encoder: EncoderName = "bert-base-uncased"
@@ -59,8 +58,6 @@ class BaselineConfig(Settings):
     """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, as in published accuracies"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """as in training; whitening itself is float64"""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """where to compute; auto: the best device available"""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaselineConfig":

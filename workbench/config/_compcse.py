@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._machinery import Count, Positive, Source, Unit
-from workbench.config._training import DEMO, SetName, WordsConfig
+from workbench.config._training import DEMO, SetName, SimCSEConfig
 
 Compose = Literal["positive", "anchor", "both", "none"]
 Aggregation = Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
@@ -16,7 +16,7 @@ _BERT_LARGE = {"encoder": "bert-large-uncased", "learning_rate": 1e-5}
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
 
-class CompCSEConfig(WordsConfig):
+class CompCSEConfig(SimCSEConfig):
     """CompCSE; the defaults are the published settings of BERT-base."""
 
     method = "compcse"
@@ -33,7 +33,6 @@ class CompCSEConfig(WordsConfig):
     }
 
     temperature: Annotated[Positive, Source("CompCSE eq. 1; value: SimCSE's")] = 0.05
-    """tau of the infoNCE softmax; divides the cosines"""
     compose: Annotated[Compose, Source("CompCSE table 4; none: table 2, SimCSE")] = "positive"
     """which sides of a pair are composed of parts; none: two dropout views, as SimCSE"""
     aggregation: Annotated[Aggregation, Source("CompCSE table 3")] = "avg"

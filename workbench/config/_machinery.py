@@ -3,10 +3,10 @@
 import json
 import typing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-import pydantic
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Lt, Unit
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import OWN_FILES, checkpoint_checksum, file_checksum, text_checksum
@@ -16,30 +16,22 @@ if TYPE_CHECKING:
 
 ALIASES: dict[str, str] = {}  # other name -> setting, of all methods
 
-# Names and values by which settings count in the digest, so that runs made under former ones keep their folders.
-_FORMER_NAMES = {
+# Name or value -> its former one, which counts in the digest, so that runs made under it keep their folders.
+_FORMER = {
     "max_seq_length": "max_tokens",
     "base_max_seq_length": "base_max_tokens",
     "teacher_max_seq_length": "teacher_max_tokens",
     "architecture": "model",
-}
-_FORMER_VALUES = {
     "avg_first_last": "first_last",
     "avg_embedding_last": "embedding_last",
     "bi-encoder": "representation",
     "cross-encoder": "interaction",
 }
-_VALUES = {former: value for value, former in _FORMER_VALUES.items()}
-
-SomeSettings = TypeVar("SomeSettings", bound="Settings")  # beartype, which the tests use, does not accept Self
+_PRESENT = {former: name for name, former in _FORMER.items()}
 
 
 class Source(str):
     """The place where a paper, or its code, gives the value; a setting without one is this project's choice."""
-
-
-class Unit(str):
-    """The unit of a setting."""
 
 
 class Also(str):
@@ -54,33 +46,36 @@ Count = Annotated[int, Ge(1)]
 
 def current_value(value: Any) -> Any:
     """Return the present name of a value that had another one, such as "first_last"; otherwise the value itself."""
-    return _VALUES.get(value, value) if isinstance(value, str) else value
+    return _PRESENT.get(value, value) if isinstance(value, str) else value
 
 
-Value = pydantic.BeforeValidator(current_value)
+Value = BeforeValidator(current_value)
 
 
-class Settings(pydantic.BaseModel):
+class Settings(BaseModel):
     """Immutable, validated settings; every default is defined once, in a subclass.
 
     The text under a setting is its meaning; its annotation has the allowed values, its unit and its source.
     """
 
-    model_config = pydantic.ConfigDict(
-        frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True
-    )
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True)
     method: ClassVar[str] = ""
     # Profile name -> the settings in which it differs from the defaults of the fields.
     profiles: ClassVar[dict[str, dict[str, Any]]] = {}
     # Settings that do not change what is computed: two runs that differ in these alone share a digest.
-    outside_digest: ClassVar[frozenset[str]] = frozenset({"profile", "seed", "device", "num_processes"})
+    outside_digest: ClassVar[frozenset[str]] = frozenset(
+        {"profile", "seed", "device", "num_processes", "cache", "base_root"}
+        | {"mini_batch_size", "logging_steps", "save_steps", "report_to"}
+    )
     # Settings added after runs had been made: at their default they do not count, so that those keep their names.
-    added: ClassVar[frozenset[str]] = frozenset()
+    added: ClassVar[frozenset[str]] = frozenset({"mlm_weight"})
 
     profile: str = "paper"
     """which set of values the settings start from"""
     seed: Annotated[int, Ge(0), Lt(2**31)] = 0
     """every random generator derives from it"""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """where to compute; auto: the best device available"""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -99,15 +94,15 @@ class Settings(pydantic.BaseModel):
                 raise SettingError(f"{setting} is given twice")
             named[setting] = _read_text(value, fields[setting].annotation)
         profile = named.setdefault("profile", fields["profile"].default)
-        complete = len(named) >= len(fields) - len(self.added)  # as those of a run on disk, whose profile may be gone
+        complete = fields.keys() - self.added <= named.keys()  # as those of a run on disk, whose profile may be gone
         if profile not in self.profiles and not complete:
             raise SettingError(unknown_name("profile", profile, self.profiles, f"of {self.method}"))
         start = self.profile_values(profile, named.get("encoder"))
         try:
             super().__init__(**(start | named))
-        except pydantic.ValidationError as error:
+        except ValidationError as error:
             raise SettingError("\n".join(map(_describe_error, error.errors()))) from None
-        usual = self.profile_values(profile).get("encoder") or ("encoder" in fields and fields["encoder"].default)
+        usual = self.profile_values(profile).get("encoder", fields["encoder"].default)
         if named.get("encoder", usual) != usual:  # the profile's other values were not chosen for this encoder
             self.model_fields_set.difference_update(start.keys() - named.keys())
 
@@ -115,7 +110,7 @@ class Settings(pydantic.BaseModel):
     def setting_name(cls, name: str) -> str:
         """Return the setting of this name or alias. Raises SettingError, with a suggestion, if none."""
         plain = name.replace("-", "_")
-        setting = plain if plain in cls.model_fields else ALIASES.get(plain, plain)
+        setting = ALIASES.get(plain, plain)
         if setting not in cls.model_fields:
             raise SettingError(unknown_name("setting", name, cls.model_fields, f"in {cls.method}"))
         return setting
@@ -126,18 +121,11 @@ class Settings(pydantic.BaseModel):
         return cls.profiles.get(profile, {})
 
     @classmethod
-    def from_profile(cls: type[SomeSettings], profile: str, *, seed: int = 0, **changes: Any) -> SomeSettings:
-        """Return the settings of `profile` with `changes`: SimCSEConfig.from_profile("demo", temperature=0.07)."""
-        return cls(profile=profile, seed=seed, **changes)
-
-    @classmethod
-    def from_parameters(
-        cls: type[SomeSettings], profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | None = None
-    ) -> SomeSettings:
+    def from_parameters(cls, profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | None = None) -> Self:
         """Return the settings of `profile` with `overrides`, as notebooks and the command line give them."""
         for name in {"profile", "seed"} & (overrides or {}).keys():
             raise SettingError(f"{name!r} is no setting: give --{name} to a command, {name}= in code")
-        return cls.from_profile(profile, seed=seed, **(overrides or {}))
+        return cls(profile=profile, seed=seed, **(overrides or {}))
 
     def digest(self) -> str:
         """Return eight hexadecimal digits that name what is computed; seed, profile, device and processes do not count.
@@ -145,40 +133,35 @@ class Settings(pydantic.BaseModel):
         A file counts by its name and content, a folder by the content of the encoder in it; bundled names and those of
         the hub or the catalogue count as they are. Raises SettingError if a file or folder does not exist.
         """
-        settings = {_FORMER_NAMES.get(name, name): value for name, value in self._computed().items()}
-        text = json.dumps([self.method, settings])
-        for value, former in _FORMER_VALUES.items():
-            text = text.replace(json.dumps(value), json.dumps(former))
+        fields, counted = type(self).model_fields, dict(_FORMER)
+        unchanged = {name for name, value in self if name in self.added and value == fields[name].default}
+        settings = self.model_dump(mode="json", exclude={*self.outside_digest, *unchanged})
         for path, checksum in self.contents().items():
             # The name of a file is that of its dataset, in metrics and tables.
-            content = f"{Path(path).name} {checksum}" if path.endswith(OWN_FILES) else checksum
-            text = text.replace(json.dumps(path), json.dumps(content))
+            counted[path] = f"{Path(path).name} {checksum}" if path.endswith(OWN_FILES) else checksum
+        text = json.dumps([self.method, settings])
+        for value, other in counted.items():
+            text = text.replace(json.dumps(value), json.dumps(other))
         return text_checksum(json.dumps(json.loads(text), sort_keys=True))[:8]
 
     def contents(self) -> dict[str, str]:
         """Return path -> sha256 for every local file and folder that the settings name."""
-        checksums: dict[str, str] = {}
-        for name, texts in self.paths().items():
-            for text in texts:
-                try:
-                    checksums[text] = (checkpoint_checksum if Path(text).is_dir() else file_checksum)(Path(text))
-                except OSError as problem:
-                    raise SettingError(f"{name}: there is no folder or file {text!r} ({problem.strerror})") from None
+        checksums = {}
+        for text, name in self.paths().items():
+            path = Path(text)
+            try:
+                checksums[text] = checkpoint_checksum(path) if path.is_dir() else file_checksum(path)
+            except OSError as problem:
+                raise SettingError(f"{name}: there is no folder or file {text!r} ({problem.strerror})") from None
         return checksums
 
-    def paths(self) -> dict[str, list[str]]:
-        """Return setting -> the local paths that it names, whether they exist or not."""
+    def paths(self) -> dict[str, str]:
+        """Return local path -> the setting that names it, whether it exists or not."""
         paths = {}
-        for name, value in self._computed().items():
-            items = [*value, *value.values()] if isinstance(value, dict) else value
-            texts = items if isinstance(items, list) else [items]
-            paths[name] = [text for text in texts if isinstance(text, str) and _is_path(text)]
+        for name, value in self.model_dump(exclude={*self.outside_digest}).items():
+            texts = value if isinstance(value, (list, dict)) else [value]  # in a dictionary, encoders are the keys
+            paths |= {text: name for text in texts if isinstance(text, str) and _is_path(text)}
         return paths
-
-    def _computed(self) -> dict[str, Any]:
-        """Return the settings that count in the digest."""
-        unchanged = {name for name in self.added if getattr(self, name) == type(self).model_fields[name].default}
-        return self.model_dump(mode="json", exclude={*self.outside_digest, *unchanged})
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
@@ -198,25 +181,24 @@ class Settings(pydantic.BaseModel):
         rows, changed, schemas = [], self.changed(), self.model_json_schema()["properties"]
         ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile)
         for name, field in type(self).model_fields.items():
-            marks = {type(mark): str(mark) for mark in field.metadata}
+            marks: dict[type, Any] = {type(mark): mark for mark in field.metadata}
             source = f"our choice for {self.profile!r}" if name in ours else marks.get(Source, "our choice")
             source = "set for this run" if name in changed else source
             # A setting that a subclass declares again, with another default, keeps its meaning.
             every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))
             meaning = " ".join(next(each.description for each in every if each.description).split())
-            allowed = _describe_schema(schemas[name])
-            rows.append((name, getattr(self, name), marks.get(Unit, ""), allowed, meaning, source))
+            unit, allowed = getattr(marks.get(Unit), "unit", ""), _describe_schema(schemas[name])
+            rows.append((name, getattr(self, name), unit, allowed, meaning, source))
         return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"])
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook; settings of no paper and no profile are folded."""
         import pandas as pd
 
-        table: Any = self.table()
-        table = table.assign(value=(table["value"].astype(str) + " " + table["unit"]).str.strip())
-        folded, shown = table["source"] == "our choice", ["setting", "value", "meaning", "source"]
+        table = self.table().drop(columns="allowed")
+        folded = table["source"] == "our choice"
         with pd.option_context("display.max_colwidth", None):
-            first, rest = (table.loc[rows, shown].to_html(index=False) for rows in (~folded, folded))
+            first, rest = (table[rows].to_html(index=False) for rows in (~folded, folded))
         return f"{first}<details><summary>{folded.sum()} more settings</summary>{rest}</details>"
 
 
@@ -227,7 +209,7 @@ def _is_path(text: str) -> bool:
 
 def _read_text(text: Any, annotation: Any) -> Any:
     """Read "none", lists and JSON, as on a command line; pydantic reads numbers and truth values."""
-    if annotation is str or not isinstance(text, str):
+    if not isinstance(text, str):
         return text
     kinds = {typing.get_origin(kind) or kind for kind in (annotation, *typing.get_args(annotation))}
     if type(None) in kinds and text.lower() in ("none", "null", ""):

@@ -19,7 +19,6 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """
 
     method = "mixed"
-    outside_digest = RankCSEConfig.outside_digest | RankEncoderConfig.outside_digest
     profiles = {
         **SimCSEConfig.profiles,
         "demo": {**DEMO, "compose": "positive", "gamma": 1.0, "teachers": ["world-teacher"]},
@@ -60,16 +59,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
         return ("pairs",) if self.cosent else ("sentences",)
 
     @property
-    def checkpoints(self) -> list[str]:
-        start = RankEncoderConfig.checkpoints.__get__(self) if self._reads_e1 else [self.encoder]
-        return list(dict.fromkeys([*start, *(self.teachers if self.gamma else [])]))
-
-    @property
-    def runs_needed(self) -> list[tuple[str, str]]:
-        return super().runs_needed if self._reads_e1 else []
-
-    @property
-    def _reads_e1(self) -> bool:
+    def reads_e1(self) -> bool:
         return self.ranked or self.start == "base"
 
     @property

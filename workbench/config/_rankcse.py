@@ -6,31 +6,24 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, EncoderName, Folder, Pooling
+from workbench.config._training import DEMO, EncoderName, Folder, Pooling, SimCSEConfig
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
-_PAPER_ALPHA = 1 / 3
 Ranking = Literal["listnet", "listmle", "cosent"]
 
 
-def _table_9(encoder: str, ranking: str, learning_rate: float, *temperatures: float) -> dict[str, Any]:
-    """Return a column of RankCSE table 9; `temperatures`: tau_2, and tau_3 if the loss has one."""
-    names = ("student_temperature", "teacher_temperature")
-    return {
-        "encoder": encoder,
-        "ranking": ranking,
-        "learning_rate": learning_rate,
-        "teachers": _ROBERTA_TEACHERS if encoder.startswith("roberta") else _BERT_TEACHERS,
-        **dict(zip(names, temperatures, strict=False)),
-    }
+def _table_9(encoder: str, ranking: str, rate: float, tau_2: float = 0.025, tau_3: float = 0.0125) -> dict[str, Any]:
+    """Return a column of RankCSE table 9; of its losses, ListNet alone has tau_3."""
+    teachers = _ROBERTA_TEACHERS if encoder.startswith("roberta") else _BERT_TEACHERS
+    values = {"encoder": encoder, "ranking": ranking, "learning_rate": rate, "teachers": teachers}
+    return {**values, "student_temperature": tau_2, "teacher_temperature": tau_3}
 
 
-class RankCSEConfig(ContrastiveConfig):
+class RankCSEConfig(SimCSEConfig):
     """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9)."""
 
     method = "rankcse"
-    outside_digest = ContrastiveConfig.outside_digest | {"cache"}
     profiles = {
         "paper": _table_9("bert-base-uncased", "listnet", 3e-5, 0.025, 0.0125),
         "paper-listmle": _table_9("bert-base-uncased", "listmle", 2e-5, 0.05),
@@ -97,7 +90,7 @@ class RankCSEConfig(ContrastiveConfig):
 
     @property
     def checkpoints(self) -> list[str]:
-        return [self.encoder, *(self.teachers if self.gamma else [])]
+        return [*super().checkpoints, *(self.teachers if self.gamma else [])]
 
     @property
     def weights(self) -> list[float]:
@@ -105,19 +98,7 @@ class RankCSEConfig(ContrastiveConfig):
         count = len(self.teachers)
         if self.teacher_weights is not None:
             return self.teacher_weights
-        return [_PAPER_ALPHA, 1 - _PAPER_ALPHA] if count == 2 else [1 / count] * count
-
-    @property
-    def list_temperatures(self) -> tuple[float, float]:
-        """Temperatures of the student's and the teacher's lists, as the setting `temperatures` assigns them."""
-        if self.temperatures == "community":
-            return self.temperature, self.student_temperature
-        return self.student_temperature, self.teacher_temperature
-
-    @property
-    def drops_positive(self) -> bool:
-        """Whether a sentence is left out of its own list in the ranking loss."""
-        return self.positive == "dropped" or (self.positive == "paper" and self.ranking != "listmle")
+        return [1 / 3, 1 - 1 / 3] if count == 2 else [1 / count] * count
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankCSEConfig":

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
 from workbench.config._machinery import Also, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, SimCSEConfig, whole_encoder
+from workbench.config._training import DEMO, Folder, Pooling, SetName, SimCSEConfig, whole_encoder
 
 # PromptBERT cuts the sentence at 32 tokens; the template has ten more.
 _PROMPTBERT = {
@@ -25,14 +25,13 @@ _SNCSE = {
 _WEIGHTED_SUM = {"combination": "sum", "upper": 0.9999, "corpus_size": 10_000, "corpus_seed": 42}
 
 
-class RankEncoderConfig(ContrastiveConfig):
+class RankEncoderConfig(SimCSEConfig):
     """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as E1.
 
     The paper repeats each trial including the base (table 4), so its own profiles train E1 again for each seed.
     """
 
     method = "rankencoder"
-    outside_digest = ContrastiveConfig.outside_digest | {"cache", "base_root"}
     profiles = {
         # The paper has BERT-base alone; other backbones have SimCSE's own settings, as sec. 4.3 has those of its base.
         **{name: {**own, "base": "simcse", "base_profile": name} for name, own in SimCSEConfig.profiles.items()},
@@ -96,17 +95,18 @@ class RankEncoderConfig(ContrastiveConfig):
         return super().data_sets | ({} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))})
 
     @property
+    def reads_e1(self) -> bool:
+        """Whether E1 and its corpus are needed."""
+        return True
+
+    @property
     def checkpoints(self) -> list[str]:
-        start = [self.encoder] if self.start == "backbone" else []
-        return start if _names_method(self.base) else [*start, self.base]
+        start = super().checkpoints if self.start == "backbone" else []
+        return [*start, self.base] if self.reads_e1 and not _names_method(self.base) else start
 
     @property
     def runs_needed(self) -> list[tuple[str, str]]:
-        return [(self.base, self.base_profile)] if _names_method(self.base) else []
-
-    def require_pooling(self, saved: Pooling | None) -> None:
-        if self.start == "backbone":  # E1 keeps its own pooling
-            super().require_pooling(saved)
+        return [(self.base, self.base_profile)] if self.reads_e1 and _names_method(self.base) else []
 
     @pydantic.field_validator("base")
     @classmethod

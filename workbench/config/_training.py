@@ -19,8 +19,10 @@ SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
 
 # The bundled world, on which every "demo" profile trains and reports, and how long most train.
-DEMO_DATA: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}
-DEMO = {**DEMO_DATA, "learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
+DEMO: dict[str, Any] = {
+    **{"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]},
+    **{"learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50},
+}
 # Set by "demo" if the start is not of the bundled world: its rate, made for a poor start, would ruin one that is tuned
 # for sentences (benchmarks/own_data.py).
 TUNED_START: dict[str, Any] = {"learning_rate": 3e-5, "eval_steps": 10}
@@ -50,8 +52,6 @@ Suites = Annotated[list[SetName], MinLen(1)]
 
 class TrainingConfig(Settings):
     """Encoder, data, optimisation and hardware of one training run."""
-
-    outside_digest = Settings.outside_digest | {"logging_steps", "save_steps", "mini_batch_size", "report_to"}
 
     encoder: Annotated[EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path")] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
@@ -101,8 +101,6 @@ class TrainingConfig(Settings):
     """auto: bf16 if the hardware multiplies it fast, otherwise fp32; fp16 needs a GPU; losses are always fp32"""
     mini_batch_size: Annotated[Count | None, Unit("texts"), Also("chunk_size")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """where to compute; auto: the best device available"""
     num_processes: Annotated[Count, Also("processes nproc_per_node")] = 1
     """training processes (one per GPU); each takes an equal share of the batch"""
 
@@ -142,10 +140,7 @@ class TrainingConfig(Settings):
         return False
 
     def require_pooling(self, saved: Pooling | None) -> None:
-        """Raise SettingError if the start was saved with another pooling and none was chosen.
-
-        The default would silently undo what the encoder was tuned for.
-        """
+        """Raise SettingError if a default would silently replace the pooling that the start was tuned with."""
         if saved not in (None, self.pooling) and "pooling" not in self.model_fields_set:
             raise SettingError(
                 f"pooling: {self.encoder} was saved with {saved!r}, and {self.method} uses {self.pooling!r} by "
@@ -159,30 +154,8 @@ class TrainingConfig(Settings):
         return self
 
 
-class WordsConfig(TrainingConfig):
-    """Settings of every contrastive method, whose loss may include masked language modelling."""
-
-    added = frozenset({"mlm_weight"})
-
-    mlm_weight: Annotated[NonNegative, Source("SimCSE's code: 0.1; RankEncoder table 3")] = 0.0
-    """weight of masked language modelling, which improves transfer tasks"""
-
-
-class ContrastiveConfig(WordsConfig):
-    """Settings that SimCSE shares with the methods that add a ranking loss to its own."""
-
-    temperature: Annotated[Positive, Source("SimCSE eq. 4"), Also("temp")] = 0.05
-    """tau of the infoNCE softmax; divides the cosines"""
-    mlp: Annotated[bool, Source("SimCSE sec. 6.3")] = True
-    """a tanh layer on the sentence vector in training, dropped at test"""
-
-    @property
-    def dropout_views(self) -> bool:
-        return True
-
-
-class SimCSEConfig(ContrastiveConfig):
-    """Unsupervised SimCSE; the defaults are the published settings of BERT-base."""
+class SimCSEConfig(TrainingConfig):
+    """Unsupervised SimCSE, which other methods extend; the defaults are the published settings of BERT-base."""
 
     method = "simcse"
     profiles = {
@@ -192,3 +165,14 @@ class SimCSEConfig(ContrastiveConfig):
         "paper-roberta-large": {"encoder": "roberta-large", "batch_size": 512, "learning_rate": 3e-5},
         "demo": DEMO,
     }
+
+    mlm_weight: Annotated[NonNegative, Source("SimCSE's code: 0.1; RankEncoder table 3")] = 0.0
+    """weight of masked language modelling, which improves transfer tasks"""
+    temperature: Annotated[Positive, Source("SimCSE eq. 4"), Also("temp")] = 0.05
+    """tau of the infoNCE softmax; divides the cosines"""
+    mlp: Annotated[bool, Source("SimCSE sec. 6.3")] = True
+    """a tanh layer on the sentence vector in training, dropped at test"""
+
+    @property
+    def dropout_views(self) -> bool:
+        return True

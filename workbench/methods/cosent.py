@@ -120,7 +120,8 @@ class CoSENT(Method):
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
         self.observe(unpaired_batches=have_one_label(target))
-        return cosent(scores, target, scale=config.effective_scale)
+        scale = 1.0 if self.pairwise and config.interaction_scale == "code" else config.scale
+        return cosent(scores, target, scale=scale)
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
         """Return the cosine of each pair, or the cross-encoder's score; larger is closer."""

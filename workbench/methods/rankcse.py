@@ -100,9 +100,12 @@ class RankCSE(ContrastiveMethod):
         The setting `ranking` names the function of `losses`, which gets those of the values below that it takes.
         """
         config = self.config
-        tau_2, tau_3 = config.list_temperatures
+        tau_2, tau_3 = config.student_temperature, config.teacher_temperature
+        if config.temperatures == "community":
+            tau_2, tau_3 = config.temperature, config.student_temperature
+        dropped = config.positive == "dropped" or (config.positive == "paper" and config.ranking != "listmle")
         values = {"temperature": tau_2, "student_temperature": tau_2, "teacher_temperature": tau_3}
-        values |= {"scale": config.cosent_scale, "exclude_positive": config.drops_positive}
+        values |= {"scale": config.cosent_scale, "exclude_positive": dropped}
         loss = losses.cosent_lists if config.ranking == "cosent" else getattr(losses, config.ranking)
         taken = inspect.signature(loss).parameters
         return partial(loss, **{name: value for name, value in values.items() if name in taken})

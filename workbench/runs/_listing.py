@@ -204,7 +204,7 @@ def needed_by(root: str | Path) -> dict[Path, list[Path]]:
     needs: dict[Path, list[Path]] = defaultdict(list)
     for row in [row for row in read_rows(root) if row["settings"]]:  # of those that can be read
         config, own = RECORDED[row["method"]](**row["settings"]), Path(row["path"]).resolve()
-        named = {Path(text) for texts in config.paths().values() for text in texts}
+        named = map(Path, config.paths())
         paths = {path.parent if path.name == "encoder" else path for path in named}
         with suppress(WorkbenchError):  # a setting names a file that is gone
             needed = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
