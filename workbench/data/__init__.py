@@ -23,18 +23,16 @@ from workbench.data._loading import (
     load_task as load_task,
     load_training as load_training,
 )
-from workbench.data._senteval import (
+from workbench.data._sets import (
     AVERAGES as AVERAGES,
     TRANSFER as TRANSFER,
-    TransferTask as TransferTask,
-    labels as labels,
-    scored_pairs as scored_pairs,
-)
-from workbench.data._sets import (
     LabelledSentences as LabelledSentences,
     Pairs as Pairs,
     Sentences as Sentences,
+    TransferTask as TransferTask,
     Triplets as Triplets,
+    labels as labels,
+    scored_pairs as scored_pairs,
     split as split,
 )
 from workbench.data._tables import read_manifest as read_manifest, read_table as read_table

@@ -1,9 +1,10 @@
 """The entries of data sets: those of data/catalogue.toml, and one made of the columns of a user's own file."""
 
+import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -20,41 +21,28 @@ _STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)"
 
 
 @dataclass(frozen=True)
-class Hub:
-    """A data set on the Hugging Face hub: its repository at a commit."""
-
-    repo: str
-    revision: str
-    split: str = "train"
-    config: str | None = None
-    file: str | None = None  # one data file of a repository that holds several sets
-    archive: tuple[str, ...] = ()  # files, or subsets, inside `file`, which is SentEval's tar
-    fields: str = ""  # the names of the tab-separated fields there
-    header: int = 0  # lines of header there
-    columns: Mapping[str, str] = field(default_factory=dict)  # our column -> theirs
-    labels: Mapping[str, str] = field(default_factory=dict)  # their label -> ours
-    rows: int | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class DataSet:
     """One data set: where its files are, and which of their columns has which role."""
 
     name: str
     kind: Kind
     title: str
-    files: tuple[str, ...]  # below the data root; several are joined
+    files: Sequence[str]  # below the data root; several are joined
     licence: str
-    roles: Mapping[str, str]  # "gold", "sentence1", "subset", ... -> column
-    rows: int | None = None  # as published
-    scale: tuple[float, float] | None = None  # the range of the gold scores
-    ids: tuple[str, ...] = ()  # the columns that identify a pair; without them its row number does
-    classes: tuple[str, ...] = ()  # in order: CoSENT ranks those of inference 0 < 1 < 2
+    roles: Mapping[str, str]  # "score", "sentence1", "subset", ... -> column
+    rows: int = 0  # as published; 0: not stated
+    scale: Sequence[float] | None = None  # the range of the gold scores
+    ids: Sequence[str] = ()  # the columns that identify a pair; without them its row number does
+    classes: Sequence[str] = ()  # in order: CoSENT ranks those of inference 0 < 1 < 2
     unlabelled: str = ""  # the label of rows without gold, which are left out and counted
     bundled: bool = False  # part of the project
-    hub: Hub | None = None
     note: str = ""
+    hub: Mapping[str, Any] = field(default_factory=dict)  # arguments of datasets.load_dataset; {}: not on the hub
+    hub_columns: Mapping[str, str] = field(default_factory=dict)  # our column -> that of the hub
+    hub_labels: Mapping[str, str] = field(default_factory=dict)  # label of the hub -> ours
+    archive: Sequence[str] = ()  # files inside SentEval's archive on the hub
+    fields: str = ""  # the names of the fields there
+    header: int = 0  # lines of header there
 
 
 def dataset_names(kind: str | None = None) -> list[str]:
@@ -73,32 +61,20 @@ def find_set(name: str, kind: str | None = None) -> DataSet:
 
 
 def _read_sets() -> Iterator[DataSet]:
-    """Yield every set; an entry with a table of `rows` is a set per part, whose name replaces "{}"."""
+    """Yield every set; an entry with a table of `rows` is a set per part, whose name replaces "{part}"."""
     for own in _TABLES["set"]:
-        sources = [*(_TABLES["like"][name] for name in own.pop("like", [])), own]
-        hub = {key: value for source in sources for key, value in source.get("hub", {}).items()}
-        facts: dict[str, Any] = {key: value for source in sources for key, value in source.items()} | {"hub": hub}
+        facts: dict[str, Any] = {}
+        for source in [*(_TABLES["like"][name] for name in own.pop("like", [])), own]:
+            facts |= source | {"hub": facts.get("hub", {}) | source.get("hub", {})}
         for part in facts["rows"] if isinstance(facts["rows"], dict) else [""]:
-            entry = _of_part(facts, part)
-            rows = entry["rows"] or None
-            yield DataSet(**entry | {"rows": rows, "hub": Hub(**{"rows": rows, **entry["hub"]}) if hub else None})
-
-
-def _of_part(value: Any, part: str) -> Any:
-    if isinstance(value, dict):
-        return _of_part(value[part], part) if part in value else {key: _of_part(v, part) for key, v in value.items()}
-    if isinstance(value, list):
-        return tuple(_of_part(item, part) for item in value)
-    return value.replace("{}", part) if isinstance(value, str) else value
+            text = json.dumps(facts).replace("{part}", part)
+            yield DataSet(**json.loads(text, object_hook=lambda table, part=part: table.get(part, table)))
 
 
 _TABLES = tomllib.loads((project_path("data") / "catalogue.toml").read_text(encoding="utf-8"))
 CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
 # Kind -> role -> the usual names of its column; the kind with the most roles comes first.
-ROLES: Mapping[Kind, Mapping[str, list[str]]] = {
-    kind: {role: names.split() for role, names in roles.items()} for kind, roles in _TABLES["columns"].items()
-}
-COMPANIONS = {role: set(names.split()) for role, names in _TABLES["companions"].items()}
+ROLES: Mapping[Kind, Mapping[str, list[str]]] = _TABLES["columns"]
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -111,38 +87,37 @@ def parse_columns(text: str) -> dict[str, str]:
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     """Return every kind that a table can be read as, the fullest first. Raises DataError if there is none."""
-    columns = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
-    kinds: list[Kind] = [kind for kind in ROLES if columns[kind] and all(columns[kind].values())]
+    matches = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
+    kinds: list[Kind] = [kind for kind in ROLES if matches[kind] and all(matches[kind].values())]
     if not kinds:
-        raise _missing_columns(table, max(columns.values(), key=lambda each: sum(map(bool, each.values()))))
+        nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
+        raise _missing_columns(table, nearest, matches[nearest])
     return tuple(kinds)
 
 
 def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
     """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
     matches = _match_columns(kind, table.columns, chosen)
-    if not matches:
-        wrong, roles = ", ".join(chosen or {}), ", ".join(ROLES[kind])
-        raise DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {roles}")
-    if not all(matches.values()):
-        raise _missing_columns(table, matches)
-    for role, (column, *others) in matches.items():
-        if others and _plain(column) not in ROLES[kind][role][:3]:
-            several = " or ".join(map(repr, [column, *others]))
-            raise DataError(f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME")
+    if not matches or not all(matches.values()):
+        raise _missing_columns(table, kind, matches)
     roles = {role: columns[0] for role, columns in matches.items()}
     for role, texts in table.by_role(roles).items():
+        if matches[role][1:] and _plain(roles[role]) not in ROLES[kind][role][:3]:
+            several = " or ".join(map(repr, matches[role]))
+            raise DataError(f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME")
         if role != "score" and not any(math.isnan(to_number(text)) for text in texts):
-            what = f"{table.where}: {roles[role]} is a number in every row"
-            raise DataError(f"{what}; are columns swapped? Use --columns")
-    entry, note = DataSet(name, kind, "your own", (table.where,), "your own", roles), ""
+            raise DataError(
+                f"{table.where}: {roles[role]} is a number in every row; are columns swapped? Use --columns"
+            )
+    entry = DataSet(name, kind, "your own", (table.where,), "your own", roles)
+    notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
     if kind == "pairs":
         explicit = roles["score"] in (chosen or {}).values()
         entry, table, note = _read_scores(entry, table, scale, explicit=explicit)
-    renamed = [f"{role} = {column}" for role, column in roles.items() if role != column]
-    unread = ", ".join(column for column in table.columns if column not in roles.values())
-    rest = f"not read: {unread}" if unread and kind != "pairs" else ""
-    return entry, table, ", ".join(filter(None, [*renamed, note, rest]))
+        notes.append(note)
+    elif unread := ", ".join(column for column in table.columns if column not in roles.values()):
+        notes.append(f"not read: {unread}")
+    return entry, table, ", ".join(filter(None, notes))
 
 
 def _plain(name: str) -> str:
@@ -159,17 +134,17 @@ def _match_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[
             continue
         free = [(_plain(column), column) for column in columns if column not in taken]
         matches[role] = [column for name in names for plain, column in free if plain == name]
-        if kind == "pairs" and not matches[role] and COMPANIONS.get(role, set()) & {*map(_plain, columns)}:
+        if kind == "pairs" and not matches[role] and {*_TABLES["companions"].get(role, [])} & {*map(_plain, columns)}:
             matches[role] = [column for plain, column in free if plain in ("text", "sentence")]
         taken.update(matches[role][:1])
     return {} if named else matches
 
 
-def _missing_columns(table: Table, matches: Mapping[str, list[str]]) -> DataError:
+def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]]) -> DataError:
     known = ", ".join(f"{role} = {columns[0]}" for role, columns in matches.items() if columns) or "none"
     missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
     have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
-    return DataError(f"{have}; name the others: `workbench data check` or `data split` --columns {missing}")
+    return DataError(f"{have}; {kind} have {', '.join(ROLES[kind])}: name the others with --columns {missing}")
 
 
 def to_number(text: str) -> float:
@@ -183,9 +158,7 @@ def to_number(text: str) -> float:
 
 def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) -> tuple[DataSet, Table, str]:
     """Return entry and table with scores that can be read, and a note; `explicit`: the user chose the column."""
-    if scale is not None and not scale[0] < scale[1]:
-        raise DataError(f"--scale {scale[0]:g} {scale[1]:g}: expected the lowest score first, then the highest")
-    column = entry.roles["score"]
+    column, note = entry.roles["score"], ""
     labels = [score.strip().casefold() for score in table.columns[column]]
     if classes := next((ordered for ordered in _CLASSES if {*labels} - {"-"} <= {*ordered}), ()):
         entry = replace(entry, classes=classes, unlabelled="-", scale=scale or (0.0, len(classes) - 1.0))
@@ -198,10 +171,9 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
     if scale is None and (stated := _STATED_SCALE.search(column)) and float(stated[1]) < float(stated[2]):
         scale = (float(stated[1]), float(stated[2]))
     numbers = list(map(to_number, labels))
-    if scale or any(map(math.isnan, numbers)):  # what is no number is refused later, with its line
-        return replace(entry, scale=scale), table, ""
-    low, high = min(numbers), max(numbers)
-    usual = [one for one in _USUAL_SCALES if one[0] <= low and high <= one[1] and one[0] in (low, 0, -1)]
-    scale = (low, high) if not usual or all(map(float.is_integer, numbers)) else usual[0]
-    note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
+    if scale is None and not any(map(math.isnan, numbers)):  # what is no number is refused later, with its line
+        low, high = min(numbers), max(numbers)
+        usual = [one for one in _USUAL_SCALES if one[0] <= low and high <= one[1] and one[0] in (low, 0, -1)]
+        scale = (low, high) if not usual or all(map(float.is_integer, numbers)) else usual[0]
+        note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
     return replace(entry, scale=scale), table, note

@@ -1,7 +1,7 @@
 """Facts about data sets and files: whether they can be read, what is in them, what two of them share."""
 
 from collections.abc import Iterable, Mapping
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,11 @@ import numpy as np
 import pandas as pd
 
 from workbench.data._catalogue import CATALOGUE, Columns, Scale, find_set
-from workbench.data._loading import kinds_of, load_data, located, rows_note
-from workbench.data._senteval import sets_of
-from workbench.data._sets import AnySet, LabelledSentences, Pairs
+from workbench.data._loading import kinds_of, load_data, located
+from workbench.data._sets import TRANSFER, AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
-
-_LONG = 64  # words: more than most training cuts leave of a sentence
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -34,7 +31,8 @@ def check(names: Iterable[str] | None = None, *, columns: Columns = None, scale:
     status: "bundled", "local", "own file", "hub" (not on this machine; not downloaded), "damaged" or "missing".
     problem: "" if the set loads and nothing is remarkable.
     """
-    every = [part for name in (CATALOGUE if names is None else names) for part in sets_of(name)]
+    names = CATALOGUE if names is None else names
+    every = [part for name in names for part in TRANSFER.get(name, {"all": name}).values()]
     return pd.DataFrame([_check(name, columns, scale) for name in every]).astype({"rows": "Int64"})
 
 
@@ -48,32 +46,28 @@ def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
     row = {"name": name, "kind": "", "status": "missing", "rows": None, "problem": ""}
     try:
         entry = None if own_file(name) else find_set(name)
-        if entry is None:
-            status, options = "own file", {"columns": columns, "scale": scale}
-        elif place := located(entry):
-            status, options = place[0], {}
-        else:
+        if entry and not located(entry):
             there = {"status": "hub"} if entry.hub else {"problem": "set WORKBENCH_DATA"}
-            return row | {"kind": entry.kind, "rows": entry.rows} | there
+            return row | {"kind": entry.kind, "rows": entry.rows or None} | there
         row["status"] = "damaged"
         row["kind"] = kinds_of(name, columns)[0]
-        data = load_data(name, **options)
-        note = rows_note(entry, len(data)).strip(" ()") if entry else ""
-        if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
-            note = "the score is the same in every row: no correlation can be computed"
-        return row | {"status": status, "rows": len(data), "problem": note}
+        data = load_data(name) if entry else load_data(name, columns=columns, scale=scale)
     except DataError as error:
         return row | {"problem": str(error)}
+    status = "own file" if entry is None else "bundled" if entry.bundled else "local"
+    note = f"published: {entry.rows} rows" if entry and entry.rows not in (0, len(data)) else ""
+    if isinstance(data, Pairs) and np.ptp(data.gold) == 0:
+        note = "the score is the same in every row: no correlation can be computed"
+    return row | {"status": status, "rows": len(data), "problem": note}
 
 
 def report(data: AnySet) -> list[str]:
     """Return one line per fact: how rows were read, their number and scale, duplicates, empty and long ones."""
-    rows = _rows(data)
-    texts = [text for row in rows for text in row]
+    rows, texts = _rows(data), [*chain(*data.texts)]
     counts = {
         "duplicate rows": len(rows) - len(set(rows)),
         "empty sentences": sum(not text.strip() for text in texts),
-        f"sentences of more than {_LONG} words (training cuts them)": sum(len(text.split()) > _LONG for text in texts),
+        "sentences of more than 64 words (training cuts them)": sum(len(text.split()) > 64 for text in texts),
     }
     lines = [data.source, f"{len(data)} rows of {data.kind}"]
     if isinstance(data, Pairs):
@@ -92,15 +86,12 @@ def overlaps(sets: Mapping[str, AnySet]) -> list[str]:
     """Return a line for every two sets that share rows or sentences: a test must not contain training data."""
     lines = []
     for (first, one), (second, other) in combinations(sets.items(), 2):
-        mine, theirs = _rows(one), set(_rows(other))
         counts = {
-            "rows": sum(row in theirs for row in mine),
+            "rows": len({*_rows(one)} & {*_rows(other)}),
             "queries": len({*one.texts[0]} & {*other.texts[0]}),
-            "sentences": len({text for row in theirs for text in row} & {text for row in mine for text in row}),
+            "sentences": len({*chain(*one.texts)} & {*chain(*other.texts)}),
         }
-        if set(mine) == theirs:
-            lines.append(f"{first} and {second} hold the same rows: scores on training data mean nothing")
-        elif counts["sentences"]:
+        if counts["sentences"]:
             lines.append(f"{first} and {second} share {', '.join(f'{n} {what}' for what, n in counts.items() if n)}")
     return lines
 
@@ -112,10 +103,7 @@ def _rows(data: AnySet) -> list[tuple[str, ...]]:
 
 
 def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
-    """Write the parts of a split as .tsv.gz files, with every column of their source; nothing is overwritten.
-
-    Raises DataError if a file exists, or if one of the other columns has the name of a role.
-    """
+    """Write the parts of a split as .tsv.gz files, with all columns of their source. Raises DataError if one exists."""
     paths = [folder / f"{data.name}.tsv.gz" for data in parts.values()]
     if existing := [path for path in paths if path.exists()]:
         raise DataError(f"{existing[0]} exists already; move it away, or choose another folder")

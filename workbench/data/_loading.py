@@ -6,30 +6,20 @@ A bundled name is always the bundled set. Otherwise WORKBENCH_DATA serves the se
 
 import logging
 import os
+import re
+import tarfile
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from workbench.config import BUNDLED_MODELS
-from workbench.data._catalogue import (
-    CATALOGUE,
-    Columns,
-    DataSet,
-    Hub,
-    Kind,
-    Scale,
-    find_set,
-    kinds_of_table,
-    read_roles,
-)
-from workbench.data._senteval import TRANSFER, TransferTask, read_senteval
-from workbench.data._sets import Pairs, Sentences, Triplets, make_set, sample
+from workbench.data._catalogue import CATALOGUE, Columns, DataSet, Kind, Scale, find_set, kinds_of_table, read_roles
+from workbench.data._sets import TRANSFER, Pairs, Sentences, TransferTask, Triplets, make_set, sample
 from workbench.data._tables import Table, own_file, read_manifest, read_own, read_table, table_content, table_of
 from workbench.errors import DataError
 from workbench.files import file_checksum, project_path, set_name, text_checksum
 
-SAMPLE_SEED = 0  # of train_limit: a run's own seed must not change what it is trained on
 _LOG = logging.getLogger("workbench")
 
 
@@ -58,7 +48,7 @@ def load_data(
         stem = set_name(path)
         if stem in CATALOGUE:
             raise DataError(f"{path}: {stem} is the name of a data set of the catalogue; rename the file")
-        entry, table, note = read_roles(stem, kind, _read_once(path, file_checksum(path)), columns, scale)
+        entry, table, note = read_roles(stem, kind, read_own(path, file_checksum(path)), columns, scale)
         source = f"file {path}" + (f"; {note}" if note else "")
         _log_once(f"{path}: {kind}; {note}")
     elif scale is not None or columns:
@@ -66,7 +56,8 @@ def load_data(
     else:
         entry = find_set(str(name), kind)
         table, source = _read_set(entry)
-        source += rows_note(entry, len(table))
+        if entry.rows not in (0, len(table)):  # perhaps a sample
+            source += f" ({len(table)} rows; published: {entry.rows})"
     return sample(make_set(entry, table, source), limit, seed)
 
 
@@ -95,8 +86,7 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
         _LOG.warning(text, encoder, words, name)
     kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
-    kind = kinds[0] if kinds else "sentences"
-    return load_data(name, kind, limit=getattr(config, "train_limit", None), seed=SAMPLE_SEED)
+    return load_data(name, kinds[0] if kinds else "sentences", limit=getattr(config, "train_limit", None))
 
 
 def load_dev(config: Any) -> Pairs:
@@ -120,88 +110,91 @@ def kinds_of(name: str | Path, columns: Columns = None) -> tuple[Kind, ...]:
     if name in TRANSFER:
         return ("labelled", "transfer tasks") if name in CATALOGUE else ("transfer tasks",)
     path = own_file(name)
-    return kinds_of_table(_read_once(path, file_checksum(path)), columns) if path else (find_set(str(name)).kind,)
+    return kinds_of_table(read_own(path, file_checksum(path)), columns) if path else (find_set(str(name)).kind,)
 
 
-def located(entry: DataSet) -> tuple[str, Path] | None:
-    """Return ("bundled" or "local", root) of a set on this machine, None if only the hub can have it."""
-    named = os.environ.get("WORKBENCH_DATA", "")
-    if not entry.bundled and not named:
+def located(entry: DataSet) -> Path | None:
+    """Return the data root of a set on this machine, None if only the hub can have it."""
+    if entry.bundled:
+        return project_path("data")
+    if not (named := os.environ.get("WORKBENCH_DATA", "")):
         return None
-    root = project_path("data") if entry.bundled else Path(named).expanduser()
-    if not root.is_dir():
+    if not (root := Path(named).expanduser()).is_dir():
         raise DataError(f"WORKBENCH_DATA={named} is not a folder")
-    missing = [file for file in entry.files if not (root / file).is_file()]
-    if missing and (entry.bundled or len(missing) < len(entry.files)):
-        raise DataError(f"{entry.name}: {', '.join(missing)} is missing in {root}; restore it")
-    return None if missing else ("bundled" if entry.bundled else "local", root)
-
-
-def rows_note(entry: DataSet, rows: int) -> str:
-    """Return a note if the number of rows differs from the published ones; a sample is not refused."""
-    published = dict.fromkeys(filter(None, (entry.rows, entry.hub and entry.hub.rows)))
-    if not published or rows in published:
-        return ""
-    return f" ({rows} rows; published: {' or '.join(map(str, published))})"
+    return root if all((root / file).is_file() for file in entry.files) else None
 
 
 def _read_set(entry: DataSet) -> tuple[Table, str]:
     """Return the table of a set and its source; files of a data root must agree with its manifest."""
-    if (place := located(entry)) is None:
+    if (root := located(entry)) is None:
         return _read_hub(entry)
-    where, root = place
+    where = f"{'bundled' if entry.bundled else 'local'} {root / entry.files[0]}"
     listed, tables = read_manifest(root), [read_table(root / file) for file in entry.files]
     for file, table in zip(entry.files, tables, strict=True):
         if listed.get(file, {}).get("sha256_uncompressed", table.checksum) != table.checksum:
             raise DataError(f"{root / file}: its content has not the sha256 that MANIFEST.json lists; restore it")
     if len(tables) == 1:
-        return tables[0], f"{where} {root / entry.files[0]}"
+        return tables[0], where
     columns = {name: list(chain.from_iterable(t.columns[name] for t in tables)) for name in tables[0].columns}
-    joined = Table(columns, entry.name, text_checksum(*(table.checksum for table in tables)))
-    return joined, f"{where} {root / entry.files[0]} and {len(tables) - 1} more"
+    checksum = text_checksum(*(table.checksum for table in tables))
+    return Table(columns, entry.name, checksum), f"{where} and {len(tables) - 1} more"
 
 
 def _read_hub(entry: DataSet) -> tuple[Table, str]:
     """Return the table of a data set on the hub in our columns, and its source. HF_HOME and HF_ENDPOINT apply."""
-    if (hub := entry.hub) is None:
-        raise DataError(f"{entry.name} is not on this machine; set WORKBENCH_DATA to a folder with {entry.files[0]}")
+    if not (hub := entry.hub):
+        files = ", ".join(entry.files)
+        raise DataError(f"{entry.name} is not on this machine; set WORKBENCH_DATA to a folder with {files}")
     try:
-        columns = _download(entry.name, hub)
-    except DataError:
-        raise
+        if entry.archive:
+            columns = _read_archive(entry)
+        else:
+            from datasets import load_dataset
+
+            loaded = load_dataset(**hub)
+            frame = {ours: loaded[theirs] for ours, theirs in entry.hub_columns.items()}
+            columns = table_of(frame, entry.name).columns
+        if entry.hub_labels:
+            columns["label"] = [entry.hub_labels.get(label, label) for label in columns["label"]]
     except Exception as error:  # the hub's clients raise a dozen unrelated types for "not there" and "no network"
         problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        what = f"{entry.name}: cannot read {hub.repo} at {hub.revision} from the hub ({problem})"
+        what = f"{entry.name}: cannot read {hub['path']} at {hub['revision']} from the hub ({problem})"
         raise DataError(f"{what}; without a network set WORKBENCH_DATA, or HF_HOME to a filled cache") from error
-    origin = "/".join(filter(None, [hub.repo, hub.file]))
-    source = f"hub {origin} at {hub.revision}" + (f", {hub.note}" if hub.note else "")
-    return Table(columns, f"hub {hub.repo}", text_checksum(table_content(columns))), source
+    source = f"hub {'/'.join(filter(None, [hub['path'], hub.get('data_files')]))} at {hub['revision']}"
+    return Table(columns, f"hub {hub['path']}", text_checksum(table_content(columns))), source
 
 
-def _download(name: str, hub: Hub) -> dict[str, list[str]]:
-    """Return the columns of a set on the hub, under our names."""
-    if hub.archive:
-        from huggingface_hub import hf_hub_download
+def _read_archive(entry: DataSet) -> dict[str, list[str]]:
+    """Return the columns of a set in SentEval's archive: the text that SentEval scores. Nothing is unpacked to disk."""
+    from huggingface_hub import hf_hub_download
 
-        archive = hf_hub_download(hub.repo, str(hub.file), repo_type="dataset", revision=hub.revision)
-        return read_senteval(Path(archive), name, hub)
-    from datasets import load_dataset
+    hub, files = entry.hub, entry.archive
+    archive = hf_hub_download(hub["path"], hub["data_files"], repo_type="dataset", revision=hub["revision"])
+    with tarfile.open(archive) as tar:
+        members = {"/".join(Path(member.name).parts[-2:]): member for member in tar}
 
-    options: dict[str, Any] = {"data_files": hub.file} if hub.file else {}
-    if str(hub.file).endswith(".csv"):
-        options["keep_default_na"] = False  # "None" and "NA" are sentences here
-    loaded = load_dataset(hub.repo, hub.config, split=hub.split, revision=hub.revision, **options)
-    if missing := {*hub.columns.values()} - {*loaded.column_names}:
-        raise DataError(f"{hub.repo}: no column {', '.join(missing)} (columns: {', '.join(loaded.column_names)})")
-    columns = table_of({ours: loaded[theirs] for ours, theirs in hub.columns.items()}, hub.repo).columns
-    if hub.labels:
-        columns["label"] = [hub.labels.get(label, label) for label in columns["label"]]
-    return columns
+        def lines(path: str) -> list[str]:
+            file: Any = tar.extractfile(members[path])
+            content = file.read().replace(b"\r\n", b"\n").removesuffix(b"\n")
+            try:
+                return content.decode("utf-8-sig").split("\n")
+            except UnicodeDecodeError:  # TREC and some of the polarity files; SentEval reads them so
+                return content.decode("latin-1").split("\n")
 
-
-@lru_cache(maxsize=4)
-def _read_once(path: Path, _: str) -> Table:
-    return read_own(path)
+        if "subset" in entry.roles:
+            rows = []
+            for path in files:
+                for line, (score, pair) in enumerate(zip(lines(path.replace("input", "gs")), lines(path), strict=True)):
+                    if score.strip():  # a blank one marks a pair that was never graded: STS15 and STS16 have many
+                        rows.append([path.split(".")[-2], str(line), score, *pair.split("\t")])
+        elif entry.name.startswith("trec"):
+            rows = [re.split("[: ]", line, maxsplit=2) for line in lines(files[0])]
+        elif len(files) == 2:  # of label 1, and of label 0
+            rows = [[label, line] for label, path in zip("10", files, strict=True) for line in lines(path)]
+        else:
+            rows = [line.split("\t") for line in lines(files[0])[entry.header :]]
+    order = sorted(enumerate(entry.fields.split()), key=lambda item: item[1].startswith("sentence"))  # ours are last
+    return {name: [" ".join(row[place].split()) for row in rows] for place, name in order}
 
 
 _log_once = lru_cache(_LOG.info)

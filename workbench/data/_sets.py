@@ -1,17 +1,26 @@
 """The four kinds of data sets, how they are made of a table, samples of them, and splits by query."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from workbench.data._catalogue import CATALOGUE, ROLES, Columns, DataSet, Kind, Scale, read_roles, to_number
+from workbench.config import SEVEN_STS
+from workbench.data._catalogue import ROLES, Columns, DataSet, Kind, Scale, read_roles, to_number
 from workbench.data._tables import Table, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
+
+# Task -> the set of each split; "all" is cut into folds.
+TRANSFER: Mapping[str, Mapping[str, str]] = {
+    **{name: {"all": name} for name in ("mr", "cr", "subj", "mpqa")},
+    "sst2": {split: f"sst2-{split}" for split in ("train", "dev", "test")},
+    **{name: {split: f"{name}-{split}" for split in ("train", "test")} for name in ("trec", "mrpc")},
+}
+AVERAGES = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}  # means of seven sets in a run's metrics
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,6 @@ class Sentences(_Rows):
     """Unlabelled sentences; an empty one is a single space, as in SimCSE's training code."""
 
     kind = "sentences"
-
     sentences: list[str]
     source: str
     checksum: str
@@ -103,12 +111,42 @@ class LabelledSentences(_Rows):
     """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as SentEval keeps them."""
 
     kind = "labelled"
-
     sentences: list[str]
     label: list[int]
     source: str
     checksum: str
     classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TransferTask:
+    """Sentences, or pairs, with a class each, by split: "all"; "train" and "test"; or "train", "dev" and "test"."""
+
+    name: str
+    splits: Mapping[str, LabelledSentences | Pairs]
+
+    @property
+    def judged(self) -> LabelledSentences | Pairs:
+        """The part that accuracy is measured on."""
+        return self.splits.get("test") or self.splits["all"]
+
+    @property
+    def summary(self) -> str:
+        """One line: the name, and the number of rows and of classes."""
+        return f"{self.name}: {len(self)} rows to classify, of {len(np.unique(labels(self.judged)))} classes"
+
+    @property
+    def source(self) -> str:
+        """Where the parts come from."""
+        return " + ".join(split.source for split in self.splits.values())
+
+    @property
+    def checksum(self) -> str:
+        """sha256 over the parts."""
+        return text_checksum(*(split.checksum for split in self.splits.values()))
+
+    def __len__(self) -> int:
+        return len(self.judged)
 
 
 AnySet = Sentences | Pairs | Triplets | LabelledSentences
@@ -120,12 +158,10 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     columns = table.by_role(entry.roles)
     texts = [_read_sentences(entry, table, role) for role in columns if role not in ("score", "label", "subset")]
     extra = {name: values for name, values in table.columns.items() if name not in entry.roles.values()}
-    if entry.name in CATALOGUE:  # there, columns in _raw hold the text as published, which no paper here scores
-        extra = {name: values for name, values in extra.items() if not name.endswith("_raw")}
     facts: dict[str, Any] = {"source": source, "checksum": table.checksum, "extra": extra}
     if entry.kind == "labelled":
         label = _read_gold(entry, table, "label").astype(int).tolist()
-        return LabelledSentences(entry.name, texts[0], label, classes=entry.classes, **facts)
+        return LabelledSentences(entry.name, texts[0], label, classes=tuple(entry.classes), **facts)
     if entry.kind != "pairs":
         made: Any = Triplets if entry.kind == "triplets" else Sentences
         return made(entry.name, *texts, **facts)
@@ -133,10 +169,10 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
-    score_range = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
+    low, high = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
     ids = _pair_ids(entry, table)
     first, second = texts
-    pairs = Pairs(entry.name, first, second, np.nan_to_num(gold), columns.get("subset"), ids, score_range, **facts)
+    pairs = Pairs(entry.name, first, second, np.nan_to_num(gold), columns.get("subset"), ids, (low, high), **facts)
     if dropped := len(gold) - len(rows):
         return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
     return pairs
@@ -149,17 +185,16 @@ def _read_sentences(entry: DataSet, table: Table, role: str) -> list[str]:
     empty = [row for row, text in enumerate(texts) if not text.strip()]
     if not empty or entry.kind == "labelled":
         return texts
-    if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub):
+    if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub) or len(empty) == len(texts):
         more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
         raise DataError(f"{table.at(empty[0])}: {column} is empty{more}; fill it in or drop the row")
-    if len(empty) == len(texts):
-        raise DataError(f"{table.where}: {column} is blank in every row; there is nothing to train on")
     return [text if text.strip() else " " for text in texts]
 
 
 def _read_gold(entry: DataSet, table: Table, role: str) -> np.ndarray:
     """Return scores as numbers, and labels as their place among the classes; nan for the label without gold."""
-    labels = table.columns[entry.roles[role]]
+    column = entry.roles[role]
+    labels = table.columns[column]
     if entry.classes:
         codes = {name: float(place) for place, name in enumerate(entry.classes)}
         codes |= {entry.unlabelled: math.nan} if entry.unlabelled else {}
@@ -172,8 +207,7 @@ def _read_gold(entry: DataSet, table: Table, role: str) -> np.ndarray:
         gold = np.array(list(map(to_number, labels)))
         wrong = np.flatnonzero(~((gold >= low) & (gold <= high)))
     if len(wrong):
-        what = f"{table.at(wrong[0])}: {entry.roles[role]} is {labels[wrong[0]]!r}, not {allowed}"
-        raise DataError(f"{what}; correct it or drop the row")
+        raise DataError(f"{table.at(wrong[0])}: {column} is {labels[wrong[0]]!r}, not {allowed}; correct it")
     return gold
 
 
@@ -183,6 +217,16 @@ def _pair_ids(entry: DataSet, table: Table) -> list[str]:
         return [str(row) for row in range(len(table))]
     ids = pd.Series(map(":".join, zip(*(table.columns[name] for name in entry.ids), strict=True)))
     return list(ids if ids.is_unique else ids + "." + ids.groupby(ids).cumcount().astype(str))
+
+
+def scored_pairs(suites: Mapping[str, Pairs | TransferTask]) -> dict[str, Pairs]:
+    """Return the suites of scored pairs, which have rankings; transfer tasks have none."""
+    return {name: data for name, data in suites.items() if isinstance(data, Pairs)}
+
+
+def labels(data: LabelledSentences | Pairs) -> np.ndarray:
+    """Return the class of each row as a whole number."""
+    return np.asarray(data.gold if isinstance(data, Pairs) else data.label).astype(int)
 
 
 def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
@@ -209,17 +253,15 @@ def split(data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0) 
 
     dev, test: shares of the queries, from 0 (none) to below 1 together; drawn with `seed`.  Raises DataError.
     """
-    queries = data.texts[0]
-    number = {query: place for place, query in enumerate(dict.fromkeys(queries))}
-    counts = [max(1, round(share * len(number))) if share > 0 else 0 for share in (dev, test)]
-    if not 0 <= dev + test < 1 or sum(counts) >= len(number):
-        raise DataError(f"{data.name}: dev {dev:g} and test {test:g} of {len(number)} queries leave none to train on")
-    part_of = np.full(len(number), "train")
-    order = np.random.default_rng(seed).permutation(len(number))
+    numbers, queries = pd.factorize(np.array(data.texts[0], dtype=object))
+    counts = [max(1, round(share * len(queries))) if share > 0 else 0 for share in (dev, test)]
+    if not 0 <= dev + test < 1 or sum(counts) >= len(queries):
+        raise DataError(f"{data.name}: dev {dev:g} and test {test:g} of {len(queries)} queries leave none to train on")
+    part_of, parts = np.full(len(queries), "train"), {}
+    order = np.random.default_rng(seed).permutation(len(queries))
     part_of[order[: sum(counts)]] = np.repeat(["dev", "test"], counts)
-    part_of_row, parts = part_of[[number[query] for query in queries]], {}
     for part in ("train", "dev", "test"):
-        if rows := np.flatnonzero(part_of_row == part).tolist():
+        if rows := np.flatnonzero(part_of[numbers] == part).tolist():
             how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
             changed = {"source": f"{data.source}; {how}", "checksum": text_checksum(f"{data.checksum} {how}")}
             parts[part] = _take(data, rows, name=f"{data.name}-{part}", **changed)

@@ -9,13 +9,14 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.errors import DataError, did_you_mean
+from workbench.errors import DataError, unknown_name
 from workbench.files import OWN_FILES, atomic_path, text_checksum
 
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
@@ -37,8 +38,7 @@ class Table:
         """Return role -> column. Raises DataError, with the nearest name, for a column that does not exist."""
         for name in roles.values():
             if name not in self.columns:
-                hint = did_you_mean(name, self.columns)
-                raise DataError(f"{self.where}: no column {name!r}{hint} (columns: {', '.join(self.columns)})")
+                raise DataError(unknown_name("column", name, self.columns, f"in {self.where}"))
         return {role: self.columns[name] for role, name in roles.items()}
 
     def at(self, row: int) -> str:
@@ -65,7 +65,8 @@ def own_file(name: str | Path) -> Path | None:
     return None
 
 
-def read_own(path: Path) -> Table:
+@lru_cache(maxsize=4)
+def read_own(path: Path, _checksum: str) -> Table:
     """Return the table in a user's own file; a .txt holds one sentence per line. Raises DataError with the line."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     if kind == "parquet":
@@ -78,8 +79,7 @@ def read_own(path: Path) -> Table:
     if kind == "jsonl":
         return _parse_json(text, path)
     if kind == "txt":
-        sentences = _parse_sentences(text, path)
-        return Table({"sentence": sentences}, str(path), text_checksum(content), range(1, len(sentences) + 1))
+        return _parse_sentences(text, path)
     delimiter = max(_DELIMITERS[kind], key=text.partition("\n")[0].count)
     columns, lines = _parse_fields(content, path, delimiter, quoted=delimiter != "\t" or _uses_quotes(text))
     columns = {name: list(map(one_line, values)) for name, values in columns.items()}
@@ -140,13 +140,14 @@ def _uses_quotes(text: str) -> bool:
     return doubled and all(re.fullmatch(r'"(?:[^"]|"")*"', field) for field in fields)
 
 
-def _parse_sentences(text: str, path: Path) -> list[str]:
+def _parse_sentences(text: str, path: Path) -> Table:
     """Return one sentence per line. Raises DataError for a header or a table, which would be trained on."""
     lines = text.removesuffix("\n").split("\n")
-    has_header = lines[0].strip().lower() in ("sentence", "sentences", "text")
-    if has_header or (len(lines) > 1 and "\t" in lines[0] and len({line.count("\t") for line in lines}) == 1):
+    is_table = len(lines) > 1 and "\t" in lines[0] and len({line.count("\t") for line in lines}) == 1
+    if is_table or lines[0].strip().lower() in ("sentence", "sentences", "text"):
         raise DataError(f"{path}: line 1, {lines[0]!r}, reads as a header or a table; rename the file to .tsv")
-    return [line.replace("\t", " ") for line in lines]
+    sentences = [line.replace("\t", " ") for line in lines]
+    return Table({"sentence": sentences}, str(path), text_checksum(text), range(1, len(lines) + 1))
 
 
 def _parse_json(text: str, path: Path) -> Table:
@@ -154,11 +155,9 @@ def _parse_json(text: str, path: Path) -> Table:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
-            except (ValueError, RecursionError) as problem:
-                raise DataError(f"{path}, line {number}: not JSON ({problem}); write one object per line") from None
-            if not isinstance(rows[-1], dict):
-                raise DataError(f'{path}, line {number}: expected a JSON object such as {{"sentence": "..."}}')
+                rows.append(dict(json.loads(line)))
+            except (ValueError, TypeError, RecursionError) as problem:
+                raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
             lines.append(number)
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
     return table_of(pd.DataFrame(rows, dtype=object), str(path), lines)

@@ -145,8 +145,7 @@ def _hub_ids(names: Any) -> Any:
     if not isinstance(names, str):
         return list(dict.fromkeys(filter(None, map(_hub_ids, names)))) or None
     if names in CATALOGUE:
-        hub = CATALOGUE[names].hub
-        return hub.repo if hub else None
+        return CATALOGUE[names].hub.get("path")
     is_public = HUB_ID.fullmatch(names) and names not in BUNDLED_MODELS and not Path(names).exists()
     return names if is_public else None
 
