@@ -80,7 +80,6 @@ class CoSENTConfig(TrainingConfig):
     train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
     """training pairs (triplet: triplets too): a name or a file"""
     suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["stsb-test"]
-    """scored pairs reported at the end"""
     batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
     """pairs per step, over all processes"""
     epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
@@ -99,7 +98,5 @@ class CoSENTConfig(TrainingConfig):
     @pydantic.model_validator(mode="after")
     def _architecture_has_objective(self) -> "CoSENTConfig":
         if self.objective != "cosent" and (self.architecture == "cross-encoder") != (self.objective == "cross_entropy"):
-            raise ValueError(
-                f"objective {self.objective!r} is not one of architecture {self.architecture!r}; change one of the two"
-            )
+            raise ValueError(f"objective {self.objective!r} needs another architecture than {self.architecture!r}")
         return self

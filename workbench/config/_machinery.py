@@ -1,9 +1,8 @@
 """The base class of all settings: meaning, unit and source of each, profiles, aliases, a table and a digest."""
 
 import json
-import typing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from annotated_types import Ge, Gt, Lt, Unit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -63,12 +62,10 @@ class Settings(BaseModel):
     # Profile name -> the settings in which it differs from the defaults of the fields.
     profiles: ClassVar[dict[str, dict[str, Any]]] = {}
     # Settings that do not change what is computed: two runs that differ in these alone share a digest.
-    outside_digest: ClassVar[frozenset[str]] = frozenset(
-        {"profile", "seed", "device", "num_processes", "cache", "base_root"}
-        | {"mini_batch_size", "logging_steps", "save_steps", "report_to"}
-    )
+    outside_digest: ClassVar[set[str]] = {"profile", "seed", "device", "num_processes", "cache", "base_root"}
+    outside_digest |= {"mini_batch_size", "logging_steps", "save_steps", "report_to"}
     # Settings added after runs had been made: at their default they do not count, so that those keep their names.
-    added: ClassVar[frozenset[str]] = frozenset({"mlm_weight"})
+    added: ClassVar[set[str]] = {"mlm_weight"}
 
     profile: str = "paper"
     """which set of values the settings start from"""
@@ -102,8 +99,8 @@ class Settings(BaseModel):
             super().__init__(**(start | named))
         except ValidationError as error:
             raise SettingError("\n".join(map(_describe_error, error.errors()))) from None
-        usual = self.profile_values(profile).get("encoder", fields["encoder"].default)
-        if named.get("encoder", usual) != usual:  # the profile's other values were not chosen for this encoder
+        if named.get("encoder") not in (None, start.get("encoder", fields["encoder"].default)):
+            # The profile's other values were not chosen for this encoder.
             self.model_fields_set.difference_update(start.keys() - named.keys())
 
     @classmethod
@@ -135,7 +132,7 @@ class Settings(BaseModel):
         """
         fields, counted = type(self).model_fields, dict(_FORMER)
         unchanged = {name for name, value in self if name in self.added and value == fields[name].default}
-        settings = self.model_dump(mode="json", exclude={*self.outside_digest, *unchanged})
+        settings = self.model_dump(mode="json", exclude=self.outside_digest | unchanged)
         for path, checksum in self.contents().items():
             # The name of a file is that of its dataset, in metrics and tables.
             counted[path] = f"{Path(path).name} {checksum}" if path.endswith(OWN_FILES) else checksum
@@ -158,9 +155,10 @@ class Settings(BaseModel):
     def paths(self) -> dict[str, str]:
         """Return local path -> the setting that names it, whether it exists or not."""
         paths = {}
-        for name, value in self.model_dump(exclude={*self.outside_digest}).items():
+        for name, value in self.model_dump(exclude=self.outside_digest).items():
             texts = value if isinstance(value, (list, dict)) else [value]  # in a dictionary, encoders are the keys
-            paths |= {text: name for text in texts if isinstance(text, str) and _is_path(text)}
+            texts = [text for text in texts if isinstance(text, str) and "{sentence}" not in text]  # no template
+            paths |= {text: name for text in texts if Path(text).is_absolute()}
         return paths
 
     @property
@@ -202,16 +200,11 @@ class Settings(BaseModel):
         return f"{first}<details><summary>{folded.sum()} more settings</summary>{rest}</details>"
 
 
-def _is_path(text: str) -> bool:
-    """Return whether a text is a local path: absolute, as settings keep it, or of a file that does not exist."""
-    return (Path(text).is_absolute() and "{sentence}" not in text) or text.endswith(OWN_FILES)
-
-
 def _read_text(text: Any, annotation: Any) -> Any:
     """Read "none", lists and JSON, as on a command line; pydantic reads numbers and truth values."""
     if not isinstance(text, str):
         return text
-    kinds = {typing.get_origin(kind) or kind for kind in (annotation, *typing.get_args(annotation))}
+    kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
     if type(None) in kinds and text.lower() in ("none", "null", ""):
         return None
     if not kinds & {list, dict}:

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._compcse import CompCSEConfig, Compose
-from workbench.config._machinery import Count, NonNegative
+from workbench.config._machinery import Count, NonNegative, Source
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
 from workbench.config._training import DEMO, SimCSEConfig
@@ -25,11 +25,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     }
 
     compose: Compose = "none"
-    """which sides of a pair are composed of parts (CompCSE); none: two dropout views"""
     subvector: Count | None = None
-    """number of first coordinates that the losses over lists read; none: all"""
     beta: NonNegative = 0.0
-    """weight of the consistency of the two views (RankCSE)"""
     gamma: NonNegative = 0.0
     """weight of the distillation of the teachers' lists (RankCSE) with the loss `ranking`"""
     rank_lists: NonNegative = 0.0
@@ -38,8 +35,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """weight of the squared distance to the rank similarities under E1 (RankEncoder)"""
     combination: Literal["max", "sum"] = "sum"
     """of infoNCE and the squared distance to rank similarities; max: RankEncoder eq. 5"""
-    inference_weight: Annotated[float, Ge(0), Le(1)] = 0.0
-    """share of the rank similarity at test (RankEncoder eq. 7)"""
+    inference_weight: Annotated[float, Ge(0), Le(1), Source("RankEncoder eq. 7")] = 0.0
     cosent: NonNegative = 0.0
     """weight of CoSENT over the pairs of a batch, scale cosent_scale; needs scored pairs to train on"""
 

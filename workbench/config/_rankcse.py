@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, EncoderName, Folder, Pooling, SimCSEConfig
+from workbench.config._training import DEMO, BatchSize, EncoderName, Folder, Pooling, SimCSEConfig
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
@@ -40,15 +40,12 @@ class RankCSEConfig(SimCSEConfig):
             **_table_9("bert-base-uncased", "listmle", 3e-5, 0.05),
             "teachers": ["voidism/diffcse-bert-base-uncased-sts", _BERT_TEACHERS[1]],
             "teacher_weights": [0.33, 0.67],
-            "consistency": "entropy",
-            "temperatures": "community",
-            "epochs": 1,
-            "warmup": 0.0,
+            **{"consistency": "entropy", "temperatures": "community", "epochs": 1, "warmup": 0.0},
         },
         "demo": {**DEMO, "teachers": ["world-teacher"], "batch_size": 64},
     }
 
-    batch_size: Annotated[int, Ge(2), Unit("sentences"), Source("RankCSE table 9")] = 128
+    batch_size: Annotated[BatchSize, Source("RankCSE table 9")] = 128
     epochs: Annotated[Positive, Unit("epochs"), Source("RankCSE app. A")] = 4.0
     warmup: Annotated[Fraction, Source("RankCSE app. A")] = 0.05
     temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.05
@@ -58,7 +55,7 @@ class RankCSEConfig(SimCSEConfig):
     info_nce: Annotated[bool, Source("RankCSE table 4")] = True
     """the contrastive term"""
     beta: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
-    """weight of the consistency"""
+    """weight of the consistency of the two views"""
     consistency: Annotated[Literal["js", "entropy"], Source("RankCSE eq. 2")] = "js"
     """loss between the two views' lists; entropy: what the public code computes instead of eq. 2"""
     gamma: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
@@ -96,9 +93,8 @@ class RankCSEConfig(SimCSEConfig):
     def weights(self) -> list[float]:
         """alpha of each teacher: teacher_weights, or the paper's."""
         count = len(self.teachers)
-        if self.teacher_weights is not None:
-            return self.teacher_weights
-        return [1 / 3, 1 - 1 / 3] if count == 2 else [1 / count] * count
+        paper = [1 / 3, 1 - 1 / 3] if count == 2 else [1 / count] * count
+        return paper if self.teacher_weights is None else self.teacher_weights
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "RankCSEConfig":

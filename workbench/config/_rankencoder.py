@@ -44,10 +44,9 @@ class RankEncoderConfig(SimCSEConfig):
     }
 
     base: Annotated[str, MinLen(1), Source("RankEncoder sec. 4.1")] = "princeton-nlp/unsup-simcse-bert-base-uncased"
-    """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or a method's name, for
-    its run of base_profile with this seed"""
+    """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or name of a method"""
     base_profile: str = "demo"
-    """profile of E1's run when base names a method"""
+    """profile of E1's run, with this seed, when base names a method"""
     base_root: Folder | None = None
     """folder of runs that contains E1's run when base names a method"""
     base_pooling: Pooling | None = None
@@ -118,9 +117,7 @@ class RankEncoderConfig(SimCSEConfig):
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ValueError(f"lower {self.lower} is above upper {self.upper}; no pair is between them")
         if (self.pooling == "mask") != bool(self.template) or (self.second_template and not self.template):
-            raise ValueError(
-                f"pooling is {self.pooling!r} and template {self.template!r}; mask needs one, no other does"
-            )
+            raise ValueError(f"pooling {self.pooling!r} with template {self.template!r}: mask needs one, no other does")
         return self
 
 

@@ -12,20 +12,14 @@ from workbench.errors import SettingError
 from workbench.files import OWN_FILES
 
 Pooling = Annotated[Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask"], Value]
-
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
 
 # The bundled world, on which every "demo" profile trains and reports, and how long most train.
-DEMO: dict[str, Any] = {
-    **{"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]},
-    **{"learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50},
-}
-# Set by "demo" if the start is not of the bundled world: its rate, made for a poor start, would ruin one that is tuned
-# for sentences (benchmarks/own_data.py).
-TUNED_START: dict[str, Any] = {"learning_rate": 3e-5, "eval_steps": 10}
+DEMO: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}
+DEMO |= {"learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
 
 
 def whole_encoder(name: str) -> str:
@@ -38,16 +32,16 @@ def whole_encoder(name: str) -> str:
     return os.path.abspath(path) if is_local else name  # noqa: PTH100 - a link stays
 
 
-def _whole_file(name: str) -> str:
-    path = Path(name).expanduser()
-    return str(path.resolve()) if name.endswith(OWN_FILES) and path.is_file() else name
+def _whole_path(name: str) -> str:
+    return str(Path(name).expanduser().resolve())
 
 
 # Settings keep the names of local folders and files as absolute paths.
 EncoderName = Annotated[str, pydantic.AfterValidator(whole_encoder)]
-SetName = Annotated[str, pydantic.AfterValidator(_whole_file)]
-Folder = Annotated[str, pydantic.AfterValidator(lambda name: str(Path(name).expanduser().resolve()))]
+SetName = Annotated[str, pydantic.AfterValidator(lambda name: _whole_path(name) if name.endswith(OWN_FILES) else name)]
+Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]
+BatchSize = Annotated[int, Ge(2), Unit("sentences")]
 
 
 class TrainingConfig(Settings):
@@ -71,9 +65,7 @@ class TrainingConfig(Settings):
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
-    batch_size: Annotated[
-        int, Ge(2), Unit("sentences"), Source("SimCSE app. A"), Also("per_device_train_batch_size")
-    ] = 64
+    batch_size: Annotated[BatchSize, Source("SimCSE app. A"), Also("per_device_train_batch_size")] = 64
     """sentences per step, over all processes"""
     epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A"), Also("num_train_epochs num_epochs")] = 1.0
     """passes over the training set"""
@@ -107,16 +99,18 @@ class TrainingConfig(Settings):
     @classmethod
     def profile_values(cls, profile: str, encoder: str | None = None) -> dict[str, Any]:
         """Return a profile's values; "demo" has a lower rate unless it starts from an encoder of the bundled world."""
-        of_world = encoder is None or BUNDLED_MODELS.get(encoder) == "world"
-        return super().profile_values(profile) | ({} if profile != "demo" or of_world else TUNED_START)
+        values = super().profile_values(profile)
+        if profile != "demo" or encoder is None or BUNDLED_MODELS.get(encoder) == "world":
+            return values
+        # The rate of the world's poor start would ruin one that is tuned for sentences (benchmarks/own_data.py).
+        return values | {"learning_rate": 3e-5, "eval_steps": 10}
 
     @property
     def recipe(self) -> str:
         """A sentence on the learning rate if the start changed it, otherwise an empty text."""
-        chosen = self.profile_values(self.profile, self.encoder).get("learning_rate")
-        if chosen == self.profile_values(self.profile).get("learning_rate") or self.learning_rate != chosen:
-            return ""
-        return f"learning_rate is {chosen:g}, as {self.encoder} is not an encoder of the bundled world"
+        tuned = self.profile_values(self.profile, self.encoder) != self.profile_values(self.profile)
+        text = f"learning_rate is {self.learning_rate:g}, as {self.encoder} is not an encoder of the bundled world"
+        return text if tuned and "learning_rate" not in self.changed() else ""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
@@ -142,10 +136,8 @@ class TrainingConfig(Settings):
     def require_pooling(self, saved: Pooling | None) -> None:
         """Raise SettingError if a default would silently replace the pooling that the start was tuned with."""
         if saved not in (None, self.pooling) and "pooling" not in self.model_fields_set:
-            raise SettingError(
-                f"pooling: {self.encoder} was saved with {saved!r}, and {self.method} uses {self.pooling!r} by "
-                f"default; set pooling={saved} to read it as it was, or pooling={self.pooling} to change it"
-            )
+            usual = f"{self.encoder} was saved with {saved!r}, and {self.method} uses {self.pooling!r} by default"
+            raise SettingError(f"pooling: {usual}; set pooling={saved} to read it as it was, or pooling={self.pooling}")
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":
