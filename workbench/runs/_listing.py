@@ -15,14 +15,13 @@ import pandas as pd
 from workbench.config import ALIASES, CONFIGS, RECORDED
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import reraise_os_error
-from workbench.runs._run import NAME, Run, config_of, is_running, run_path
+from workbench.runs._run import NAME, Run, is_running, run_path
 
 _LOG = logging.getLogger("workbench")
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
 _LAST = ["started", "seconds", "host", "path"]
-_HIDDEN = ["settings", "scores", "facts"]  # of a row of `read_row`; no columns
 # A suite with one of these names has its measure in front: "spearman status".
-_TAKEN = {*_FIRST, *_LAST, *_HIDDEN, "run", "failure"}
+_TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure"}
 _TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
 _MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
 _SHOWN = ["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]
@@ -46,14 +45,16 @@ def list_runs(
     Raises:
         SettingError: No run has a column, a suite or a setting of this name; a filter is malformed.
     """
-    rows, scores = read_rows(root), []
+    rows, suites = read_rows(root), set[str]()
     for row in rows:
-        named = {f"{kind} {name}" if name in _TAKEN else name: value for name, (value, kind) in row["scores"].items()}
-        scores.append({name: round(100 * value, 2) for name, value in named.items()})
-    settings = [{name: "none" if value is None else value for name, value in row["settings"].items()} for row in rows]
-    parts = zip(settings, scores, rows, strict=True)
-    table: Any = pd.DataFrame([own | named | row for own, named, row in parts], dtype=object)
-    table = table.drop(columns=_HIDDEN, errors="ignore")
+        settings = {name: "none" if value is None else value for name, value in row.pop("settings").items()}
+        scores = {
+            f"{measure} {suite}" if suite in _TAKEN else suite: round(100 * score, 2)
+            for suite, (score, measure) in row.pop("scores").items()
+        }
+        suites |= scores.keys()
+        row.update(settings | scores | row)
+    table: Any = pd.DataFrame(rows, dtype=object).drop(columns="facts", errors="ignore")
 
     def column(name: str) -> str:
         name = name if name in table else ALIASES.get(name, name)
@@ -66,38 +67,27 @@ def list_runs(
             match = _FILTER.fullmatch(text)
             if match is None or not (match[3] or match[2] == "="):  # an empty shell variable would select all runs
                 raise SettingError(f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >=")
-            table = table[_holds(table[column(match[1])], match[2], match[3])]
+            number: Any = pd.to_numeric(match[3], errors="coerce")
+            values = _comparable(table[column(match[1])], as_text=match[2] in ("=", "!=") and pd.isna(number))
+            value = number if pd.api.types.is_numeric_dtype(values) else match[3].lower()
+            table = table[getattr(values, _SIGNS[match[2]])(value) & values.notna()]
         columns = list(dict.fromkeys(map(column, columns)))
         if sort:
             key, is_ascending = column(sort.removeprefix("-")), not sort.startswith("-")
-            table = table.sort_values(key, key=_sort_key, ascending=is_ascending, kind="stable")
-    suites = sorted({name for each in scores for name in each}, key=lambda name: (name.endswith("-average"), name))
-    suites = [name for name in suites if table[name].notna().any()]
-    kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(suites, float)
-    table = table.reindex(columns=columns or [*_FIRST, *suites, *_LAST]).reset_index(drop=True)
+            table = table.sort_values(key, key=_comparable, ascending=is_ascending, kind="stable")
+    shown = [name for name in suites if table[name].notna().any()]
+    shown.sort(key=lambda name: (name.endswith("-average"), name))
+    table = table.reindex(columns=columns or [*_FIRST, *shown, *_LAST]).reset_index(drop=True)
+    kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(shown, float)
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
 
 
-def _holds(column: Any, sign: str, value: str) -> pd.Series:
-    """Compare a column as numbers if it has any, otherwise as text; a missing value satisfies no filter."""
-    texts = _lower_texts(column)
+def _comparable(column: Any, *, as_text: bool = False) -> Any:
+    """Return a column as numbers if it has any, otherwise as lower-case text; of a status its first word."""
+    texts = column.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore")
+    texts = (texts.str.partition(":")[0] if column.name == "status" else texts).str.lower()
     numbers: Any = pd.to_numeric(texts, errors="coerce")
-    number: Any = pd.to_numeric(value, errors="coerce")
-    is_text = numbers.isna().all() or (sign in ("=", "!=") and pd.isna(number))
-    holds = getattr(texts if is_text else numbers, _SIGNS[sign])(value.lower() if is_text else number)
-    return holds.reindex(column.index, fill_value=False)
-
-
-def _sort_key(column: Any) -> pd.Series:
-    texts = _lower_texts(column)
-    numbers: Any = pd.to_numeric(texts, errors="coerce")
-    return (numbers if numbers.notna().any() else texts).reindex(column.index)
-
-
-def _lower_texts(column: Any) -> Any:
-    """Return the values that are not missing as lower-case text; of an unreadable run's status the first word."""
-    values = column.dropna().map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each))
-    return (values.str.partition(":")[0] if column.name == "status" else values).str.lower()
+    return texts if as_text or numbers.isna().all() else numbers
 
 
 def run_folders(root: str | Path) -> list[Path]:
@@ -123,9 +113,8 @@ def read_row(path: Path) -> dict[str, Any]:
     try:
         run = Run(path)
         facts = row["facts"] = run.facts()
-        config = config_of(facts, path)
-        row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
-        row["digest"] = str(facts.get("digest", ""))
+        config = run.config
+        row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())

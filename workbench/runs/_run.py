@@ -65,12 +65,8 @@ class Run:
         with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
-            try:
-                undo_write(path / "encoder")
-                _write_facts(path / "config.json", config)
-            except BaseException:  # a notebook may keep this frame, and so the lock
-                lock.release()
-                raise
+            undo_write(path / "encoder")
+            _write_facts(path / "config.json", config)
         run = cls(path)
         run._lock = lock
         return run
@@ -92,7 +88,10 @@ class Run:
     @property
     def config(self) -> TrainingConfig | BaselineConfig:
         """The settings."""
-        return config_of(self.facts(), self.path)
+        facts = self.facts()
+        if facts.get("method") not in RECORDED:
+            raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {self.path / 'config.json'}"))
+        return RECORDED[facts["method"]](**facts["settings"])
 
     def facts(self) -> dict[str, Any]:
         """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
@@ -111,9 +110,11 @@ class Run:
                 began, now = f"{first['source']}, sha256 {first['sha256'][:12]}", checksum[:12]
                 problem = f"{role}: {source} is not what {self.path} began with ({began}, now {now})"
                 raise RunError(f"{problem}; restore it, or move the run's folder away and run again")
-        merged = {**recorded}
-        for name, value in (facts | ({"inputs": used} if used else {})).items():
-            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, dict) else value
+        if used:
+            facts["inputs"] = used
+        merged = recorded | {
+            name: recorded.get(name, {}) | value if isinstance(value, dict) else value for name, value in facts.items()
+        }
         if merged != recorded:
             with reraise_os_error(self.path):
                 write_json(self.path / "config.json", merged)
@@ -122,11 +123,11 @@ class Run:
     @contextmanager
     def record_end(self) -> Iterator[None]:
         """Record how long the block took, or why it failed, and let another process continue the run."""
-        started, was_finished = time.monotonic(), self.finished
+        started = time.monotonic()
         try:
             yield
             self.acquire()
-            self.record(failure=None, **({} if was_finished else {"seconds": round(time.monotonic() - started, 1)}))
+            self.record(failure=None, seconds=round(time.monotonic() - started, 1))
         except BusyRunError:  # another process has taken the run from the kernel
             raise
         except Exception as error:
@@ -168,24 +169,24 @@ class Run:
                 with atomic_write(folder / name) as file:
                     table.to_csv(file, index=False, lineterminator="\n")
                 files[(Path(stage) / name).as_posix()] = {"sha256": file_checksum(folder / name)}
-            self.record(files=files, **({} if stage else {"ended": timestamp()}))
+            ended: dict[str, Any] = {} if stage else {"ended": timestamp()}
+            self.record(files=files, **ended)
             write_json(folder / FINISHED, metrics)
         if not stage:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
-    def push_to_hub(self, repo_id: str, **options: Any) -> list[str]:
-        """Upload the encoder with a card of this run's scores and return the files that are sent.
+    def push_to_hub(self, repo_id: str, *, private: bool = False, dry_run: bool = False, **card: Any) -> list[str]:
+        """Upload the encoder with a card of this run's scores and return the files; with `dry_run` nothing is sent.
 
-        options: private and dry_run (nothing is sent) as in `publishing.push_folder`, and fields of the card.
+        private: of a new repository. card: fields of the card, such as `license`.
         """
         from workbench.publishing import push_folder, with_results
 
         if not (self.path / "encoder").is_dir():
             raise RunError(f"{self.path} has no saved encoder: push a run that was trained")
-        metrics, readme = self.metrics(), self._existing("README.md", "encoder")
-        sent = {name: options.pop(name) for name in ("private", "dry_run") if name in options}
-        card = with_results(readme.read_text("utf-8"), f"{self.config.method}-{self.path.name}", metrics, **options)
-        return push_folder(readme.parent, repo_id, card=card, **sent)
+        readme, name = self._existing("README.md", "encoder"), f"{self.config.method}-{self.path.name}"
+        text = with_results(readme.read_text("utf-8"), name, self.metrics(), **card)
+        return push_folder(readme.parent, repo_id, card=text, private=private, dry_run=dry_run)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
@@ -229,40 +230,42 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
 
 def is_running(path: Path) -> bool:
     """Return whether a process, this one included, holds the lock of the run in `path`."""
+    if not (path / ".lock").exists():
+        return False
     try:
-        if (path / ".lock").exists():
-            with filelock.FileLock(path / ".lock", timeout=0):
-                pass
-    except filelock.Timeout:
-        return True
-    except OSError:  # nobody can write there
-        pass
-    return False
+        with filelock.FileLock(path / ".lock", timeout=0):
+            return False
+    except OSError as problem:  # otherwise nobody can write there
+        return isinstance(problem, filelock.Timeout)
 
 
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
     """Return the content of a JSON file. Raises RunError if it cannot be read or has another form."""
     try:
         return kind.validate_json(path.read_bytes())
-    except OSError as problem:
-        why = problem.strerror
-    except ValidationError as problem:
-        why = problem.errors()[0]["msg"]
-    raise RunError(f"{path} cannot be read ({why}); {_REMEDY}")
-
-
-def config_of(facts: dict[str, Any], path: Path) -> TrainingConfig | BaselineConfig:
-    """Return the settings in the config.json of the run in `path`. Raises RunError, SettingError."""
-    if facts.get("method") not in RECORDED:
-        raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {path / 'config.json'}"))
-    return RECORDED[facts["method"]](**facts["settings"])
+    except (OSError, ValidationError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem.errors()[0]["msg"]
+        raise RunError(f"{path} cannot be read ({why}); {_REMEDY}") from None
 
 
 def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
     """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
     earlier = read_json(file) if file.is_file() else {}
-    facts = {"method": config.method, "digest": config.digest(), "settings": config.model_dump(mode="json")}
-    facts |= {"contents": config.contents()} | _provenance() | {"started": earlier.get("started", timestamp())}
+    versions = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    facts = {
+        "method": config.method,
+        "digest": config.digest(),
+        "settings": config.model_dump(mode="json"),
+        "contents": config.contents(),
+        "versions": versions,
+        "git_commit": checkout_commit(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "host": platform.node(),
+        "started": earlier.get("started", timestamp()),
+    }
     before = {name: earlier.get(name) for name in facts}
     if "inputs" in earlier:  # that start computed something
         starts = [*earlier.get("earlier_starts", []), *([before] if before != facts else [])]
@@ -270,24 +273,12 @@ def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
     write_json(file, facts)
 
 
-def _provenance() -> dict[str, Any]:
-    """Return library versions, the commit of this checkout, and the machine."""
-    versions = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        with suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    machine = f"{platform.system()} {platform.machine()}"
-    return {"versions": versions, "git_commit": checkout_commit(), "machine": machine, "host": platform.node()}
-
-
 def checkout_commit(folder: Path = PACKAGE.parent) -> str | None:
     """Return the commit of a checkout, with "+changes" if tracked files except notebooks differ; None elsewhere."""
     if not (folder / ".git").exists():
         return None
     git = ["git", "-C", str(folder)]
-    try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        differs = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"], check=False).returncode
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{commit}+changes" if differs else commit
+    with suppress(OSError, subprocess.CalledProcessError):
+        commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True, stderr=subprocess.DEVNULL).strip()
+        differs = subprocess.call([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"])
+        return f"{commit}+changes" if differs else commit
