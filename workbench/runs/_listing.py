@@ -85,7 +85,7 @@ def list_runs(
 def _comparable(column: Any, *, as_text: bool = False) -> Any:
     """Return a column as numbers if it has any, otherwise as lower-case text; of a status its first word."""
     texts = column.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore")
-    texts = (texts.str.partition(":")[0] if column.name == "status" else texts).str.lower()
+    texts = (texts.str.split(":").str[0] if column.name == "status" else texts).str.lower()
     numbers: Any = pd.to_numeric(texts, errors="coerce")
     return texts if as_text or numbers.isna().all() else numbers
 
