@@ -10,12 +10,15 @@ from workbench import sweeps
 from workbench.errors import BusyRunError, DataError, RunError, SettingError
 from workbench.runs import run_path
 
-# A cell that trains nothing: it notes that it ran, fails for seed 3, and refuses a run that another process has.
+# A cell that trains nothing: it notes that it ran, fails for seed 3, and refuses a run that another process has, which
+# for seed 8 is the case for ever.
 _CELL = """
 import os, pathlib, sys, time
 path, root, seed, busy = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 try:
     path.mkdir(parents=True)
+    if seed == "8":
+        sys.exit(busy)
 except FileExistsError:
     sys.exit(busy)
 with open(root / "ran.txt", "a") as file:
@@ -59,11 +62,10 @@ def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies():
 
 
 def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them():
-    cells = plan(["cosent", "rankencoder", "simcse"], [0, 1])
-    assert [cell.method for cell in cells[:2]] == ["simcse", "simcse"], "E1 is a run of SimCSE, also in the sweep"
-    assert len(cells) == 6
-    needs = {cell.path: cell.needs for cell in cells if cell.needs}
-    assert set(needs.values()) == {(cells[0].path,), (cells[1].path,)}
+    cells = plan(["rankencoder", "simcse"], [0, 1])  # E1 is a run of SimCSE, also in the sweep
+    assert [cell.title for cell in cells[:2]] == ["simcse seed 0", "rankencoder seed 0"]
+    assert len(cells) == 4
+    assert [cell.needs for cell in cells] == [(), (cells[0].path,), (), (cells[2].path,)]
 
 
 def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_grid(tmp_path: Path):
@@ -120,7 +122,7 @@ def test_each_cell_runs_once_and_a_failure_stops_only_the_cells_that_need_it(
         "rankencoder seed 3": "waiting",
     }
     assert "failed   simcse seed 3: exit code 1" in printed
-    assert "no luck with 3" in made.log(made.cells[1]).read_text()
+    assert "no luck with 3" in made.log(made.cells[2]).read_text()
     assert len(ran(tmp_path)) == 3
     (made.path(made.cells[0]) / "config.json").write_text("{")
     damaged = made.table().set_index("cell").loc["simcse seed 2"]
@@ -137,6 +139,15 @@ def test_two_sweeps_at_once_finish_every_cell_and_run_none_twice(tmp_path: Path,
     other.join()
     assert [name for name, _ in ran(tmp_path)] == sorted(Path(cell.path).name for cell in made.cells)
     assert "failed" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_cell_whose_run_is_always_taken_is_given_up_after_some_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    monkeypatch.setattr("workbench.sweeps._processes._STARTS", 2)
+    sweeps.sweep("simcse", seeds=8, runs_root=tmp_path)
+    assert f"failed   simcse seed 8: exit code {BusyRunError.exit_code}" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("stand_in")

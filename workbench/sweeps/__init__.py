@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pydantic
+
+from workbench.errors import SettingError
 from workbench.sweeps._cells import (
     Cell as Cell,
     Sweep as Sweep,
@@ -50,7 +53,12 @@ def sweep(
         SettingError, DataError: Before anything is run.
         RunError: Slurm accepts no jobs.
     """
-    cells = plan_cells(methods=methods, seeds=seeds, profile=profile, grid=grid or {}, without=[*without])
+    asked: Any = {"methods": methods, "seeds": seeds, "profile": profile, "grid": grid or {}, "without": [*without]}
+    try:
+        cells = plan_cells(**asked)
+    except pydantic.ValidationError as error:
+        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SettingError("; ".join(problems)) from None
     made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(f"{made.name}: {summarize(made.table())}")
     if slurm is not None and not dry:

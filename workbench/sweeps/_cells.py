@@ -59,9 +59,8 @@ class Cell:
 
 
 def _as_grids(methods: Any) -> Any:
-    if isinstance(methods, Mapping):
-        return {name: grid or {} for name, grid in methods.items()}
-    return {name: {} for name in ([methods] if isinstance(methods, str) else methods)}
+    names = [methods] if isinstance(methods, str) else methods
+    return {name: (methods[name] if isinstance(methods, Mapping) else None) or {} for name in names}
 
 
 def _read_seeds(value: Any) -> Any:
@@ -93,26 +92,15 @@ def read_sweep_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def plan_cells(**values: Any) -> list[Cell]:
-    """Return every run of a sweep once, those that others need first; arguments as those of `sweep`.
-
-    Raises SettingError for unknown names, wrong types and values, too many cells, and if nothing is left to run.
-    """
-    try:
-        return _plan(**values)
-    except pydantic.ValidationError as error:
-        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise SettingError("; ".join(problems)) from None
-
-
 @pydantic.validate_call
-def _plan(
+def plan_cells(
     methods: Annotated[dict[str, Grid], pydantic.BeforeValidator(_as_grids)],
     seeds: Annotated[list[int], pydantic.BeforeValidator(_read_seeds)],
     profile: str,
     grid: Grid,
     without: list[dict[str, Any]],
 ) -> list[Cell]:
+    """Return every run of a sweep once, after those that it needs; arguments as those of `sweep`."""
     count = len(seeds) * sum(math.prod(map(len, (grid | own).values())) for own in methods.values())
     if count > _MOST_CELLS:
         raise SettingError(f"the sweep has {count} cells; at most {_MOST_CELLS} are possible")
@@ -127,17 +115,15 @@ def _plan(
             excluding = [entry for entry in without if facts | entry == facts]
             unused = [entry for entry in unused if entry not in excluding]
             cell = _cell(method, profile, seed, chosen, ", ".join(f"{name}={chosen[name]}" for name in varied))
-            if excluding or cell.path in cells:
-                continue
-            needs = [_cell(*needed, seed, {}) for needed in cell.config.runs_needed]
-            cells |= {needed.path: needed for needed in needs if needed.path not in cells}
-            cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
+            if not excluding and cell.path not in cells:
+                needs = [_cell(*needed, seed, {}) for needed in cell.config.runs_needed]
+                cells |= {needed.path: needed for needed in needs if needed.path not in cells}
+                cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
     if unused:
         raise SettingError(f"without: {unused[0]} leaves nothing out; write names and values as in the grid")
     if not cells:
         raise SettingError("The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`.")
-    needed = {path for cell in cells.values() for path in cell.needs}
-    return sorted(cells.values(), key=lambda cell: cell.path not in needed)
+    return list(cells.values())
 
 
 def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
@@ -246,10 +232,10 @@ def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
 def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
     sweeps = {sweep.name: sweep for sweep in list_sweeps(runs_root)}
-    near = [name] if name in sweeps else [each for each in sweeps if each.startswith(name)]
-    if len(near) != 1:
+    near = [sweep for each, sweep in sweeps.items() if each.startswith(name)]
+    if name not in sweeps and len(near) != 1:
         raise RunError(f"{len(near)} sweeps under {runs_root} begin with {name!r} (known: {', '.join(sweeps)})")
-    return sweeps[near[0]]
+    return sweeps.get(name, near[0])
 
 
 def summarize(table: pd.DataFrame) -> str:

@@ -1,6 +1,7 @@
 """Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves through submitit."""
 
 import contextlib
+import itertools
 import os
 import queue
 import signal
@@ -20,20 +21,10 @@ from workbench.runs import is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep
 
 _JOBS = "slurm.json"  # job id -> path of its cell
+_STARTS = 5  # of a cell whose run another process takes each time
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
-
-
-def interrupt(*processes: subprocess.Popen[bytes], seconds: float = 20) -> None:
-    """Interrupt cells, which keep their last state; kill those that are still running after `seconds`."""
-    for process in processes:
-        process.send_signal(signal.SIGINT)
-    end = time.monotonic() + seconds
-    for process in processes:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(0, end - time.monotonic()))
-        process.kill()
 
 
 def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
@@ -42,8 +33,8 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
     end too, and the same call goes on where they stopped.
     """
-    stages, done = sweep.missing_stages(), 0
-    missing = [cell for stage in stages for cell in stage]
+    stages = sweep.missing_stages()
+    missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
     environments = _environments([cell.config for cell in missing], jobs)
     free, stopped, processes = queue.SimpleQueue[dict[str, str]](), threading.Event(), set[subprocess.Popen[bytes]]()
     for environment in environments:
@@ -53,17 +44,19 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
         """Run a cell to its end, after another process that has its run, and return a line about it."""
         if not all(is_finished(sweep.root / need) for need in cell.needs):
             return f"left out {cell.title}: a run that it needs failed"
-        started, environment, code = time.monotonic(), free.get(), BusyRunError.exit_code
-        while (row := sweep.read(cell))["state"] != "finished" and code == BusyRunError.exit_code:
-            if row["state"] == "running" and not stopped.wait(1):
-                continue
-            if stopped.is_set():
+        started, environment, code = time.monotonic(), free.get(), 0
+        for _ in range(_STARTS):
+            while (state := sweep.read(cell)["state"]) == "running" and not stopped.wait(1):
+                pass
+            if state == "finished" or stopped.is_set():
                 break
-            process = sweep.start(cell, **environment)
-            processes.add(process)
-            code = process.wait()
-            processes.discard(process)
+            with sweep.start(cell, **environment) as process:
+                processes.add(process)
+                code = process.wait()
+            if code != BusyRunError.exit_code or stopped.wait(1):
+                break
         free.put(environment)
+        row = sweep.read(cell)
         if row["state"] == "finished":
             return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
         return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
@@ -72,17 +65,23 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     try:
         for stage in stages:
             for future in as_completed([pool.submit(run, cell) for cell in stage]):
-                done += 1
-                print(f"[{done}/{len(missing)}] {future.result()}", flush=True)
+                print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
     finally:
         stopped.set()
-        interrupt(*processes)
+        for process in processes:
+            process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
         pool.shutdown(cancel_futures=True)
 
 
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
     """Return the environment of each worker: its own GPUs, or its share of the cores."""
-    gpus = _visible_gpus() if any(config.device != "cpu" for config in configs) else []
+    gpus: list[str] = []
+    if any(config.device != "cpu" for config in configs):
+        if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+            import torch
+
+            named = ",".join(map(str, range(torch.cuda.device_count())))
+        gpus = [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
     size = max((config.num_processes for config in configs), default=1)
     if gpus and size > len(gpus):
         raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
@@ -91,16 +90,6 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
     return [{"OMP_NUM_THREADS": threads, **each} for each in own]
-
-
-def _visible_gpus() -> list[str]:
-    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    import torch
-
-    return [str(number) for number in range(torch.cuda.device_count())]
 
 
 @dataclass(frozen=True)
@@ -186,7 +175,9 @@ class CellJob:
         from submitit.helpers import DelayedSubmission
 
         if self.process is not None:
-            interrupt(self.process)
+            self.process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(20)
         return DelayedSubmission(CellJob(self.folder, self.cell))
 
 
