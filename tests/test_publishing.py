@@ -72,7 +72,7 @@ def test_a_dry_run_sends_nothing_and_a_pushed_encoder_is_loaded_again(
 
 def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Path):
     run = write_run(tmp_path, BaselineConfig.from_parameters("demo"), 0.5)
-    with pytest.raises(RunError, match="no saved encoder"):
+    with pytest.raises(RunError, match=r"README\.md is missing"):
         run.push_to_hub("me/mine", dry_run=True)
     with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):  # the tests are offline
         push_folder(saved, "me/mine")

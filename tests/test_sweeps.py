@@ -37,7 +37,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let cells take a moment and train nothing."""
 
     def command(sweep: sweeps.Sweep, cell: sweeps.Cell) -> list[str]:
-        words = [sweep.path(cell), sweep.root, cell.seed, BusyRunError.exit_code]
+        words = [sweep.root / cell.path, sweep.root, cell.seed, BusyRunError.exit_code]
         return [sys.executable, "-S", "-c", _CELL, *map(str, words)]
 
     monkeypatch.setattr(sweeps.Sweep, "command", command)
@@ -124,7 +124,7 @@ def test_each_cell_runs_once_and_a_failure_stops_only_the_cells_that_need_it(
     assert "failed   simcse seed 3: exit code 1" in printed
     assert "no luck with 3" in made.log(made.cells[2]).read_text()
     assert len(ran(tmp_path)) == 3
-    (made.path(made.cells[0]) / "config.json").write_text("{")
+    (tmp_path / made.cells[0].path / "config.json").write_text("{")
     damaged = made.table().set_index("cell").loc["simcse seed 2"]
     assert damaged["state"] == "unreadable"
     assert "config.json" in damaged["failure"]

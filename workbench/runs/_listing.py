@@ -95,7 +95,7 @@ def run_folders(root: str | Path) -> list[Path]:
     root = Path(root).expanduser()
     if not root.is_dir():
         _LOG.warning("there is no folder %s, and so no run", root.absolute())
-    paths = [path for path in sorted(root.glob("*/*")) if not path.name.startswith(".")]  # with a dot: being removed
+    paths = sorted(root.glob("*/[!.]*"))  # with a dot: being removed
     return [path for path in paths if NAME.fullmatch(path.name) or (path / "config.json").exists()]
 
 

@@ -123,11 +123,12 @@ class Run:
     @contextmanager
     def record_end(self) -> Iterator[None]:
         """Record how long the block took, or why it failed, and let another process continue the run."""
-        started = time.monotonic()
+        started, was_finished = time.monotonic(), self.finished
         try:
             yield
             self.acquire()
-            self.record(failure=None, seconds=round(time.monotonic() - started, 1))
+            duration: dict[str, Any] = {} if was_finished else {"seconds": round(time.monotonic() - started, 1)}
+            self.record(failure=None, **duration)
         except BusyRunError:  # another process has taken the run from the kernel
             raise
         except Exception as error:
@@ -182,8 +183,6 @@ class Run:
         """
         from workbench.publishing import push_folder, with_results
 
-        if not (self.path / "encoder").is_dir():
-            raise RunError(f"{self.path} has no saved encoder: push a run that was trained")
         readme, name = self._existing("README.md", "encoder"), f"{self.config.method}-{self.path.name}"
         text = with_results(readme.read_text("utf-8"), name, self.metrics(), **card)
         return push_folder(readme.parent, repo_id, card=text, private=private, dry_run=dry_run)

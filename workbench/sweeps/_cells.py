@@ -128,8 +128,7 @@ def plan_cells(
 
 def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
     config = CONFIGS[method].from_parameters(profile, seed, settings)
-    stored = config.model_dump(mode="json")
-    overrides = {name: stored[name] for name in map(config.setting_name, settings)}
+    overrides = config.model_dump(mode="json", include={*settings})
     return Cell(method, profile, seed, overrides, run_path(config, ".").as_posix(), name=name)
 
 
@@ -147,10 +146,6 @@ class Sweep:
         self.name, self.root = self.folder.name, self.folder.parent.parent
         content: _Content = read_json(self.folder / _FILE, pydantic.TypeAdapter(_Content))
         self.cells, self.notebook = content.cells, content.notebook
-
-    def path(self, cell: Cell) -> Path:
-        """Return the folder of a cell's run."""
-        return self.root / cell.path
 
     def log(self, cell: Cell) -> Path:
         """Return the file that contains everything a cell printed, over all its starts."""
@@ -177,7 +172,7 @@ class Sweep:
 
     def read(self, cell: Cell) -> dict[str, Any]:
         """Return a row of `table`; state: finished, running, failed, unfinished, waiting or unreadable."""
-        path = self.path(cell)
+        path = self.root / cell.path
         row = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
         state, _, problem = row["status"].partition(": ")
         if state == "finished" and self.notebook and (row["failure"] or not (path / "notebook.ipynb").is_file()):
