@@ -319,11 +319,9 @@ def test_damaged_or_missing_content_is_an_error_and_not_downloaded(root: Path, m
     with pytest.raises(DataError, match="not a manifest"):
         load_pairs("stsb-dev")
     put(root, "wiki/wiki_sentences.tsv.gz", {"sentence": ["one"]})
-    with pytest.raises(
-        DataError, match=r"wiki is not on this machine; .*wiki_sentences_2.tsv.gz, wiki/wiki_sentences_3.tsv.gz"
-    ):
+    with pytest.raises(DataError, match=r"wiki is not local; .*wiki_sentences_2.tsv.gz, wiki/wiki_sentences_3.tsv.gz"):
         load_sentences("wiki")
-    with pytest.raises(DataError, match="nli-triplets is not on this machine; set WORKBENCH_DATA"):
+    with pytest.raises(DataError, match="nli-triplets is not local; set WORKBENCH_DATA"):
         load_data("nli-triplets")
     monkeypatch.setenv("WORKBENCH_DATA", str(root / "nowhere"))
     with pytest.raises(DataError, match="nowhere is not a folder"):

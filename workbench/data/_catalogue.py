@@ -106,14 +106,11 @@ def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scal
             several = " or ".join(map(repr, matches[role]))
             raise DataError(f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME")
         if role != "score" and not any(math.isnan(to_number(text)) for text in texts):
-            raise DataError(
-                f"{table.where}: {roles[role]} is a number in every row; are columns swapped? Use --columns"
-            )
+            raise DataError(f"{table.where}: {roles[role]} is a number in every row; if swapped, use --columns")
     entry = DataSet(name, kind, "your own", (table.where,), "your own", roles)
     notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
     if kind == "pairs":
-        explicit = roles["score"] in (chosen or {}).values()
-        entry, table, note = _read_scores(entry, table, scale, explicit=explicit)
+        entry, table, note = _read_scores(entry, table, scale, explicit=roles["score"] in (chosen or {}).values())
         notes.append(note)
     elif unread := ", ".join(column for column in table.columns if column not in roles.values()):
         notes.append(f"not read: {unread}")
@@ -164,10 +161,8 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
         entry = replace(entry, classes=classes, unlabelled="-", scale=scale or (0.0, len(classes) - 1.0))
         return entry, replace(table, columns={**table.columns, column: labels}), f"classes {' < '.join(classes)}"
     if not explicit and _plain(entry.roles["sentence1"]) == "premise" and {*labels} <= {"0", "1", "2", "-1"}:
-        raise DataError(
-            f"{table.where}: {column} holds classes as numbers, and most published files count from 0 = entailment, "
-            f"the closest; write the words, or --columns score={column} if larger is closer"
-        )
+        what = f"{table.where}: {column} holds classes as numbers, and most published files count from 0 = entailment"
+        raise DataError(f"{what}; write the words, or --columns score={column} if larger is closer")
     if scale is None and (stated := _STATED_SCALE.search(column)) and float(stated[1]) < float(stated[2]):
         scale = (float(stated[1]), float(stated[2]))
     numbers = list(map(to_number, labels))

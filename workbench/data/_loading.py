@@ -1,7 +1,6 @@
 """Load a data set by its name in the catalogue, or a user's own file by its path.
 
-A bundled name is always the bundled set. Otherwise WORKBENCH_DATA serves the set if it has its files, intact or not
-(a damaged file is an error), and the hub serves what the local folder does not have.
+Bundled names are always bundled sets. WORKBENCH_DATA serves what it has (a damaged file is an error), the hub the rest.
 """
 
 import logging
@@ -143,8 +142,7 @@ def _read_set(entry: DataSet) -> tuple[Table, str]:
 def _read_hub(entry: DataSet) -> tuple[Table, str]:
     """Return the table of a data set on the hub in our columns, and its source. HF_HOME and HF_ENDPOINT apply."""
     if not (hub := entry.hub):
-        files = ", ".join(entry.files)
-        raise DataError(f"{entry.name} is not on this machine; set WORKBENCH_DATA to a folder with {files}")
+        raise DataError(f"{entry.name} is not local; set WORKBENCH_DATA to a folder with {', '.join(entry.files)}")
     try:
         if entry.archive:
             columns = _read_archive(entry)
@@ -152,8 +150,7 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
             from datasets import load_dataset
 
             loaded = load_dataset(**hub)
-            frame = {ours: loaded[theirs] for ours, theirs in entry.hub_columns.items()}
-            columns = table_of(frame, entry.name).columns
+            columns = table_of({ours: loaded[theirs] for ours, theirs in entry.hub_columns.items()}, entry.name).columns
         if entry.hub_labels:
             columns["label"] = [entry.hub_labels.get(label, label) for label in columns["label"]]
     except Exception as error:  # the hub's clients raise a dozen unrelated types for "not there" and "no network"

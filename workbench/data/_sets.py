@@ -72,7 +72,6 @@ class Pairs(_Rows):
 
     kind = "pairs"
     sides = ("sentence1", "sentence2")
-
     sentence1: list[str]
     sentence2: list[str]
     gold: np.ndarray
@@ -98,7 +97,6 @@ class Triplets(_Rows):
 
     kind = "triplets"
     sides = ("anchor", "positive", "hard_negative")
-
     anchor: list[str]
     positive: list[str]
     hard_negative: list[str]
@@ -240,8 +238,7 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
 
 def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
     """Return some rows of a data set."""
-    lists = {key: value for key, value in vars(data).items() if isinstance(value, list)}
-    changed |= {key: [value[row] for row in rows] for key, value in lists.items()}
+    changed |= {key: [value[row] for row in rows] for key, value in vars(data).items() if isinstance(value, list)}
     changed["extra"] = {key: [column[row] for row in rows] for key, column in data.extra.items()}
     if isinstance(data, Pairs):
         changed["gold"] = data.gold[list(rows)]
