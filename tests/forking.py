@@ -40,7 +40,7 @@ class Loaded(NamedTuple):
         return [self.name, *(name for one in self.below for name in one.names)]
 
 
-LOOKS = [f"workbench.{name}" for name in ("execution", "views.comparison", "views.paper_figures", "views.explorer")]
+LOOKS = [f"workbench.{name}" for name in ("execution", "views.comparison", "views.papers", "views.explorer")]
 LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
 TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "training", "evaluation", "views")]
 TORCH = [

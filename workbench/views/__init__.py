@@ -35,6 +35,9 @@ from workbench.views.notebooks import (
 )
 from workbench.views.page import most_changed as most_changed, ranking_html as ranking_html
 from workbench.views.pair_explorer import PairExplorer as PairExplorer
-from workbench.views.paper_figures import paper_figure as paper_figure
-from workbench.views.papers import paper_table as paper_table, runs_by_settings as runs_by_settings
+from workbench.views.papers import (
+    paper_figure as paper_figure,
+    paper_table as paper_table,
+    runs_by_settings as runs_by_settings,
+)
 from workbench.views.run_picker import RunPicker as RunPicker

@@ -200,9 +200,9 @@ def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, p
     return {str(suite): rows.reset_index(drop=True) for suite, rows in table.groupby("suite", sort=False)}
 
 
-def format_spread(values: Any) -> str:
-    """Return mean ± deviation x 100 of the seeds' values; "" if undefined."""
-    spread = seed_spread(100 * np.asarray(values))
+def format_spread(values: Any, unit: float = 100) -> str:
+    """Return mean ± deviation of the seeds' values, times `unit`; "" if undefined."""
+    spread = seed_spread(unit * np.asarray(values))
     return "" if pd.isna(spread.mean) else str(spread)
 
 

@@ -1,4 +1,4 @@
-"""Published values of the papers (data/published/*.csv) and the commands that reproduce them (*.toml)."""
+"""Tables and figures of the papers: published values (data/published/*.csv), and runs of their commands (*.toml)."""
 
 import re
 import shlex
@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 
 from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import AVERAGES
-from workbench.errors import SettingError
+from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import project_path, set_name
-from workbench.metrics import seed_spread, similar_third, spearman
+from workbench.metrics import similar_third, spearman
 from workbench.runs import Run
-from workbench.views.finished import finished_rows, kept_checkpoint, read_dev, read_or_warn
+from workbench.views._style import laid_out
+from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
+from workbench.views.finished import finished_rows, format_spread, kept_checkpoint, read_dev, read_or_warn
 
 Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
@@ -124,18 +127,6 @@ def demo_config(config: Config, *swept: str) -> TrainingConfig | None:
         return None
 
 
-def row_settings(shape: Mapping[str, Any], *, demo: bool) -> dict[str, Config]:
-    """Return the settings of each row of a figure, of a sweep those of each of its values."""
-    rows = shape.get("demo", shape["rows"]) if demo else shape["rows"]  # the papers' backbones and sets are one there
-    swept = [shape["setting"]] if "setting" in shape else []
-    for name in swept:
-        rows = {f"{row} | {value}": f"{rows[row]} --set {name}={value}" for row in rows for value in shape["values"]}
-    configs = {row: parse_command(command) for row, command in rows.items()}
-    if demo:
-        configs = {row: demo_config(config, *swept) for row, config in configs.items()}
-    return {row: config for row, config in configs.items() if config is not None}
-
-
 def commands(configs: Iterable[Config]) -> str:
     """Return the commands that make runs of these settings, each once."""
     lines = {}
@@ -181,7 +172,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
             empty = [parse_command(value.command) for value in reproduced if not here[value.column]]
             if not empty:
                 here |= {name: [np.mean([*map(np.mean, here.values())])] for name in of_row.loc[is_average, "column"]}
-            lines[row, "here"] = {name: _as_text(numbers) for name, numbers in here.items()}
+            lines[row, "here"] = {name: format_spread(numbers, 1) for name, numbers in here.items()}
             lines[row, "here"]["command"] = commands(empty)
     columns = list(dict.fromkeys(values["column"]))
     columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
@@ -200,11 +191,10 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
             continue
         keys.add(settings_key(config))
         of_seeds = runs.get(settings_key(config), ())
+        scores = pd.DataFrame({"dev": [read_or_warn(run.path, read_dev) for run in of_seeds]}, dtype=float)
         metrics = [(read_or_warn(run.path, Run.metrics) or {}).get(suite, {}) for run in of_seeds]
-        scores = {"dev": [read_or_warn(run.path, read_dev) for run in of_seeds]}
-        for title, name in {suite: "spearman", "KCC": "kcc", "NDCG": "ndcg"}.items():
-            scores[title] = [one.get(name) for one in metrics]
-        texts = {title: _as_text(100 * pd.Series(numbers, dtype=float)) for title, numbers in scores.items()}
+        scores[[suite, "KCC", "NDCG"]] = pd.DataFrame(metrics, columns=["spearman", "kcc", "ndcg"], dtype=float)
+        texts = {title: format_spread(values.dropna()) for title, values in scores.items()}
         command = "" if of_seeds else commands([config])
         rows[value.method] = {f"published, {lead}": value.value, **texts, "seeds": len(of_seeds), "command": command}
     return pd.DataFrame.from_dict(rows, orient="index")
@@ -234,7 +224,64 @@ def _measure_run(run: Run, value: Any) -> float | None:
     return None if number is None else 100 * number
 
 
-def _as_text(values: Iterable[float]) -> str:
-    """Return the numbers as mean ± deviation; "" if there are none."""
-    numbers = pd.Series(values, dtype=float).dropna()
-    return str(seed_spread(numbers)) if len(numbers) else ""
+def paper_figure(
+    paper: str, figure: int | str, runs: Runs, *, profile: str = "paper", suite: str = ""
+) -> go.Figure | pd.DataFrame:
+    """Return a figure of a paper from finished runs, the first seed of each; without any, a table of their commands.
+
+    Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. `layout.meta["no run yet"]` has the
+    commands of rows without a run. If the runs do not have what is drawn, the table has the cause. Bars have the values
+    of a table: published, and means of all seeds. KeyError if there is no such figure.
+    """
+    shape, demo = read_shape(paper, "figure", figure), profile == "demo"
+    title = f"Figure {figure}: {shape['title']}"
+    if shape["kind"] == "bars":
+        table = paper_table(paper, shape["table"], runs, profile=profile, suite=suite)
+        return laid_out(_draw_bars(table, shape), title)
+    rows = shape.get("demo", shape["rows"]) if demo else shape["rows"]  # the papers' backbones and sets are one there
+    swept = [shape["setting"]] if "setting" in shape else []
+    for name in swept:
+        rows = {f"{row} | {value}": f"{rows[row]} --set {name}={value}" for row in rows for value in shape["values"]}
+    configs = {row: parse_command(command) for row, command in rows.items()}
+    if demo:
+        configs = {row: own for row, config in configs.items() if (own := demo_config(config, *swept))}
+    first = {row: of_seeds[0] for row, config in configs.items() if (of_seeds := runs.get(settings_key(config)))}
+    missing = {row: commands([config]) for row, config in configs.items() if row not in first}
+    table = pd.DataFrame({"command": missing}).rename_axis("no run yet")
+    try:
+        if first:
+            drawn = _draw(shape, first, set_name(suite) if demo else shape.get("suite", ""))
+            drawn.layout.meta = {"no run yet": "; ".join(missing.values())} if missing else None
+            return laid_out(drawn, f"{title}; here: the bundled world" if demo else title)
+    except (ValueError, WorkbenchError) as problem:  # the other figures are still drawn
+        table = pd.DataFrame({"not drawn": {", ".join(first): str(problem)}})
+    table.attrs["title"] = f"{shape['heading']}: {shape['title']}"
+    return table
+
+
+def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
+    """Draw each row with its deviations, of a paper's table the columns of the figure."""
+    figure = go.Figure()
+    shown: Any = table.drop(columns=["dev", "seeds", "command"], errors="ignore")
+    if table.index.nlevels == 2:
+        shown = table[shape["columns"]].unstack(fill_value="", sort=False)
+        shown.columns = shown.columns.map(", ".join)
+    for name, texts in shown.items():
+        numbers = texts.str.partition(" ± ")[[0, 2]].apply(pd.to_numeric)
+        figure.add_bar(x=shown.index, y=numbers[0], error_y_array=numbers[2], name=name)
+    return figure.update_layout(xaxis_automargin=True, yaxis_title="x 100", showlegend=True)
+
+
+def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.Figure:
+    """Draw the first runs of the rows of a figure."""
+    if shape["kind"] == "sweep":
+        points = pd.Series({tuple(row.split(" | ")): read_dev(run) for row, run in first.items()})
+        table = points.unstack(0, sort=False).rename(float).sort_index().rename_axis(shape["setting"]).reset_index()
+        return setting_sweep(table, shape["setting"], paper=shape.get("published"))
+    if shape["kind"] == "cosines":
+        return cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)
+    column, draw = ("dev_alignment", alignment_uniformity_path) if shape["kind"] == "path" else ("loss", training_curve)
+    histories = {row: history for row, run in first.items() if column in (history := run.history())}
+    if not histories:
+        raise RunError(f"no run has a history with {column}")
+    return draw(histories)
