@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
-from itertools import chain, count as endless, cycle, islice, product
+from itertools import chain, count as endless, islice, product
 from string import ascii_uppercase
 from typing import Any
 
@@ -87,11 +87,6 @@ def letters(count: int) -> list[str]:
     return ["".join(name) for name in islice(names, count)]
 
 
-def coloured(names: Iterable[Any]) -> Iterable[tuple[str, Any]]:
-    """Return colour, name of each; colours repeat if there are more names."""
-    return zip(cycle(COLOURS), names, strict=False)
-
-
 def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 380, **layout: Any) -> go.Figure:
     """Return the figure with the common layout: the title at the left, next to plotly's buttons.
 
@@ -113,11 +108,6 @@ def figure_theme() -> dict[str, Any]:
     theme = json.loads(white.replace('"white"', '"rgba(0,0,0,0)"').replace("rgb(36,36,36)", GREY))
     theme["layout"] |= {"colorway": COLOURS, "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY}}
     return theme
-
-
-def nothing_yet() -> go.Figure:
-    """Return what is shown instead of a figure if there are no runs."""
-    return laid_out(go.Figure(), "No finished runs yet", height=120)
 
 
 def inlined(html: str) -> str:

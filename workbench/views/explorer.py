@@ -17,7 +17,7 @@ from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdo
 from workbench.views.ask import open_encoders, reasons_html
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
-from workbench.views.queries import QueryView, SuiteRankings, read_rankings
+from workbench.views.queries import QueryView, SuiteRankings
 
 # How rows can be ordered; a and b are labels.
 ORDERS = {
@@ -198,15 +198,14 @@ class RankingExplorer(Explorer):
         self.grid.layout.width, self.detail.layout.width = "30%", "70%"
 
     def read(self, data: Mapping[str, Any]) -> None:
-        tables = read_rankings(data)
-        self.suite = suite = SuiteRankings(tables, self._suite)
+        self.suite = suite = SuiteRankings(data, self._suite)
         self.title, self.labels, self.ids = f"Rankings of {suite.name}", suite.labels, list(suite.rows)
         self.frame = pd.DataFrame({"query": [suite.query(query_id) for query_id in self.ids]})
         self.columns = [{"name": "query"}]
         targets = suite.table["target"].to_numpy(dtype=object)
         texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
         self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else None
-        absent = ", ".join(label for label in tables if label not in suite.labels)
+        absent = ", ".join(label for label in map(str, data) if label not in suite.labels)
         self.note = f"; not ranked here: {absent}" if absent else ""
         self.note += "" if self.texts else "; the targets are too long to be searched"
 

@@ -1,7 +1,7 @@
 """Figures of tables, by plotly: pure functions without torch or widgets."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
-from workbench.views._style import COLOURS, GREY, coloured, laid_out, nothing_yet, plain, tick_names, wrapped
+from workbench.views._style import COLOURS, GREY, laid_out, plain, tick_names, wrapped
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
 
@@ -23,7 +23,7 @@ def training_curve(histories: Mapping[str, pd.DataFrame], *, terms: bool = False
     histories: label -> history.csv; terms: draw each loss term instead of their sum.
     """
     figure = make_subplots(specs=[[{"secondary_y": True}]])
-    for colour, (label, table) in coloured(histories.items()):
+    for colour, (label, table) in zip(cycle(COLOURS), histories.items(), strict=False):
         name, line = plain(label), {"color": colour}
         history = table.reindex(columns=[*dict.fromkeys([*table, "dev_spearman", "loss"])])
         dev, losses = history.dropna(subset=["dev_spearman"]), history.dropna(subset=["loss"])
@@ -143,7 +143,7 @@ def part_scores(parts: pd.DataFrame) -> go.Figure:
 def _draw_dots(table: pd.DataFrame, title: str) -> go.Figure:
     """Draw value x 100 from low to high by row, the first at the top, the dots of several labels next to each other."""
     if table.empty:
-        return nothing_yet()
+        return laid_out(go.Figure(), "No finished runs yet", height=120)
     rows, labels = (list(dict.fromkeys(table[name])) for name in ("row", "label"))
     names = dict(zip(rows, tick_names(rows, 24), strict=True))
     numbers: Any = 100 * table[["value", "low", "high"]]

@@ -28,7 +28,7 @@ from workbench.views._style import (
     th,
     truncate,
 )
-from workbench.views.queries import QueryView, SuiteRankings, rank_displacement, read_rankings
+from workbench.views.queries import QueryView, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from rank to rank in it
@@ -52,7 +52,7 @@ def ranking_html(tables: Mapping[str, Any], query_id: str, *, suite: str | None 
         ValueError: Tables of different data, no such suite.
         KeyError: No such query.
     """
-    view = SuiteRankings(read_rankings(tables), suite).view(query_id)
+    view = SuiteRankings(tables, suite).view(query_id)
     return HTML(inlined(view_html(view, targets=targets)))
 
 
@@ -64,7 +64,7 @@ def most_changed(
     A label without the suite is left out. If there is no query, a sentence is shown. Errors as of `ranking_html`.
     """
     try:
-        rankings = SuiteRankings(read_rankings(tables), suite)
+        rankings = SuiteRankings(tables, suite)
     except DataError as problem:
         return HTML(f"<p>{escape(str(problem))}.</p>")
     distances = rankings.distances(*(between or (rankings.labels[0], rankings.labels[-1])))
@@ -88,7 +88,9 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     table = tag("div", _target_table(view, targets, explains), style=width, **reached)
     chart = slope_svg(view) if is_live else slope_image(view)
     both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
-    return framed(title, both, small_print(_legend(view)))
+    reference = "gold" if view.gold is not None else escape(truncate(next(iter(view.ranks)), 48))
+    measures = "" if view.gold is None else " KCC and NDCG &times; 100."
+    return framed(title, both, small_print(_LEGEND.format(reference=reference, measures=measures)))
 
 
 def _target_table(view: QueryView, targets: int, explains: str) -> str:
@@ -100,7 +102,8 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
         columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.ranks["gold"])), *columns]
     rows = list(zip(view.table.index, view.table["target"], *columns, strict=True))
     lines = []
-    for letter, target, *cells in (rows[place] for place in view.nearest_places(targets)):
+    shown = {*view.nearest(targets).table.index}
+    for letter, target, *cells in (row for row in rows if row[0] in shown):
         button = tag("button", letter, value=explains + letter, title="why this rank?") if explains else letter
         text = escape(target[:_LONG])
         text = tag("details", tag("summary", text), escape(target[_LONG:])) if len(target) > _LONG else text
@@ -129,12 +132,6 @@ def _format_ranks(ranks: np.ndarray) -> list[str]:
     return [f"{'=' if times[rank] > 1 else ''}{rank:g}" for rank in ranks.tolist()]
 
 
-def _legend(view: QueryView) -> str:
-    if view.gold is None:
-        return _LEGEND.format(reference=escape(truncate(next(iter(view.ranks)), 48)), measures="")
-    return _LEGEND.format(reference="gold", measures=" KCC and NDCG &times; 100.")
-
-
 def slope_svg(view: QueryView) -> str:
     """Draw a line for each target from its rank by gold to its rank by each label; a crossing is a disagreement.
 
@@ -155,10 +152,10 @@ def slope_svg(view: QueryView) -> str:
             return top + _APART * (rank - 0.5)
         return top + _APART / 2 + (depth - _APART / 2) * np.log(rank) / np.log(deepest)
 
-    groups = [shown.letters_by_rank(ranks) for ranks in columns.values()]
+    groups = [shown.table.index.to_series().groupby(ranks).agg(list).to_dict() for ranks in columns.values()]
     across = [24 + step * place for place in range(len(columns))]
     every_rank = np.column_stack(list(columns.values())).tolist()
-    colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)) if len(every_rank) > 1 else [0])
+    colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)))
     drawn = []
     for letter, target, colour, ranks in zip(
         shown.table.index, shown.table["target"], colours, every_rank, strict=True

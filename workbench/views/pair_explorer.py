@@ -25,24 +25,19 @@ class PairExplorer(Explorer):
     distance = "share of the list between the ranks of the two; of one label, to gold's"
 
     def __init__(
-        self,
-        scores: Mapping[str, Any],
-        pairs: Pairs | str,
-        *,
-        suite: str | None = None,
-        encoders: Mapping[str, Any] | None = None,
+        self, scores: Mapping[str, Any], pairs: Pairs | str, *, encoders: Mapping[str, Any] | None = None
     ) -> None:
         """Show scores. Arguments and errors are those of `pair_table`, whose table is `self.table`.
 
-        encoders: As of `RankingExplorer`.
+        pairs: May be the name of a set, DataError if there is none. encoders: As of `RankingExplorer`.
         """
         self._data = load_pairs(pairs) if isinstance(pairs, str) else pairs
-        self._suite = set_name(suite or self._data.name)
+        self._suite = set_name(self._data.name)
         super().__init__(scores, encoders, height=440)
         self.children[1].layout.flex_flow = "column"
 
     def read(self, data: Mapping[str, Any]) -> None:
-        table, labels = pair_table(data, self._data, suite=self._suite), list(map(str, data))
+        table, labels = pair_table(data, self._data), list(map(str, data))
         self.table, self._partners = table, {}  # sentence -> the rows that have it on either side
         for row, both in enumerate(zip(table["sentence1"], table["sentence2"], strict=True)):
             for sentence in dict.fromkeys(both):
@@ -90,13 +85,12 @@ class PairExplorer(Explorer):
         return QueryView.from_scores(sentence, targets, rows["gold"].to_numpy(), scores, self._suite)
 
 
-def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | None = None) -> pd.DataFrame:
+def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
     """Return every pair of a suite with its rank among all pairs under each label.
 
     Args:
         scores: label -> a `Run`, a `Report`, a table of their scores, or one score per pair, larger is closer.
-        pairs: The scored pairs, or the name of a set.
-        suite: The name of the set in runs and reports, if it has another there.
+        pairs: The scored pairs.
 
     Returns:
         A row for each pair that every label has scored, in the order of the data: pair_id, subset ("" if there is
@@ -106,27 +100,25 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs | str, *, suite: str | No
         further than gold does, 0 anywhere among the places that gold ties.
 
     Raises:
-        DataError: No such set.
         ValueError: Scores of other pairs or of another gold.
     """
-    data = load_pairs(pairs) if isinstance(pairs, str) else pairs
-    suite = set_name(suite or data.name)
-    aligned = {str(label): _scores_in_order(str(label), source, data, suite) for label, source in scores.items()}
+    suite = set_name(pairs.name)
+    aligned = {str(label): _scores_in_order(str(label), source, pairs, suite) for label, source in scores.items()}
     is_scored = ~np.isnan(list(aligned.values())).any(axis=0)
     if not is_scored.any():
         raise ValueError(f"no pair of {suite} was scored by all of {', '.join(aligned)}; score them on one set")
-    words = [[text.casefold().split() for text in side] for side in (data.sentence1, data.sentence2)]
+    words = [[text.casefold().split() for text in side] for side in (pairs.sentence1, pairs.sentence2)]
     columns: dict[str, Any] = {
-        "pair_id": data.pair_id,
-        "subset": data.subset or "",
-        "sentence1": data.sentence1,
-        "sentence2": data.sentence2,
-        "gold": data.gold,
+        "pair_id": pairs.pair_id,
+        "subset": pairs.subset or "",
+        "sentence1": pairs.sentence1,
+        "sentence2": pairs.sentence2,
+        "gold": pairs.gold,
         "overlap": [len({*one} & {*two}) / max(len({*one, *two}), 1) for one, two in zip(*words, strict=True)],
         "words": [len(one) + len(two) for one, two in zip(*words, strict=True)],
     }
     table = pd.DataFrame(columns)[is_scored].reset_index(drop=True)
-    gold_ranks, columns = average_ranks(-data.gold[is_scored]), {}
+    gold_ranks, columns = average_ranks(-pairs.gold[is_scored]), {}
     for label, values in aligned.items():
         ranks = average_ranks(-values[is_scored])
         errors = rank_displacement(ranks, gold_ranks) / max(len(ranks) - 1, 1)

@@ -63,24 +63,10 @@ class QueryView:
         names = [name for name in self.table if name.startswith(kind)]
         return {name.removeprefix(kind): self.table[name].to_numpy() for name in names}
 
-    def nearest_places(self, count: int) -> np.ndarray:
-        """Return the positions of the `count` targets with the best rank under gold or any label."""
-        best = np.minimum.reduce(list(self.ranks.values()))
-        return np.sort(np.argsort(best, kind="stable")[:count])
-
     def nearest(self, count: int) -> "QueryView":
-        """Return the view of the targets of `nearest_places`."""
-        return replace(self, table=self.table.iloc[self.nearest_places(count)])
-
-    def letters_by_rank(self, ranks: np.ndarray) -> dict[float, list[str]]:
-        """Return rank -> letters of the targets with this rank, nearest first."""
-        groups: Any = self.table.index.to_series().groupby(ranks)
-        return {float(rank): group.tolist() for rank, group in groups}
-
-
-def read_rankings(tables: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-    """Return label -> ranking table of ranking tables, runs or reports."""
-    return {str(label): extract_table(source, "rankings") for label, source in tables.items()}
+        """Return the view of the `count` targets with the best rank under gold or any label."""
+        best = np.minimum.reduce(list(self.ranks.values()))
+        return replace(self, table=self.table.iloc[np.sort(np.argsort(best, kind="stable")[:count])])
 
 
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
@@ -98,11 +84,12 @@ class SuiteRankings:
     scores of each label in this order, and `rows` the positions of the targets of each query.
     """
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame], suite: str | None = None) -> None:
-        """Read tables of `read_rankings` for a suite, by default the first.
+    def __init__(self, sources: Mapping[str, Any], suite: str | None = None) -> None:
+        """Read ranking tables, runs or reports by label for a suite, by default the first.
 
         Raises DataError if no table has a query of the suite, ValueError if they rank different targets.
         """
+        tables = {str(label): extract_table(source, "rankings") for label, source in sources.items()}
         suites = list(dict.fromkeys(name for table in tables.values() for name in table["suite"].unique()))
         self.name = set_name(suite or next(iter(suites), ""))
         parts = {label: table.loc[table["suite"] == self.name] for label, table in tables.items()}
