@@ -32,8 +32,8 @@ _TWO = ("the lead of the first target over the second", "▲ it speaks for the f
 class Vectors:
     """Unit vectors of sentences under one encoder, which is loaded on first use; each sentence is encoded once."""
 
-    def __init__(self, label: str, source: Any) -> None:
-        self.label, self.source = label, source
+    def __init__(self, label: Any, source: Any) -> None:
+        self.label, self.source = str(label), source
         self._rows: dict[str, np.ndarray] = {}
 
     @cached_property
@@ -73,10 +73,6 @@ class Untrained:
         return Encoder.from_pretrained(config.encoder, config.pooling, **options)
 
 
-def open_encoders(encoders: Mapping[str, Any]) -> list[Vectors]:
-    return [Vectors(str(label), source) for label, source in encoders.items()]
-
-
 def _require_text(sentences: list[str]) -> list[str]:
     if len(sentences) < 2 or not all(map(str.strip, sentences)):
         raise DataError("no query or no target yet; type one")
@@ -113,7 +109,7 @@ class Ask(TypedView):
                 sentences to vectors; None: the bundled encoder.
             targets: Sentences, such as those of a whole set.
         """
-        self._vectors = open_encoders(encoders or _BUNDLED)
+        self._vectors = [Vectors(*one) for one in (encoders or _BUNDLED).items()]
         lines = text_area("targets, one a line", "\n".join(targets), 8)
         super().__init__({"query": text_area("query", query), "targets": lines})
 
@@ -151,7 +147,7 @@ class Why(TypedView):
         self, encoders: Mapping[str, Any] | None = None, query: str = "", target: str = "", other: str = ""
     ) -> None:
         """Show three sentences; `encoders` are by label, as of `Ask` or of a `RunPicker`. `other` may be ""."""
-        self._vectors = open_encoders(encoders or _BUNDLED)
+        self._vectors = [Vectors(*one) for one in (encoders or _BUNDLED).items()]
         texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}
         super().__init__({name: text_area(*text) for name, text in texts.items()})
 

@@ -1,7 +1,6 @@
 """Intervals and paired tests of finished runs over the pairs of a suite, and one table of all labels on all suites."""
 
 import html
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -68,21 +67,17 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     name = baseline or (default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):
         raise ValueError(f"no runs {name!r}; there are {', '.join([*labels, BEFORE])}")
-    options: dict[str, Any] = {"measure": measure_of(runs), "samples": samples}
+    options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
     for run, path, seed in with_opponents(runs, name):
-        base = (path, BEFORE if name == BEFORE else "")
-        numbers = read_or_warn(run["path"], partial(_interval_and_test, suite=suite, base=base, **options))
-        if numbers:
-            interval, (_, p_value) = numbers
-            rows.append((run["label"], run["seed"], f"{name}, seed {seed}", *interval, p_value, int(run["pairs"])))
+        options["base"] = (path, BEFORE if name == BEFORE else "")
+        interval = read_or_warn(run["path"], partial(resampled, bootstrap_interval, **options))
+        test = interval and read_or_warn(run["path"], partial(resampled, permutation_test, **options))
+        if interval and test:
+            rows.append((run["label"], run["seed"], f"{name}, seed {seed}", *interval, test[1], int(run["pairs"])))
     table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
     over_seeds = table.groupby("label")["difference"]
     return table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
-
-
-def _interval_and_test(run: Run, **options: Any) -> list[list[float]]:
-    return [resampled(resample, run, **options) for resample in (bootstrap_interval, permutation_test)]
 
 
 def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str, Any], str, int]]:
@@ -100,27 +95,20 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     """Return the table of `paired_tests` x 100, with each result in words."""
     percent: Any = tests[["difference", "low", "high", "mean", "std"]].mul(100)
+    readings = {  # the first that holds
+        "no clear difference on these pairs": ~((percent["low"] > 0) | (percent["high"] < 0)),
+        "clear on these pairs, but under 0.1 points": percent["difference"].abs() < 0.1,
+        "clear on these pairs; of one seed": percent["std"].isna(),
+        "clear on these pairs, within the deviation over seeds": percent["mean"].abs() <= percent["std"],
+    }
+    otherwise = "clear on these pairs, beyond the deviation over seeds"
     deviation = percent["std"].map(" ± {:.2f}".format).replace(" ± nan", "")
     columns = {
         "difference": percent["difference"].map("{:+.2f}".format),
         "95% interval": percent["low"].map("{:+.2f} to ".format) + percent["high"].map("{:+.2f}".format),
         "p": tests["p_value"].map("{:.3g}".format),
         "over seeds": percent["mean"].map("{:+.2f}".format) + deviation,
-        "reads as": np.select(
-            [
-                ~((percent["low"] > 0) | (percent["high"] < 0)),
-                percent["difference"].abs() < 0.1,
-                percent["std"].isna(),
-                percent["mean"].abs() <= percent["std"],
-            ],
-            [
-                "no clear difference on these pairs",
-                "clear on these pairs, but under 0.1 points",
-                "clear on these pairs; of one seed",
-                "clear on these pairs, within the deviation over seeds",
-            ],
-            "clear on these pairs, beyond the deviation over seeds",
-        ),
+        "reads as": np.select([*readings.values()], [*readings], otherwise),
     }
     return tests[["label", "seed", "against"]].assign(**columns).set_index("label")
 
@@ -264,12 +252,10 @@ def compare(
 
 def _require_same_inputs(label: str, facts: Iterable[dict[str, Any]]) -> None:
     """Raise ValueError if the runs of a label read different data; a run of the same seed is not data."""
-    checksums: dict[str, set[str]] = defaultdict(set)
-    for one in facts:
-        for role, source in one.get("inputs", {}).items():
-            checksums[role].add(source["sha256"])
-    if different := [role for role in checksums.keys() - {"base", "encoder"} if len(checksums[role]) > 1]:
-        raise ValueError(f"{label}: runs of different {', '.join(sorted(different))} have no mean; pass another root")
+    inputs = [{role: source["sha256"] for role, source in one.get("inputs", {}).items()} for one in facts]
+    counts: Any = pd.DataFrame(inputs).drop(columns=["base", "encoder"], errors="ignore").nunique()
+    if different := ", ".join(sorted(counts.index[counts > 1])):
+        raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
 
 
 def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.files import atomic_write
 from workbench.views._style import framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
-from workbench.views.ask import open_encoders, reasons_html
+from workbench.views.ask import Vectors, reasons_html
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
@@ -81,7 +81,7 @@ class Explorer(View):
         """Show other data of the same kind; choices stay if they still exist. Errors as at first."""
         chosen = self.chosen
         self.read(data)
-        self._vectors = open_encoders(encoders or {})
+        self._vectors = [Vectors(*one) for one in (encoders or {}).items()]
         orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
         names = shortened(self.labels, 40)
         with self._drawing_once():
@@ -200,7 +200,7 @@ class RankingExplorer(Explorer):
     def read(self, data: Mapping[str, Any]) -> None:
         self.suite = suite = SuiteRankings(data, self._suite)
         self.title, self.labels, self.ids = f"Rankings of {suite.name}", suite.labels, list(suite.rows)
-        self.frame = pd.DataFrame({"query": [suite.query(query_id) for query_id in self.ids]})
+        self.frame = suite.table.groupby("query_id")[["query"]].first().loc[self.ids].reset_index(drop=True)
         self.columns = [{"name": "query"}]
         targets = suite.table["target"].to_numpy(dtype=object)
         texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]

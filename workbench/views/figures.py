@@ -49,8 +49,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     columns = ["step", "dev_uniformity", "dev_alignment"]
     paths = {plain(label): history.reindex(columns=columns).dropna() for label, history in histories.items()}
     table = pd.concat(paths, names=["label"]).reset_index("label")
-    ends = table.groupby("label")["step"].agg(["min", "max"]).loc[table["label"]].to_numpy()
-    is_end = (table[["step"]].to_numpy() == ends).any(axis=1)
+    is_end = ~table.duplicated("label") | ~table.duplicated("label", keep="last")
     table["text"] = table["step"].map("step {:.0f}".format).where(is_end, "")
     place = {"x": "dev_uniformity", "y": "dev_alignment", "color": "label", "text": "text", "hover_data": ["step"]}
     figure = px.line(table, **place, markers=True, color_discrete_sequence=COLOURS)

@@ -78,8 +78,8 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     is_live: The chart is a drawing, whose lines can be pointed at, and not an image, which every front end shows.
     explains: If not "", letters are buttons, with this and the letter as their value.
     """
-    by = "a model" if view.gold is None else "gold or a model"
-    part = f"{targets} of {view.total:,} targets, the nearest under {by}" if targets < view.total else ""
+    by, total = "a model" if view.gold is None else "gold or a model", len(view.table)
+    part = f"{targets} of {total:,} targets, the nearest under {by}" if targets < total else ""
     details = escape(": ".join(filter(None, [view.place, part])))
     title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({details})</small>' if details else ''}")
     # Both are in one row if there is room; a table that may scroll is reached by Tab.

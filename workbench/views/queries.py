@@ -21,12 +21,11 @@ class QueryView:
 
     `table` has a row for each target, in the order of gold, or of the first label if there is no gold, best first:
     target, gold and gold rank if known, and for each label L "rank: L" and "score: L". Its index has the letters that
-    name the targets in table and chart. `total` counts all targets, even if the view has some only.
+    name the targets in table and chart.
     """
 
     query: str
     table: pd.DataFrame
-    total: int
     place: str = ""  # suite and id of the query
 
     @classmethod
@@ -42,7 +41,7 @@ class QueryView:
             columns |= {"gold": gold[order], "gold rank": average_ranks(-gold[order])}
         columns |= {f"rank: {label}": average_ranks(-values[order]) for label, values in scores.items()}
         columns |= {f"score: {label}": values[order] for label, values in scores.items()}
-        return cls(query, pd.DataFrame(columns, index=letters(len(order))), len(order), place)
+        return cls(query, pd.DataFrame(columns, index=letters(len(order))), place)
 
     @property
     def gold(self) -> np.ndarray | None:
@@ -115,16 +114,12 @@ class SuiteRankings:
             )
         return self.table.merge(part, on=_TARGET)["score"].to_numpy()
 
-    def query(self, query_id: Any) -> str:
-        """Return the text of a query."""
-        return str(self.table["query"].iloc[self.rows[query_id][0]])
-
     def view(self, query_id: Any) -> QueryView:
         """Return one query under all labels; KeyError for an unknown query."""
         rows = self.rows[query_id]
         scores = {label: values[rows] for label, values in self.scores.items()}
         targets, place = self.table["target"].iloc[rows].tolist(), f"{self.name}, {query_id}"
-        return QueryView.from_scores(self.query(query_id), targets, self.gold[rows], scores, place)
+        return QueryView.from_scores(self.table["query"].iloc[rows[0]], targets, self.gold[rows], scores, place)
 
     def distances(self, a: str, b: str | None = None) -> np.ndarray:
         """Return 1 - tau-b of each query between the scores of a and b, or gold; nan if one of them ties all."""
