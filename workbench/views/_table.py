@@ -133,9 +133,8 @@ class TypedView(View):
         for control in controls.values():
             control.observe(self._draw, "value")
         self._draw()
-        super().__init__(
-            [ipywidgets.HBox([ipywidgets.VBox([*controls.values()], layout={"width": "34%"}), self.panel])]
-        )
+        fields = ipywidgets.VBox([*controls.values()], layout={"width": "34%"})
+        super().__init__([ipywidgets.HBox([fields, self.panel])])
 
     def html(self, *, is_static: bool) -> str:
         """Return what is drawn, live or without a kernel; errors are shown in its place."""

@@ -157,9 +157,7 @@ def slope_svg(view: QueryView) -> str:
     every_rank = np.column_stack(list(columns.values())).tolist()
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)))
     drawn = []
-    for letter, target, colour, ranks in zip(
-        shown.table.index, shown.table["target"], colours, every_rank, strict=True
-    ):
+    for (letter, target), colour, ranks in zip(shown.table["target"].items(), colours, every_rank, strict=True):
         rooms = [4 + 5 * len(group[rank]) for group, rank in zip(groups, ranks, strict=True)]  # of letters that tie
         line = _draw_line(list(zip(across, map(height, ranks), rooms, strict=True)), colour)
         named = "".join(f"\n{name}: rank {rank:g}" for name, rank in zip(columns, ranks, strict=True))

@@ -70,10 +70,8 @@ class QueryView:
 
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is."""
-    found = getattr(source, kind, None)  # a run has a method of this name, a report a table
-    if found is None:
-        return source
-    return found if isinstance(found, pd.DataFrame) else found()
+    table: Any = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
+    return table() if callable(table) else table  # a run has a method of this name, a report a table
 
 
 class SuiteRankings:

@@ -122,10 +122,9 @@ class RunPicker(View):
 
         Raises DataError if they are not on this machine.
         """
-        if suite_file(self.suite):
-            return load_pairs(self.suite)
         read = (file for path in self._all["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
-        return load_pairs(next((file for file in read if set_name(file) == set_name(self.suite)), self.suite))
+        file = next((file for file in read if set_name(file) == set_name(self.suite)), self.suite)
+        return load_pairs(self.suite if suite_file(self.suite) else file)
 
     def _paths(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return name -> folder of the runs that are shown, and of those whose start is shown."""
