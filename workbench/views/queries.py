@@ -71,7 +71,7 @@ class QueryView:
 def extract_table(source: Any, kind: str) -> pd.DataFrame:
     """Return the "rankings" or "scores" of a run or report, or a table as it is."""
     table: Any = source if isinstance(source, pd.DataFrame) else getattr(source, kind)
-    return table() if callable(table) else table  # a run has a method of this name, a report a table
+    return table if isinstance(table, pd.DataFrame) else table()  # a run has a method of this name, a report a table
 
 
 class SuiteRankings:
