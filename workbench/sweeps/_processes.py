@@ -68,8 +68,12 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
                 print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
     finally:
         stopped.set()
-        for process in processes:
+        for process in (running := [*processes]):
             process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
+        for process in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
         pool.shutdown(cancel_futures=True)
 
 
