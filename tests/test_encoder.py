@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from workbench.checkpoints import POOLINGS
 from workbench.encoder import Encoder, _model
-from workbench.encoder._hardware import choose_precision
+from workbench.encoder._hardware import choose_hardware
 from workbench.errors import EncoderError
 
 TEMPLATE = 'the book "{sentence}" sees [MASK] .'
@@ -155,12 +155,11 @@ def test_bf16_is_close_to_fp32_and_auto_takes_it_only_from_hardware(
     mean = (states.double() * mask).sum(1) / mask.sum(1)
     assert (pooled - mean).abs().max() < 1e-6  # in float32: bf16 would round it by 2^-9
     assert not wide.backbone.embeddings._forward_hooks  # only while encoding
-    cpu = torch.device("cpu")
     for capable, expected in (({"amx_bf16": True}, "bf16"), ({"avx512_bf16": True}, "bf16"), ({"avx2": True}, "fp32")):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda capable=capable: capable)
-        assert choose_precision("auto", cpu) == expected
+        assert choose_hardware("cpu", "auto") == (torch.device("cpu"), expected)
     with pytest.raises(EncoderError, match="precision is 'fp8'; choose 'auto', 'fp32', 'bf16' or 'fp16'"):
-        choose_precision("fp8", cpu)
+        choose_hardware("cpu", "fp8")
 
 
 def test_an_encoder_with_broken_weights_is_not_silent(folder: Path) -> None:

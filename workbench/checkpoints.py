@@ -6,6 +6,7 @@ Weights on the hub carry no pooling, and a wrong one costs twenty points without
 import json
 import logging
 import re
+import string
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -18,6 +19,7 @@ _LOG = logging.getLogger("workbench")
 
 POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
 SETTINGS_FILE = "encoder.json"
+_BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
@@ -61,7 +63,6 @@ class Reading:
         return f"{text}{self.full_stop}" if self.full_stop and text and text[-1] not in self.endings else sentence
 
 
-_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PROMPTBERT = 'This sentence of "{sentence}" means [MASK].'
 _PROMPTROBERTA = "This sentence : ' {sentence} ' means [MASK]."
 _SUPERVISED_PROMPT = (
@@ -76,7 +77,7 @@ READINGS: tuple[tuple[str, Reading], ...] = (
     (r"unsup-?_?promptbert", Reading.from_template(_PROMPTBERT)),
     (r"promptroberta", Reading.from_template(_PROMPTROBERTA, _SUPERVISED_PROMPT)),
     (r"promptbert", Reading.from_template(_PROMPTBERT, _SUPERVISED_PROMPT)),
-    (r"sncse", Reading("mask", 'This sentence : " {sentence} " means [MASK] .', " .", _PUNCTUATION)),
+    (r"sncse", Reading("mask", 'This sentence : " {sentence} " means [MASK] .', " .", string.punctuation)),
     (r"(?<!un)sup-simcse", Reading("cls", caution=_SUPERVISED_SIMCSE)),
     (r"simcse|diffcse|rankcse|compositional|world-(encoder|teacher)$", Reading("cls")),
 )
@@ -119,9 +120,9 @@ class Checkpoint:
         if self.foreign and chosen is None:
             problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
             raise EncoderError(f"{problem}; set pooling ({', '.join(POOLINGS)}) to use its backbone without that")
-        saved = [*([self.stored.pooling] if self.stored else []), *self.foreign]
-        if chosen and saved not in ([], [chosen.pooling]):
-            _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, ", ".join(saved), chosen.pooling)
+        saved = ", ".join([*([self.stored.pooling] if self.stored else []), *self.foreign])
+        if chosen and saved not in ("", chosen.pooling):
+            _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling)
         readings = [one for one in (self.stored, published_reading(self.name), chosen) if one]
         reading = next((one for one in readings if chosen is None or one.pooling == chosen.pooling), None)
         if template is not None:
@@ -140,7 +141,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     """
     path = Path(name).expanduser()
     if name in BUNDLED_MODELS:
-        root, source = project_path("data") / "models" / name, f"bundled:{name}"
+        root, source = _BUNDLED / name, f"bundled:{name}"
     elif path.is_dir():
         root = encoder_folder(path.resolve())
         source = f"folder:{root}"
@@ -196,19 +197,22 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
             f'save_pretrained, or name a pull request on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
         )
     limit = _read_json(folder / "tokenizer_config.json").get("model_max_length") if modules else None
-    if (root / SETTINGS_FILE).is_file():
-        own = _read_json(root / SETTINGS_FILE)
+    if own := _read_json(root / SETTINGS_FILE):
         settings = {field.name: current_value(own[field.name]) for field in fields(Reading) if own.get(field.name)}
         reading = Reading(**settings) if "pooling" in settings else None
         return Checkpoint(name, source, root, folder, reading, max_seq_length=limit)
     kinds = {module["type"].rsplit(".", 1)[-1]: root / module["path"] for module in modules[1:]}
     pooling = _stored_pooling(_read_json(kinds["Pooling"] / "config.json")) if "Pooling" in kinds else None
-    known = {"Normalize", "Pooling"} if pooling else {"Normalize"}  # encode returns unit rows anyway
-    foreign = [kind for kind in kinds if kind not in known]
+    foreign = [kind for kind in kinds if kind != "Normalize" and not (kind == "Pooling" and pooling)]
     if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for no pooling
         architectures = _read_json(folder / "config.json").get("architectures") or []
         foreign += [kind for kind in architectures if "ForSequenceClassification" in kind]
-    foreign += _foreign_usage(_read_json(root / "config_sentence_transformers.json"), is_unit="Normalize" in kinds)
+    usage = _read_json(root / "config_sentence_transformers.json")
+    prompt = (usage.get("prompts") or {}).get(usage.get("default_prompt_name"))
+    foreign += [f"the default prompt {prompt!r}"] if prompt else []
+    similarity = usage.get("similarity_fn_name") or "cosine"  # of unit rows also their dot product
+    is_cosine = similarity == "cosine" or (similarity == "dot" and "Normalize" in kinds)
+    foreign += [] if is_cosine else [f"similarity {similarity!r}"]
     usage = _read_json(next(folder.glob("sentence_*_config.json"), root / "none")) if modules else {}
     limit, lower_case = usage.get("max_seq_length") or limit, bool(usage.get("do_lower_case"))
     stored = Reading(pooling) if pooling else None
@@ -221,15 +225,6 @@ def _stored_pooling(config: dict[str, Any]) -> Any:
     modes = config.get("pooling_mode") or [flag.partition("_token")[0] for flag in flags]
     mode = modes if isinstance(modes, str) else "+".join(modes)
     return mode if mode in ("cls", "mean", "max") else None
-
-
-def _foreign_usage(usage: dict[str, Any], *, is_unit: bool) -> list[str]:
-    """Name the default prompt of a SentenceTransformer, and a similarity that is not the cosine of its vectors."""
-    name, similarity = usage.get("default_prompt_name"), usage.get("similarity_fn_name") or "cosine"
-    prompt = (usage.get("prompts") or {}).get(name)
-    foreign = [f"the default prompt {prompt!r}"] if name is not None and prompt != "" else []
-    is_cosine = similarity == "cosine" or (similarity == "dot" and is_unit)
-    return foreign if is_cosine else [*foreign, f"similarity {similarity!r}"]
 
 
 def _read_json(path: Path, kind: type = dict) -> Any:

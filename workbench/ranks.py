@@ -61,17 +61,10 @@ def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
 def rank_vectors(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     """Return g(r) = (r - mean r) / (sqrt(c) * std r) of each row's ranks: RankEncoder eqs. 2 and 3.
 
-    Ranks are exact and averaged over ties (the paper's code ranks ties arbitrarily), so u_i . u_j is Spearman's
-    correlation of rows i and j. A constant row has no order: its vector and its products are 0.
-
-    Args:
-        scores: Similarity of each of n sentences to each of c corpus sentences.
-
-    Returns:
-        Rows of length 1 (or 0, above) that sum to 0; without gradient.
-
-    Raises:
-        ValueError: Fewer than two corpus sentences, or nan among the scores.
+    `scores` has the similarity of each of n sentences to each of c corpus sentences. Ranks are exact and averaged over
+    ties (the paper's code ranks ties arbitrarily), so u_i . u_j is Spearman's correlation of rows i and j. Rows have
+    length 1, sum to 0 and have no gradient; a constant row has no order: its vector and its products are 0.
+    Raises ValueError for fewer than two corpus sentences, and for nan among the scores.
     """
     _require_corpus(scores.shape[1])
     with torch.no_grad():
@@ -116,18 +109,12 @@ def rank_similarity(
     """Return u_i . u_j of RankEncoder eq. 4: Spearman's correlation of how two sentences order the corpus.
 
     "gaussian" is the closed form of `gaussian_rank_similarity`: differentiable, and close if similarity lists are close
-    to Gaussian (about 0.01 on average on real sentences).
+    to Gaussian (about 0.01 on average on real sentences). "exact" has no gradient, and keeps the [n, c] and [m, c] rank
+    vectors in memory.
 
-    Args:
-        a, b, corpus: Unit rows; at least 2 in the corpus, of which copies tie.
-        how: "exact" or "gaussian".
-
-    Returns:
-        [n, m] in [-1, 1]; larger is closer; 0 for a sentence to which all of the corpus is equally similar.
-        "exact" has no gradient, and keeps the [n, c] and [m, c] rank vectors in memory.
-
-    Raises:
-        ValueError: Fewer than two corpus sentences, an unknown `how`, or nan among the vectors.
+    `a`, `b` and `corpus` are unit rows; copies in the corpus tie. The result is [n, m] in [-1, 1], larger is closer,
+    and 0 for a sentence to which all of the corpus is equally similar. Raises ValueError for fewer than two corpus
+    sentences, an unknown `how`, and nan among the vectors.
     """
     if how == "gaussian":
         return gaussian_rank_similarity(a, b, corpus_covariance(corpus))

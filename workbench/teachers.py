@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import astuple, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import platformdirs
 from workbench.checkpoints import POOLINGS, Checkpoint, Reading, find_checkpoint
 from workbench.encoder import Encoder, weights_checksum
 from workbench.errors import EncoderError
-from workbench.files import atomic_path, file_checksum, reraise_os_error, text_checksum
+from workbench.files import atomic_path, file_checksum, reraise_os_error, text_checksum, write_json
 
 _LOG = logging.getLogger("workbench")
 _CHUNK = 50_000  # sentences embedded at a time: bounds the memory of their float32 rows
@@ -47,24 +46,14 @@ def find_teacher(
 
 
 def load_teacher(
-    name: str,
-    *,
-    pooling: str | None = None,
-    template: str | None = None,
-    max_seq_length: int | None = None,
-    revision: str | None = None,
-    **options: Any,
+    name: str, *, pooling: str | None = None, template: str | None = None, revision: str | None = None, **options: Any
 ) -> Teacher:
-    """Load a frozen encoder, with any vocabulary and any width; other arguments as for Encoder.from_pretrained.
+    """Load a frozen encoder, with any vocabulary and any width; arguments as for Encoder.from_pretrained.
 
-    max_seq_length: length at which sentences are cut, without a template's tokens; None: the teacher's.
     Raises EncoderError if it is missing, broken or an unfinished run, or if its pooling is unknown.
     """
     checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    teacher = Teacher(checkpoint, reading, **options)
-    if max_seq_length is not None:
-        teacher.max_seq_length = min(teacher.max_seq_length, max_seq_length + teacher.template_tokens)
-    return teacher.requires_grad_(False)
+    return Teacher(checkpoint, reading, **options).requires_grad_(False)
 
 
 def cached_embeddings(
@@ -90,8 +79,12 @@ def cached_embeddings(
         entry.parent.mkdir(parents=True, exist_ok=True)
         # One process computes; others that need the same, such as those of one training, wait for it.
         with filelock.FileLock(entry.with_suffix(".lock")):
-            if not _is_intact(entry, facts):
-                _compute_entry(entry, facts, teacher, sentences, batch_size)
+            if not _is_intact(entry):
+                _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), teacher.source, entry)
+                with atomic_path(entry, folder=True) as fresh:
+                    _write_embeddings(fresh / _EMBEDDINGS, teacher, sentences, batch_size)
+                    facts |= {"sha256": file_checksum(fresh / _EMBEDDINGS), "source": teacher.source}
+                    write_json(fresh / _FACTS, facts)
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
 
 
@@ -100,20 +93,20 @@ def fingerprint(teacher: Teacher) -> str:
     # Origin and the library that saved it decide nothing.
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
     configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
-    former: Any = teacher.pooling.removeprefix("avg_")  # the pooling's name in existing caches
-    reading = astuple(replace(teacher.reading, pooling=former, caution=""))
-    usage = [*reading, teacher.max_seq_length, teacher.precision]
-    decisive = [teacher.checksum, configuration, _describe_tokenizer(teacher.tokenizer), usage]
-    return text_checksum(json.dumps(decisive, sort_keys=True, default=str))
-
-
-def _describe_tokenizer(tokenizer: Any) -> Any:
-    """Return the whole pipeline of a tokenizer, without the padding and truncation that its last call left set."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.special_tokens_map, tokenizer.init_kwargs]
-    pipeline = json.loads(backend.to_str())
-    return {name: part for name, part in pipeline.items() if name not in ("padding", "truncation")}
+    tokenizer, reading = teacher.tokenizer, teacher.reading
+    pipeline: Any = [
+        type(tokenizer).__name__,
+        tokenizer.get_vocab(),
+        tokenizer.special_tokens_map,
+        tokenizer.init_kwargs,
+    ]
+    if tokenizer.is_fast:  # its whole pipeline, without the padding and truncation that the last call left set
+        parts = json.loads(tokenizer.backend_tokenizer.to_str())
+        pipeline = {name: part for name, part in parts.items() if name not in ("padding", "truncation")}
+    former: Any = reading.pooling.removeprefix("avg_")  # the pooling's name in existing caches
+    usage = [former, reading.template, reading.full_stop, reading.endings, ""]
+    usage += [teacher.max_seq_length, teacher.precision]
+    return text_checksum(json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str))
 
 
 def _hash_sentences(sentences: Sequence[str]) -> str:
@@ -124,29 +117,21 @@ def _hash_sentences(sentences: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def _is_intact(entry: Path, facts: dict[str, Any]) -> bool:
-    """Return whether an entry has the content that was written for these facts; log it if it was changed."""
-    if not entry.exists():
-        return False
-    with suppress(OSError, ValueError, AttributeError):
+def _is_intact(entry: Path) -> bool:
+    """Return whether an entry has the content that was written; log it if it was changed."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
         stored = json.loads((entry / _FACTS).read_text(encoding="utf-8"))
-        if stored.items() >= (facts | {"sha256": file_checksum(entry / _EMBEDDINGS)}).items():
+        if stored["sha256"] == file_checksum(entry / _EMBEDDINGS):
             return True
-    _LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
+    if entry.exists():
+        _LOG.warning("the cached embeddings in %s are damaged; they are computed again", entry)
     return False
 
 
-def _compute_entry(
-    entry: Path, facts: dict[str, Any], teacher: Teacher, sentences: Sequence[str], batch_size: int
-) -> None:
-    _LOG.info("embedding %d sentences with %s; they are kept in %s", len(sentences), teacher.source, entry)
-    with atomic_path(entry, folder=True) as fresh:
-        shape = (len(sentences), teacher.dimension)
-        rows = np.lib.format.open_memmap(fresh / _EMBEDDINGS, mode="w+", dtype=np.float16, shape=shape)
-        for start in range(0, len(sentences), _CHUNK):
-            chunk = list(sentences[start : start + _CHUNK])
-            rows[start : start + len(chunk)] = teacher.encode(chunk, batch_size).half().numpy()
-        rows.flush()
-        del rows  # Windows renames no open file
-        facts = facts | {"sha256": file_checksum(fresh / _EMBEDDINGS), "source": teacher.source}
-        (fresh / _FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+def _write_embeddings(path: Path, teacher: Teacher, sentences: Sequence[str], batch_size: int) -> None:
+    shape = (len(sentences), teacher.dimension)
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+    for start in range(0, len(sentences), _CHUNK):
+        chunk = list(sentences[start : start + _CHUNK])
+        rows[start : start + len(chunk)] = teacher.encode(chunk, batch_size).half().numpy()
+    rows.flush()

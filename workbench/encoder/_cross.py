@@ -1,16 +1,14 @@
 """The cross-encoder: two sentences read together, one score; it has no vector of a sentence."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from workbench.checkpoints import Checkpoint, Reading
-from workbench.encoder._loading import load_classifier
 from workbench.encoder._model import Encoder
 from workbench.encoder._saving import replace_encoder, save_checkpoint, write_card
 from workbench.errors import EncoderError
@@ -23,7 +21,7 @@ class CrossEncoder(Encoder):
     score. A head that the checkpoint lacks is initialised randomly; pooling and template are not used.
     """
 
-    _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_classifier)
+    _is_classifier: ClassVar[bool] = True
 
     def tokenize_pairs(self, sentence1: Sequence[str], sentence2: Sequence[str]) -> dict[str, Tensor]:
         """Return both sentences in one row, padded, cut at `train_length`, the longer sentence first."""
@@ -59,21 +57,15 @@ class CrossEncoder(Encoder):
         self, folder: str | Path, *, card: dict[str, Any] | None = None, dtype: torch.dtype = torch.float32
     ) -> None:
         """Write classifier, head and tokenizer as transformers does; arguments as for Encoder.save."""
-        config = self.backbone.config
+        config, limit = self.backbone.config, self.max_seq_length
         # CrossEncoder would put a sigmoid on a single logit, which ties all confident pairs in float32.
         config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
-        kind = (
-            f"{config.model_type} cross-encoder, cut at {self.max_seq_length} tokens; only the order of scores counts"
-        )
+        kind = f"{config.model_type} cross-encoder, cut at {limit} tokens; only the order of scores counts"
         use = "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])"
         code = ["from sentence_transformers import CrossEncoder", use]
         with replace_encoder(folder) as fresh:
-            save_checkpoint(fresh, self.backbone, self.tokenizer, self.max_seq_length, dtype)
+            save_checkpoint(fresh, self.backbone, self.tokenizer, limit, dtype)
             write_card(fresh, {"title": "Cross-encoder"} | (card or {}), kind, code, task="text-ranking")
-
-    @staticmethod
-    def _choose_reading(checkpoint: Checkpoint, pooling: str | None, template: str | None) -> Reading:
-        return Reading("cls")
 
     def _pair_tokens(self, first: list[str], second: list[str], limit: int) -> Any:
         return self.tokenizer(first, second, truncation="longest_first", max_length=min(limit, self.max_seq_length))

@@ -100,10 +100,12 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     Without packing in eval, on other devices and for other attention than BERT's, this is transformers' sdpa itself. In
     training on a CPU the backward pass of torch's fused attention would take half of a small BERT's step.
     """
+    has_groups, is_causal = getattr(module, "num_key_value_groups", 1) > 1, getattr(module, "is_causal", True)
+    is_plain = not (has_groups or is_causal or options.get("position_bias") is not None)
     if packing is not None:
         query, key, value = map(packing.unpack_heads, (query, key, value))
         bias = packing.bias.to(query.dtype)
-    elif not module.training or query.device.type != "cpu" or not _is_plain(module, options):
+    elif not (module.training and query.device.type == "cpu" and is_plain):
         options |= {"dropout": dropout, "scaling": scaling}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     elif attention_mask is None:
@@ -117,12 +119,6 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     if packing is None:
         return states.contiguous(), None
     return packing.pack(states).unsqueeze(0), None
-
-
-def _is_plain(module: nn.Module, options: dict[str, Any]) -> bool:
-    """Return whether attention has no causal mask, no grouped heads and no position bias."""
-    grouped = getattr(module, "num_key_value_groups", 1) > 1
-    return not (grouped or getattr(module, "is_causal", True) or options.get("position_bias") is not None)
 
 
 def fast_dropout(module: nn.Module) -> nn.Module:

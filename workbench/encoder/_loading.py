@@ -41,27 +41,37 @@ _DROPOUT_SETTINGS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dro
 _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 
-def load_backbone(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
-    """Load the AutoModel of a checkpoint in float32, without its pretrained pooler (SimCSE never loads it either).
+def load_parts(
+    checkpoint: Checkpoint, pooling: str, *, dropout: float | None = None, as_classifier: bool = False
+) -> tuple[Any, Any, range]:
+    """Return the AutoModel (float32), the tokenizer, and the positions that tokens can have, special ones included.
 
-    Raises EncoderError for an unknown architecture, and for weights that do not fit it exactly.
+    The pretrained pooler is left out (SimCSE never loads it either). RoBERTa kinds count positions from padding_idx
+    + 1, so a table of 514 positions holds 512 tokens. as_classifier: a sequence classifier with one label; a head that
+    the checkpoint lacks is initialised randomly. Raises EncoderError for an unknown architecture, and for weights or a
+    tokenizer that do not fit it exactly.
     """
-    config = _load_config(checkpoint.folder, dropout)
-    model_class: Any = MODEL_MAPPING.get(type(config), None)
-    options: dict[str, Any] = {}
-    if inspect.isclass(model_class) and "add_pooling_layer" in inspect.signature(model_class.__init__).parameters:
-        options["add_pooling_layer"] = False
-    return _load_model(AutoModel, checkpoint.folder, config, **options)[0]
-
-
-def load_classifier(checkpoint: Checkpoint, *, dropout: float | None = None) -> nn.Module:
-    """Load the checkpoint as a sequence classifier with one label; a head that it lacks is initialised randomly."""
-    config = _load_config(checkpoint.folder, dropout)
-    if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
-        problem = f"{checkpoint.folder} is a classifier with {config.num_labels} labels; an interaction model has one"
-        raise EncoderError(f"{problem}: start from the plain pretrained model")
-    config.num_labels = 1
-    return _load_model(AutoModelForSequenceClassification, checkpoint.folder, config)[0]
+    folder = checkpoint.folder
+    config = _load_config(folder, dropout)
+    if as_classifier:
+        if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
+            problem = f"{folder} is a classifier with {config.num_labels} labels; an interaction model has one"
+            raise EncoderError(f"{problem}: start from the plain pretrained model")
+        config.num_labels = 1
+        model = _load_model(AutoModelForSequenceClassification, folder, config)[0]
+    else:
+        kind: Any = MODEL_MAPPING.get(type(config), None)
+        has_pooler = inspect.isclass(kind) and "add_pooling_layer" in inspect.signature(kind.__init__).parameters
+        model = _load_model(AutoModel, folder, config, **({"add_pooling_layer": False} if has_pooler else {}))[0]
+    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+    table = next((each for each in tables if isinstance(each, nn.Embedding)), None)
+    tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
+    if table is not None:
+        return model, tokenizer, range(0 if table.padding_idx is None else table.padding_idx + 1, table.num_embeddings)
+    positions = getattr(config, "max_position_embeddings", 0)
+    if positions <= 0:  # relative ones: only the tokenizer knows; transformers writes 1e30 for "unlimited"
+        positions = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
+    return model, tokenizer, range(positions)
 
 
 def load_word_head(checkpoint: Checkpoint) -> nn.Module:
@@ -144,7 +154,7 @@ def weights_checksum(module: nn.Module) -> str:
     return total.hexdigest()
 
 
-def load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str) -> Any:
+def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: nn.Embedding | None) -> Any:
     """Load the tokenizer of a checkpoint; EncoderError if it is broken or does not belong to the backbone."""
     folder = checkpoint.folder
     try:
@@ -153,8 +163,7 @@ def load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str) -> Any:
     except Exception as error:
         raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {error}") from error
     largest, embedded = max(tokenizer.get_vocab().values(), default=0), len(backbone.get_input_embeddings().weight)
-    table, pad = _position_table(backbone), tokenizer.pad_token_id
-    fault = None
+    pad, fault = tokenizer.pad_token_id, None
     if len(tokenizer) <= 5:
         fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
     elif pad is None:
@@ -172,27 +181,6 @@ def load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str) -> Any:
         backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
-
-
-def position_range(backbone: Any, tokenizer: Any) -> tuple[int, int]:
-    """Return the position of the first token, and how many tokens the backbone can place, special ones included.
-
-    RoBERTa kinds count positions from padding_idx + 1, so a table of 514 positions holds 512 tokens.
-    """
-    table = _position_table(backbone)
-    if table is not None:
-        first = 0 if table.padding_idx is None else table.padding_idx + 1
-        return first, table.num_embeddings - first
-    positions = getattr(backbone.config, "max_position_embeddings", 0)
-    if positions > 0:
-        return 0, positions
-    # No table of positions (relative ones): only the tokenizer knows; transformers writes 1e30 for "unlimited".
-    return 0, tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
-
-
-def _position_table(backbone: nn.Module) -> nn.Embedding | None:
-    tables = (module for name, module in backbone.named_modules() if name.endswith("position_embeddings"))
-    return next((table for table in tables if isinstance(table, nn.Embedding)), None)
 
 
 def has_no_dropout(config: Any) -> bool:

@@ -18,8 +18,8 @@ from torch.nn import functional
 from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import Pooling
 from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, eval_mode, fast_dropout
-from workbench.encoder._hardware import HALF, choose_device, choose_precision
-from workbench.encoder._loading import load_backbone, load_tokenizer, load_weights, load_word_head, position_range
+from workbench.encoder._hardware import HALF, choose_hardware
+from workbench.encoder._loading import load_parts, load_weights, load_word_head
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._saving import replace_encoder, save_encoder
 from workbench.encoder._tokens import TokenRows, length_sorted_batches, sentence_chunks, special_tokens, token_ids
@@ -40,7 +40,7 @@ class Encoder(nn.Module):
     commit if it is on the hub.
     """
 
-    _load_model: ClassVar[Callable[..., nn.Module]] = staticmethod(load_backbone)
+    _is_classifier: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -48,22 +48,27 @@ class Encoder(nn.Module):
         reading: Reading = _CLS,
         *,
         train_length: int | None = None,
+        max_seq_length: int | None = None,
         precision: str = "auto",
         device: str = "auto",
         dropout: float | None = None,
     ) -> None:
         """Load a checkpoint with this reading, in eval mode; other arguments as for `from_pretrained`."""
         super().__init__()
-        place = choose_device(device)
-        self.backbone: Any = fast_dropout(self._load_model(checkpoint, dropout=dropout))
-        self.tokenizer = load_tokenizer(checkpoint, self.backbone, reading.pooling)
-        self.checkpoint, self.source, self.precision = checkpoint, checkpoint.source, choose_precision(precision, place)
+        place, self.precision = choose_hardware(device, precision)
+        options: dict[str, Any] = {"dropout": dropout, "as_classifier": self._is_classifier}
+        backbone, self.tokenizer, positions = load_parts(checkpoint, reading.pooling, **options)
+        self.backbone: Any = fast_dropout(backbone)
+        self.checkpoint, self.source = checkpoint, checkpoint.source
         self.reading, self.template = reading, reading.template
         self.pooling: Pooling = reading.pooling
         self.dimension: int = self.backbone.config.hidden_size
         self._template = Template(reading, self.tokenizer) if reading.pooling == "mask" else None
-        self._first_position, positions = position_range(self.backbone, self.tokenizer)
-        self.max_seq_length = min(positions, checkpoint.max_seq_length or positions)
+        self._first_position = positions.start
+        self.max_seq_length = min(len(positions), checkpoint.max_seq_length or len(positions))
+        if max_seq_length is not None:
+            added = self._template.length - self.tokenizer.num_special_tokens_to_add() if self._template else 0
+            self.max_seq_length = min(self.max_seq_length, max_seq_length + added)
         self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
         if not 3 <= self.train_length <= self.max_seq_length:
             raise EncoderError(
@@ -80,9 +85,7 @@ class Encoder(nn.Module):
         *,
         template: str | None = None,
         revision: str | None = None,
-        precision: str = "auto",
-        device: str = "auto",
-        dropout: float | None = None,
+        **options: Any,
     ) -> "Encoder":
         """Load the encoder of a checkpoint, in eval mode.
 
@@ -94,6 +97,7 @@ class Encoder(nn.Module):
                 max_seq_length only, because the field's protocol does not cut at test.
             template: For pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes one as for pooling.
             revision: Branch, tag or commit of a hub id.
+            max_seq_length: Length at which `encode` cuts, without a template's tokens; None: the checkpoint's.
             precision: "fp32", "bf16" or "fp16"; "auto" is "bf16" if the hardware computes it fast.
             device: "auto" takes cuda, then mps, then cpu.
             dropout: Rate in place of the checkpoint's own.
@@ -102,21 +106,12 @@ class Encoder(nn.Module):
             EncoderError: The checkpoint is missing, broken or of a kind that no Encoder reads.
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
-        options: dict[str, Any] = {"train_length": train_length, "precision": precision, "device": device}
-        return cls(checkpoint, cls._choose_reading(checkpoint, pooling, template), dropout=dropout, **options)
-
-    @staticmethod
-    def _choose_reading(checkpoint: Checkpoint, pooling: str | None, template: str | None) -> Reading:
-        return checkpoint.read(pooling, template) or _CLS
+        reading = None if cls._is_classifier else checkpoint.read(pooling, template)
+        return cls(checkpoint, reading or _CLS, train_length=train_length, **options)
 
     @property
     def device(self) -> torch.device:
         return next(self.backbone.parameters()).device
-
-    @property
-    def template_tokens(self) -> int:
-        """Return how many tokens the template adds to those of any sentence; 0 without a template."""
-        return 0 if self._template is None else self._template.length - self.tokenizer.num_special_tokens_to_add()
 
     def tokenize(self, sentences: Iterable[str], *, train_length: int | None = None) -> dict[str, Tensor]:
         """Return input_ids and attention_mask, padded, cut at `train_length` (None: the encoder's own)."""
@@ -259,15 +254,9 @@ class Encoder(nn.Module):
     ) -> None:
         """Write the encoder so that AutoModel, SentenceTransformer and from_pretrained read one embedding from it.
 
-        The first two return it as `forward` does, not normalised.
-
-        Args:
-            folder: A new or empty folder, or that of a saved encoder, which is replaced at the very end.
-            card: language, license, base_model, datasets, metrics, tags, title and description of README.md.
-            dtype: Of the weights; torch.float16 halves the file.
-
-        Raises:
-            EncoderError: The folder contains other files, or cannot be written.
+        The first two return it as `forward` does, not normalised. A saved encoder in `folder` is replaced at the very
+        end; EncoderError if the folder contains other files, or cannot be written. card: language, license, base_model,
+        datasets, metrics, tags, title and description of README.md. dtype: torch.float16 halves the file.
         """
         with replace_encoder(folder) as fresh:
             options: dict[str, Any] = {"limit": self.max_seq_length, "dtype": dtype, "card": card or {}}

@@ -18,7 +18,7 @@ from workbench.checkpoints import HUB_ID, SETTINGS_FILE, Reading
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
 from workbench.encoder._loading import quiet
-from workbench.encoder._pooling import FIRST_LAYER, MEANS
+from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
 from workbench.files import atomic_path
 
@@ -26,7 +26,7 @@ from workbench.files import atomic_path
 _MODULES = "sentence_transformers.models."
 # No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
-_CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
+_POOLINGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 
@@ -73,18 +73,11 @@ def save_encoder(
         save_file({"layer_weights": weights}, folder / name / "model.safetensors")
     if pooling == "mask":
         modules.append(("1_MaskPooling", _MASK_MODULE))
-    elif pooling not in ("cls", "max", *MEANS):
-        raise EncoderError(f"no module of sentence-transformers reads pooling {pooling!r}; describe it in _saving.py")
     else:
         modules.append((f"{len(modules)}_Pooling", f"{_MODULES}Pooling"))
-        mode = pooling if pooling in ("cls", "max") else "mean"
-        files[f"{modules[-1][0]}/config.json"] = {
-            "word_embedding_dimension": width,
-            "pooling_mode_cls_token": mode == "cls",
-            "pooling_mode_mean_tokens": mode == "mean",
-            "pooling_mode_max_tokens": mode == "max",
-            "pooling_mode_mean_sqrt_len_tokens": False,
-        }
+        mode = _POOLINGS["mean" if pooling in FIRST_LAYER else pooling]
+        flags = {name: name == mode for name in (*_POOLINGS.values(), "pooling_mode_mean_sqrt_len_tokens")}
+        files[f"{modules[-1][0]}/config.json"] = {"word_embedding_dimension": width} | flags
     usage = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
     files["config_sentence_transformers.json"] = usage
     files["modules.json"] = [{"idx": i, "name": str(i), "path": p, "type": t} for i, (p, t) in enumerate(modules)]
@@ -93,12 +86,10 @@ def save_encoder(
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens"
-    code = [
-        "from sentence_transformers import SentenceTransformer",
-        "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: compare by cosine",
-    ]
-    if pooling == "mask":  # no module of sentence-transformers reads a template
-        code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
+    code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
+    if pooling != "mask":  # no module of sentence-transformers reads a template
+        use = "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: compare by cosine"
+        code = ["from sentence_transformers import SentenceTransformer", use]
     write_card(folder, card, kind, code)
 
 
@@ -124,12 +115,8 @@ def write_card(
     """Write README.md: `card` in YAML for the hub, the kind of the model and the code that uses it.
 
     Names that are not on the hub and the folders of absolute paths are left out. task: as the hub calls it.
-    Raises EncoderError for an unknown field of `card`.
     """
-    known = [*_CARD_FIELDS, "title", "description"]
-    if unknown := sorted(set(card) - set(known)):
-        raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
-    fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
+    fields = {name: value for name, value in card.items() if value and name not in ("title", "description")}
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)

@@ -1,6 +1,7 @@
 """Losses as pure functions, one equation each: tensors in, a scalar out, differentiable, never below float32.
 
-Ties, extreme values and degenerate batches have a defined value, given at each function. Mistakes raise ValueError.
+Ties, extreme values and degenerate batches have a defined value, given at each function. Shapes that would broadcast
+and nan among labels raise ValueError.
 """
 
 from workbench.losses._arguments import full_precision as full_precision

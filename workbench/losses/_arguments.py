@@ -1,6 +1,5 @@
 """Precision and checks of the arguments that the losses share."""
 
-import math
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
@@ -32,20 +31,6 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
             return function(*positional, **named)  # pyright: ignore[reportCallIssue]
 
     return wrapper
-
-
-def require_positive(value: float, name: str) -> None:
-    """Raise unless `value` is a positive finite number."""
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value}; it multiplies or divides scores and must be positive")
-
-
-def require_matrix(scores: Tensor, name: str, *, positives: bool = False) -> None:
-    """Raise unless `scores` is a matrix that is not empty, with `positives` one whose column i is row i's positive."""
-    if scores.ndim != 2 or 0 in scores.shape:
-        raise ValueError(f"{name} has shape {tuple(scores.shape)}; it must be a matrix [anchors, candidates]")
-    if positives and scores.shape[1] < scores.shape[0]:
-        raise ValueError(f"{name} has shape {tuple(scores.shape)}; it needs at least as many columns as rows")
 
 
 def require_same_shape(first: Tensor, second: Tensor, names: str) -> None:

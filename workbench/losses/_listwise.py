@@ -11,13 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from workbench.losses._arguments import (
-    full_precision,
-    require_labels,
-    require_matrix,
-    require_positive,
-    require_same_shape,
-)
+from workbench.losses._arguments import full_precision, require_labels, require_same_shape
 
 
 def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"]:
@@ -38,7 +32,6 @@ def clamp_masked(logits: Tensor) -> Tensor:
 
 def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tuple[Tensor, Tensor]:
     """Check the student's and the teacher's lists, and drop the positives if asked."""
-    require_matrix(student, "student", positives=exclude_positive)
     require_same_shape(student, teacher, "student and teacher")
     require_labels(teacher, "teacher")
     return (without_positive(student), without_positive(teacher)) if exclude_positive else (student, teacher)
@@ -48,25 +41,17 @@ def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tu
 def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, ""]:
     """Return the mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1, one direction only.
 
-    Args:
-        scores: [n, m], m >= n. Row i is anchor i, column i its positive, every other column a negative; columns past
-            the n-th are negatives of all anchors (hard negatives).
-        temperature: tau_1 > 0, divides.
-
-    Returns:
-        A scalar >= 0; smaller is better.
+    `scores` are [n, m], m >= n. Row i is anchor i, column i its positive, every other column a negative; columns past
+    the n-th are negatives of all anchors (hard negatives). temperature is tau_1 > 0 and divides. The value is >= 0;
+    smaller is better.
     """
-    require_matrix(scores, "scores", positives=True)
-    require_positive(temperature, "temperature")
     return cross_entropy(scores / temperature, torch.arange(len(scores), device=scores.device))
 
 
 def _both_directions(scores: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Return log P_i and log Q_i of RankCSE sec. 4.3: top-one distributions of the rows and of the columns."""
-    require_matrix(scores, "scores")
     if scores.shape[0] != scores.shape[1]:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; two views of one batch give a square matrix")
-    require_positive(temperature, "temperature")
     logits = clamp_masked(scores / temperature)
     return log_softmax(logits, dim=1), log_softmax(logits.T, dim=1)
 
@@ -76,14 +61,8 @@ def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float
     """Return the mean over i of JS(P_i || Q_i), natural logarithm: RankCSE eq. 2.
 
     P_i = softmax of row i of scores / tau_1 and Q_i = softmax of row i of its transpose: the lists of the two views.
-    The positives stay in the lists and gradient flows through both.
-
-    Args:
-        scores: [n, n], scores of view 1 (rows) with view 2 (columns).
-        temperature: tau_1 > 0, divides.
-
-    Returns:
-        A scalar in [0, ln 2]; 0 when both views give the same lists.
+    The positives stay in the lists and gradient flows through both. `scores` are [n, n], of view 1 (rows) with view 2
+    (columns); temperature is tau_1 > 0. The value is in [0, ln 2]; 0 when both views give the same lists.
     """
     log_p, log_q = _both_directions(scores, temperature)
     log_m = torch.logaddexp(log_p, log_q) - math.log(2)
@@ -97,14 +76,8 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
     """Return the mean over i of -(H(P_i) + H(Q_i)) / 2: what the public RankCSE code computes in place of eq. 2.
 
     That code clamps log M from below at 1e-7; log M is never positive, so it becomes the constant 1e-7 (left out here)
-    and the divergence from the mixture is lost. What remains flattens the lists and compares nothing.
-
-    Args:
-        scores: [n, n], scores of view 1 (rows) with view 2 (columns).
-        temperature: tau_1 > 0, divides.
-
-    Returns:
-        A scalar in [-ln n, 0].
+    and the divergence from the mixture is lost. What remains flattens the lists and compares nothing. The value is in
+    [-ln n, 0]; arguments are those of `js_consistency`.
     """
     log_p, log_q = _both_directions(scores, temperature)
     return 0.5 * (log_p.exp() * log_p + log_q.exp() * log_q).sum(dim=1).mean()
@@ -114,14 +87,9 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
 def top_one(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, "n m"]:
     """Return sigma(S / tau) of RankCSE sec. 3: the probability of each item of a list to be its first.
 
-    Args:
-        scores: [n, m], one list per row; -inf masks an item out.
-        temperature: tau > 0, divides; the smaller, the more the largest score takes.
-
-    Returns:
-        [n, m], rows that sum to 1.
+    `scores` are [n, m], one list per row; -inf masks an item out. temperature is tau > 0 and divides: the smaller, the
+    more the largest score takes. The rows of the result, [n, m], sum to 1.
     """
-    require_positive(temperature, "temperature")
     return softmax(clamp_masked(scores / temperature), dim=1)
 
 
@@ -145,11 +113,8 @@ def listnet(
         teacher_temperature: tau_3 > 0, divides.
         exclude_positive: Leave column i out of row i's list; needs m >= n. An empty list has loss 0.
 
-    Returns:
-        A scalar; smaller is better; its minimum is the mean entropy of the teacher's lists.
+    Smaller is better; the minimum is the mean entropy of the teacher's lists.
     """
-    require_positive(student_temperature, "student_temperature")
-    require_positive(teacher_temperature, "teacher_temperature")
     student, teacher = paired_lists(student, teacher, exclude_positive)
     target = top_one(teacher, temperature=teacher_temperature).to(student.dtype)
     return -(target * log_softmax(clamp_masked(student / student_temperature), dim=1)).sum(dim=1).mean()
@@ -168,16 +133,9 @@ def listmle(
     -log P = sum_k [log sum_{l >= k} exp(S_pi(l) / tau_2) - S_pi(k) / tau_2], summed over the list. Candidates that the
     teacher ties keep the order of their columns. Only the teacher's order counts, never its scale.
 
-    Args:
-        student: S, [n, m].
-        teacher: S^T, the same shape; receives no gradient.
-        temperature: tau_2 > 0, divides.
-        exclude_positive: Leave column i out of row i's list; needs m >= n. An empty list has loss 0.
-
-    Returns:
-        A scalar >= 0; smaller is better.
+    S and S^T are [n, m]; the teacher receives no gradient. temperature is tau_2 > 0 and divides. exclude_positive
+    leaves column i out of row i's list and needs m >= n; an empty list has loss 0. The value is >= 0; smaller is better.
     """
-    require_positive(temperature, "temperature")
     student, teacher = paired_lists(student, teacher, exclude_positive)
     order = teacher.detach().argsort(dim=1, descending=True, stable=True)
     logits = clamp_masked(student.gather(1, order) / temperature)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from workbench.losses._arguments import full_precision, require_pairs, require_positive
+from workbench.losses._arguments import full_precision, require_pairs
 from workbench.losses._listwise import clamp_masked, paired_lists
 
 
@@ -39,10 +39,8 @@ def cosent(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: f
         gold: [n], floats or integers on any scale: only their order counts. Receives no gradient.
         scale: lambda > 0, multiplies; 20 in the paper, 1 in both codes' interaction models.
 
-    Returns:
-        A scalar >= 0; smaller is better.
+    The value is >= 0; smaller is better.
     """
-    require_positive(scale, "scale")
     require_pairs(scores, gold)
     return _cosent_rows(scale * scores[None], gold[None]).squeeze(0)
 
@@ -60,16 +58,10 @@ def cosent_lists(
     CoSENT table III puts CoSENT in the place of RankCSE's ranking loss without giving a formula; this reading, lists as
     in RankCSE sec. 4.4 and positives out as in its footnote 1, is ours.
 
-    Args:
-        student: S, [n, m].
-        teacher: S^T, the same shape; receives no gradient.
-        scale: lambda > 0, multiplies.
-        exclude_positive: Leave column i out of row i's list; needs m >= n.
-
-    Returns:
-        A scalar >= 0; smaller is better; 0 for lists that the teacher ties throughout.
+    S and S^T are [n, m]; the teacher receives no gradient. scale is lambda > 0 and multiplies. exclude_positive leaves
+    column i out of row i's list and needs m >= n. The value is >= 0, smaller is better; 0 for lists that the teacher
+    ties throughout.
     """
-    require_positive(scale, "scale")
     student, teacher = paired_lists(student, teacher, exclude_positive)
     if student.shape[1] == 0:
         return student.sum()  # one anchor without its positive: nothing to order, 0 with a gradient of 0

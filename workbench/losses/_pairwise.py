@@ -4,25 +4,14 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from workbench.losses._arguments import (
-    full_precision,
-    require_labels,
-    require_matrix,
-    require_pairs,
-    require_positive,
-    require_same_shape,
-)
-
-CONTRASTIVE_FORMS = ("paper", "hinge")
+from workbench.losses._arguments import full_precision, require_labels, require_pairs, require_same_shape
 
 
 @full_precision
 def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tensor, ""]:
-    """Return the mean of (scores - gold)^2: CoSENT eq. 4.
+    """Return the mean of (scores - gold)^2: CoSENT eq. 4, of cosines [n].
 
-    Args:
-        scores: [n], cosines.
-        gold: [n], on the scale of the scores; the CoSENT code divides labels by their maximum, into [0, 1].
+    gold: [n], on the scale of the scores; the CoSENT code divides labels by their maximum, into [0, 1].
     """
     require_pairs(scores, gold)
     return (scores - gold.to(scores.dtype)).square().mean()
@@ -37,19 +26,14 @@ def contrastive(
     N = max(epsilon, cos)^2 ("paper", eq. 2 as printed: below epsilon a negative still costs epsilon^2, without
     gradient) or max(0, cos - epsilon)^2 ("hinge", Hadsell's margin 1 - epsilon). They agree at epsilon = 0 only.
 
-    Args:
-        scores: [n], cosines.
-        gold: [n], 1 for a similar pair, 0 for another; no other value.
-        epsilon: The cosine above which a negative is pushed away, in [-1, 1] (table I: -1 to 0.9).
-        form: "paper" or "hinge".
+    `scores` are cosines [n]; `gold` [n] is 1 for a similar pair, 0 for another, and has no other value. epsilon is the
+    cosine above which a negative is pushed away, in [-1, 1] (table I: -1 to 0.9).
     """
     require_pairs(scores, gold)
-    if form not in CONTRASTIVE_FORMS:
-        raise ValueError(f"form is {form!r}; choose one of {', '.join(CONTRASTIVE_FORMS)}")
     similar = gold.to(scores.dtype)
     if not bool(((similar == 0) | (similar == 1)).all()):
         raise ValueError("gold contains values other than 0 and 1; cut graded labels at a threshold first")
-    pushed = scores.clamp_min(epsilon) if form == "paper" else (scores - epsilon).clamp_min(0)
+    pushed = {"paper": scores.clamp_min(epsilon), "hinge": (scores - epsilon).clamp_min(0)}[form]
     return 0.5 * (similar * (1 - scores).square() + (1 - similar) * pushed.square()).mean()
 
 
@@ -59,18 +43,11 @@ def triplet(
 ) -> Float[Tensor, ""]:
     """Return the mean of max(d(a, p) - d(a, n) + epsilon, 0), d Euclidean: CoSENT eq. 6.
 
-    The distance is exact: nothing is added under the root, and its gradient at two equal vectors is 0.
-
-    Args:
-        anchor: [n, d].
-        positive: [n, d], closer to the anchor than `negative`.
-        negative: [n, d].
-        margin: epsilon > 0, by how much (SBERT: 1).
+    All three are [n, d]; margin is epsilon > 0, by how much the positive shall be closer to the anchor (SBERT: 1). The
+    distance is exact: nothing is added under the root, and its gradient at two equal vectors is 0.
     """
-    require_matrix(anchor, "anchor")
     require_same_shape(anchor, positive, "anchor and positive")
     require_same_shape(anchor, negative, "anchor and negative")
-    require_positive(margin, "margin")
     near = torch.linalg.vector_norm(anchor - positive, dim=1)
     far = torch.linalg.vector_norm(anchor - negative, dim=1)
     return (near - far + margin).clamp_min(0).mean()
@@ -95,13 +72,10 @@ def rank_mse(
     Without bounds it is eq. 4, and the diagonal counts (eq. 4 sums over all i, j); any upper below 1 drops it. If no
     pair is kept, eq. 6 is 0 / 0; here loss and gradient are then exactly 0, so that such a batch is harmless.
 
-    Args:
-        scores: cos(E2(x_i), E2(x_j)), [n, m].
-        target: u_i . u_j, similarities of rank vectors, the same shape; gradient flows into it unless computed without.
-        lower: tau_l (0.5), or None for no bound below.
-        upper: tau_u (0.8), or None for no bound above.
+    `scores` are cos(E2(x_i), E2(x_j)), [n, m]; `target` has u_i . u_j, the similarities of rank vectors, in the same
+    shape, and gradient flows into it unless it was computed without. `lower` is tau_l (0.5) and `upper` tau_u (0.8);
+    None is no bound.
     """
-    require_matrix(scores, "scores")
     require_same_shape(scores, target, "scores and target")
     require_labels(target, "target")
     kept = kept_pairs(target, lower=lower, upper=upper)

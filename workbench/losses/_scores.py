@@ -23,14 +23,7 @@ def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
     """Return the cosine of every row of `a` with every row of `b`: phi(f(x_i), f(x_j)') of RankCSE eq. 1.
 
-    A row of zeros has no direction; its cosines are 0.
-
-    Args:
-        a: [n, d], any length.
-        b: [m, d], any length.
-
-    Returns:
-        [n, m] in [-1, 1] up to rounding; larger is closer.
+    They are [n, m], in [-1, 1] up to rounding; larger is closer. A row of zeros has no direction; its cosines are 0.
     """
     return _unit_rows(a) @ _unit_rows(b).T
 
@@ -38,17 +31,12 @@ def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Ten
 def compose(parts: Sequence[Float[Tensor, "n d"]], how: str) -> Float[Tensor, "n d"]:
     """Combine the vectors of a sentence's parts: aggregate(z', z'') of CompCSE sec. 3, table 3.
 
-    Keeps the precision of its input, as the layer that follows it does.
-
-    Args:
-        parts: One [n, d] for each part, left to right.
-        how: "avg", "sum", or "concat_halves": the first d // 2 coordinates of the left part, the rest of the right one.
+    `parts` has one [n, d] for each part, left to right. `how` is "avg", "sum", or "concat_halves": the first d // 2
+    coordinates of the left part, the rest of the right one. The precision is that of the input, as the layer that
+    follows needs it.
     """
-    if how not in COMPOSITIONS:
-        raise ValueError(f"how is {how!r}; choose one of {', '.join(COMPOSITIONS)}")
     if how == "concat_halves":
         left, right = parts
         half = left.shape[1] // 2
         return torch.cat([left[:, :half], right[:, half:]], dim=1)
-    stacked = torch.stack(list(parts))
-    return stacked.mean(dim=0) if how == "avg" else stacked.sum(dim=0)
+    return {"avg": torch.mean, "sum": torch.sum}[how](torch.stack(list(parts)), dim=0)
