@@ -14,9 +14,6 @@ from workbench.config import BaselineConfig
 from workbench.data import load_sentences
 from workbench.encoder import Encoder
 
-# Share of the largest variance below which a direction is rounding: LayerNorm leaves one without variance.
-_NO_VARIANCE = 1e-10
-
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
     """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on `config.fit_on`.
@@ -51,7 +48,7 @@ class Whitened:
         vectors = encoder.encode(sentences, normalize_embeddings=False).double().numpy()
         self.pca = PCA(whiten=True, svd_solver="covariance_eigh").fit(vectors)
         variances = self.pca.explained_variance_
-        directions = int((variances > _NO_VARIANCE * variances[0]).sum())
+        directions = int((variances > 1e-10 * variances[0]).sum())  # LayerNorm leaves one with rounding alone
         self.width = width or directions
         if not 0 < self.width <= directions:
             raise ValueError(f"width is {width}, but {len(vectors)} vectors vary in {directions} directions only")

@@ -48,10 +48,9 @@ class CrossEncoder(Encoder):
             raise EncoderError(f"some scores of {self.source} are not finite: its weights are broken")
         return scores.double().numpy()
 
-    def encode(self, sentences: Iterable[str] | str, batch_size: int = 64, **options: Any) -> NoReturn:
-        """Raise EncoderError: a cross-encoder has no embedding."""
-        problem = "a cross-encoder reads two sentences together and has no embedding of one"
-        raise EncoderError(f"{problem}; use score(sentence1, sentence2), or train architecture=bi-encoder")
+    def encode(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise EncoderError: a cross-encoder reads two sentences together and has no embedding of one."""
+        raise EncoderError("a cross-encoder has no embedding; use score(sentence1, sentence2), or train a bi-encoder")
 
     def save(
         self, folder: str | Path, *, card: dict[str, Any] | None = None, dtype: torch.dtype = torch.float32

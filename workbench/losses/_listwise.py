@@ -104,16 +104,10 @@ def listnet(
 ) -> Float[Tensor, ""]:
     """Return the mean over i of -sum_j softmax(S^T_i / tau_3)_j log softmax(S_i / tau_2)_j: RankCSE eq. 4.
 
-    The positive is left out of both softmaxes by default (footnote 1).
-
-    Args:
-        student: S, [n, m].
-        teacher: S^T, the same shape; gradient flows into it unless it was computed without.
-        student_temperature: tau_2 > 0, divides.
-        teacher_temperature: tau_3 > 0, divides.
-        exclude_positive: Leave column i out of row i's list; needs m >= n. An empty list has loss 0.
-
-    Smaller is better; the minimum is the mean entropy of the teacher's lists.
+    S and S^T are [n, m]; gradient flows into the teacher's unless it was computed without. student_temperature is
+    tau_2 > 0 and teacher_temperature tau_3 > 0; both divide. The positive, column i of row i's list (m >= n), is left
+    out of both softmaxes by default (footnote 1); an empty list has loss 0. Smaller is better; the minimum is the mean
+    entropy of the teacher's lists.
     """
     student, teacher = paired_lists(student, teacher, exclude_positive)
     target = top_one(teacher, temperature=teacher_temperature).to(student.dtype)
@@ -134,7 +128,7 @@ def listmle(
     teacher ties keep the order of their columns. Only the teacher's order counts, never its scale.
 
     S and S^T are [n, m]; the teacher receives no gradient. temperature is tau_2 > 0 and divides. exclude_positive
-    leaves column i out of row i's list and needs m >= n; an empty list has loss 0. The value is >= 0; smaller is better.
+    leaves column i out of row i's list (m >= n); an empty list has loss 0. The value is >= 0; smaller is better.
     """
     student, teacher = paired_lists(student, teacher, exclude_positive)
     order = teacher.detach().argsort(dim=1, descending=True, stable=True)
