@@ -164,9 +164,8 @@ def encoder_folder(folder: Path) -> Path:
     if "settings" not in facts:
         return folder
     if not (run / "metrics.json").is_file():
-        raise EncoderError(
-            f"{run} is a run that is not finished: finish it, or name its best so far, {run / 'encoder'}"
-        )
+        problem = f"{folder} is a run that is not finished"
+        raise EncoderError(f"{problem}: finish it, or name its best so far, {folder / 'encoder'}")
     saved = facts.get("files", {}).get("encoder")
     if saved is not None and saved["sha256"] != checkpoint_checksum(run):
         raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")

@@ -29,9 +29,7 @@ Batch = dict[str, Any]
 class Method(nn.Module):
     """One way to train an encoder: holds the encoder and everything that only training needs.
 
-    A method is built from its settings. `prepare` reads the training set once, `collate` turns row numbers of that set
-    into a batch, `forward` turns a batch into named loss terms, `encode` returns the embeddings whose dot products are
-    the method's similarity. The trainer and the evaluation use no more than this.
+    The trainer and the evaluation use no more than `prepare`, `collate`, `forward`, `encode` and the methods below.
     """
 
     config_class: ClassVar[type[TrainingConfig]]

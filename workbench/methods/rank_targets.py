@@ -5,7 +5,6 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -32,12 +31,7 @@ class RankTargets:
     """
 
     def __init__(
-        self,
-        embeddings: Float[np.ndarray, "n d"],
-        corpus: Corpus,
-        *,
-        similarity: Literal["exact", "gaussian"] = "exact",
-        stored: bool = False,
+        self, embeddings: Float[np.ndarray, "n d"], corpus: Corpus, *, similarity: str = "exact", stored: bool = False
     ) -> None:
         if corpus.distinct < 2:
             problem = f"E1 gives all {len(corpus)} corpus sentences one vector, so they cannot be ranked"

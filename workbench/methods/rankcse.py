@@ -50,15 +50,9 @@ class RankCSE(ContrastiveMethod):
     def load_teacher(self, name: str) -> Teacher:
         """Load the teacher called `name`, read as the settings say."""
         config = self.config
-        return load_teacher(
-            name,
-            pooling=config.teacher_pooling.get(name),
-            template=config.teacher_template.get(name),
-            max_seq_length=config.teacher_max_seq_length,
-            revision=config.revisions.get(name),
-            precision=config.precision,
-            device=config.device,
-        )
+        reading = {"pooling": config.teacher_pooling.get(name), "template": config.teacher_template.get(name)}
+        options = {"precision": config.precision, "device": config.device, "revision": config.revisions.get(name)}
+        return load_teacher(name, max_seq_length=config.teacher_max_seq_length, **reading, **options)
 
     def collate(self, rows: Sequence[int]) -> Batch:
         return {"tokens": self.tokens.batch([*rows, *rows]), "teachers": self.teacher_rows(rows)}

@@ -29,8 +29,7 @@ class RankEncoder(ContrastiveMethod):
 
     u_i is the rank vector of x_i under the frozen E1, without dropout; cos is of two dropout views of E2, as in l_cl,
     which is SimCSE's loss, or, with pooling "mask", that of PromptBERT's two templates. At test the similarity is the
-    mixture of eq. 7, with the corpus embedded again by E2. In training dev is measured of E2's unit rows, as in the
-    released trainers: embedding the corpus at every measurement would cost more than dev itself.
+    mixture of eq. 7, with the corpus embedded again by E2; in training dev is measured of E2's unit rows alone.
     """
 
     config_class = RankEncoderConfig

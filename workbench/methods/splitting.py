@@ -109,9 +109,8 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     """
     table = read_table(Path(path))
     numbered = "anchor" not in table.columns
-    names = ("row" if numbered else "anchor", "left", "right")
+    columns = table.by_role({name: name for name in ("row" if numbered else "anchor", "left", "right")})
     spans = []
-    columns = table.by_role(dict(zip(names, names, strict=True)))
     for place, (first, *parts) in enumerate(zip(*columns.values(), strict=True)):
         at = table.at(place)
         if numbered and not (first.isdecimal() and int(first) < len(sentences)):
