@@ -6,17 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.stats
 import torch
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
 from workbench import views
 from workbench.config import SEVEN_STS, BaselineConfig, SimCSEConfig
-from workbench.data import Pairs, load_pairs
+from workbench.data import Pairs
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError
-from workbench.evaluation import evaluate, evaluate_model, for_mteb, to_mteb
+from workbench.evaluation import evaluate, evaluate_model
 from workbench.rankings import per_query_metrics
 from workbench.runs import Run, list_runs
 
@@ -176,45 +175,3 @@ def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_p
             BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "nowhere", "suites": "world-dev"}), tmp_path
         )
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow  # mteb takes seconds to import
-def test_mteb_scores_an_encoder_of_ours_as_we_do_and_reads_our_results(spread_encoder: Path, tmp_path: Path):
-    """Evaluate a custom mteb task over the bundled pairs; Spearman agrees within four roundings.
-
-    Sums of ranks are exact in float64; scipy then takes two roots and a reciprocal where ours takes one root, so that
-    a perfect order is exactly 1: the results differ by at most four roundings of 2^-53. mteb itself keeps six decimals.
-    """
-    mteb = pytest.importorskip("mteb")
-    from datasets import Dataset
-    from mteb.abstasks.sts import AbsTaskSTS
-    from mteb.abstasks.task_metadata import TaskMetadata
-
-    made = load_pairs("world-dev")
-    columns = {"sentence1": made.sentence1, "sentence2": made.sentence2, "score": made.gold.tolist()}
-    facts = {"dataset": {"path": "made/here", "revision": "1"}, "eval_splits": ["test"], "eval_langs": ["eng-Latn"]}
-
-    class Task(AbsTaskSTS):
-        metadata = TaskMetadata(
-            name="WorldDev", description="", type="STS", category="t2t", main_score="cosine_spearman", **facts
-        )
-        min_score, max_score = 0.0, 5.0
-
-        def load_data(self, **_: object) -> None:
-            self.dataset, self.data_loaded = {"test": Dataset.from_dict(columns)}, True
-
-    encoder = Encoder.from_pretrained(spread_encoder, device="cpu", precision="fp32")
-    found = mteb.evaluate(for_mteb(encoder, "made/here"), Task(), cache=None).task_results[0].scores["test"][0]
-    report = evaluate(encoder, "world-dev")
-    assert found["cosine_spearman"] == scipy.stats.spearmanr(report.scores["gold"], report.scores["predicted"])[0]
-    assert found["cosine_spearman"] == pytest.approx(report.metrics["world-dev"]["spearman"], rel=4 * 2**-53)
-    config = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": str(spread_encoder), "suites": ["world-dev"]})
-    run = evaluate_model(config, tmp_path / "runs")
-    (file,) = to_mteb(run, tmp_path / "kept", "made/here")
-    loaded = mteb.ResultCache(tmp_path / "kept").load_results(models=["made/here"]).model_results[0]
-    assert loaded.task_names == ["world-dev"]
-    own = run.metrics()["world-dev"]
-    (kept,) = mteb.TaskResult.from_disk(file).scores["test"]
-    assert [kept[name] for name in ("main_score", "kcc", "ndcg")] == [
-        round(own[name], 6) for name in ("spearman", "kcc", "ndcg")
-    ]

@@ -219,7 +219,7 @@ def main(*, in_sweep: bool = False) -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        problem, code = f"{error}: pip install 'ranking-workbench[train,lab]'; other extras are slurm and mteb", 2
+        problem, code = f"{error}: pip install 'ranking-workbench[train,lab]'; sweeps on Slurm: [slurm]", 2
     except (OSError, WorkbenchError) as error:
         problem, code = error, getattr(error, "exit_code", 2)
     else:

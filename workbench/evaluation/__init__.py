@@ -7,7 +7,5 @@ from workbench.evaluation._evaluate import (
     dev_values as dev_values,
     evaluate as evaluate,
     evaluate_model as evaluate_model,
-    for_mteb as for_mteb,
-    to_mteb as to_mteb,
 )
 from workbench.evaluation._transfer import Classifier as Classifier, classify as classify
