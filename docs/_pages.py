@@ -85,7 +85,7 @@ def on_files(files: Files, config: Any) -> Files:
 def _exported(stub: Path) -> list[tuple[str, str]]:
     """Return module and name of each export of a stub."""
     nodes = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
-    return [(str(node.module), item.name) for node in nodes for item in node.names]
+    return [(node.module, item.name) for node in nodes if node.module for item in node.names]
 
 
 def _members(package: str, alone: set[str]) -> str:

@@ -10,23 +10,21 @@ from typing import NoReturn
 def main() -> None:
     """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
     signal.signal(signal.SIGINT, _interrupt)
-    in_sweep = bool(os.environ.pop("WORKBENCH_CELL", ""))
-    if in_sweep:  # whose cells end with it, even after kill -9
+    if os.environ.pop("WORKBENCH_CELL", ""):  # a cell of a sweep ends with it, even after kill -9
         threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         from workbench.cli import main as command
 
-        command(in_sweep=in_sweep)
+        command()
     finally:
         if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # some libraries raise another error instead
             raise SystemExit(130)
 
 
 def _interrupt(*_: object) -> NoReturn:
-    signal.signal(signal.SIGINT, lambda *_: None)  # with SIG_IGN Python prints a line if a second signal waits already
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the kernel running
     print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     end = threading.Timer(15, os._exit, [130])  # some libraries drop an exception that is raised while they load
     end.daemon = True
     end.start()

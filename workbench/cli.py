@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import sys
-import textwrap
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from workbench.cli_runs import RunName, Runs, Settings, overrides_of, print_scores, print_table, runs_app, sweep_app
+import workbench
+from workbench.cli_runs import Runs, Settings, echo, overrides_of, print_scores, print_table, runs_app, sweep_app
 from workbench.config import CONFIGS
-from workbench.errors import BusyRunError, RunError, WorkbenchError, printable
+from workbench.errors import WorkbenchError
 from workbench.files import PACKAGE, project_path
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -35,8 +35,8 @@ Share = Annotated[float, typer.Option(help="Share of the queries.")]
 @app.callback(help=__doc__, invoke_without_command=True)
 def _options(version: Annotated[bool, typer.Option("--version", help="Print version and path.")] = False) -> None:
     if version:
-        number = metadata.version("ranking-workbench")
-        print(f"ranking-workbench {number}, Python {sys.version.split()[0]}, {PACKAGE}")
+        versions = f"{metadata.version('ranking-workbench')}, Python {sys.version.split()[0]}"
+        echo(f"ranking-workbench {versions}, {PACKAGE}")
         raise typer.Exit
 
 
@@ -52,32 +52,24 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     html: Annotated[bool, typer.Option("--html", help="Also write the executed notebook as a web page.")] = False,
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
-    from workbench import execution
-    from workbench.views import compare_with_start
-
     overrides = overrides_of([*(changes or []), *(setting or [])], runs)
     if notebook:
-        finished = execution.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
+        finished = workbench.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
     else:
-        finished = execution.run(CONFIGS[method].from_parameters(profile, seed, overrides), runs)
+        finished = workbench.run(CONFIGS[method].from_parameters(profile, seed, overrides), runs)
+        echo(workbench.views.compare_with_start(finished))  # which a notebook prints itself
     print_scores(finished)
-    if not notebook:  # which prints this itself
-        print(compare_with_start(finished))
-    print(f"run:      {finished.path}")
-    if (page := finished.path / "notebook.ipynb").is_file():
-        print(f"notebook: {page}")
-        if html:
-            print(f"html:     {execution.export_html(page)}")
+    echo(f"run:      {finished.path}")
+    if html:
+        echo(f"html:     {workbench.execution.export_html(finished.path / 'notebook.ipynb')}")
 
 
 @app.command()
 def demo(runs: Runs = "runs") -> None:
     """Train SimCSE on bundled data with three seeds; print the scores before and after, and write web pages."""
-    from workbench.views import finished_runs, seed_table
-
     for seed in range(3):
         run("simcse", seed=seed, runs=runs, html=True)
-    print_table(seed_table(finished_runs(runs, "world-test")).reset_index())
+    print_table(workbench.views.seed_table(workbench.views.finished_runs(runs, "world-test")).reset_index())
 
 
 @app.command()
@@ -89,13 +81,11 @@ def evaluate(
     runs: Runs = "runs",
 ) -> None:
     """Evaluate a model without training; the result is listed with the runs."""
-    from workbench.config import BaselineConfig
-    from workbench.evaluation import evaluate_model
-
     words = [f"encoder={model}", *([f"suites={suites}"] if suites else []), *(setting or [])]
-    finished = evaluate_model(BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs)), runs)
+    config = workbench.BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs))
+    finished = workbench.evaluation.evaluate_model(config, runs)
     print_scores(finished)
-    print(f"run:      {finished.path}")
+    echo(f"run:      {finished.path}")
 
 
 @app.command()
@@ -103,26 +93,8 @@ def settings(method: MethodName, profile: Profile = "demo") -> None:
     """List a method's settings, their values, meanings and sources, and its profiles."""
     config = CONFIGS[method].from_parameters(profile)
     for row in config.table().to_dict("records"):
-        print(f"{row['setting']} = {row['value']} {row['unit']}".strip())
-        print(textwrap.indent(textwrap.fill(f"{row['meaning']} ({row['allowed']}; {row['source']})", 96), "    "))
-    print(textwrap.fill(f"profiles: {', '.join(config.profiles)}", 100, break_on_hyphens=False))
-
-
-@app.command()
-def push(
-    name: RunName,
-    repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")],
-    private: Annotated[bool, typer.Option("--private")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")] = False,
-    license_: Annotated[str, typer.Option("--license", help="As the hub names it, such as mit.")] = "",
-    *,
-    runs: Runs = "runs",
-) -> None:
-    """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
-    from workbench.runs import find_run
-
-    files = find_run(name, runs).push_to_hub(repo_id, private=private, dry_run=dry_run, license=license_)
-    print(f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files, sep="\n  ")
+        echo("{setting} = {value} {unit}\n    {meaning} ({allowed}; {source})".format(**row))
+    echo(f"profiles: {', '.join(config.profiles)}")
 
 
 @app.command()
@@ -155,9 +127,7 @@ def list_data(kind: Annotated[Kind | None, typer.Option(help="List only this kin
     """List every dataset with its kind, source and licence."""
     import pandas as pd
 
-    from workbench.data import dataset_names, describe
-
-    sets: Any = pd.DataFrame([describe(name) for name in dataset_names(kind)])
+    sets: Any = pd.DataFrame([workbench.data.describe(name) for name in workbench.data.dataset_names(kind)])
     print_table(sets[["name", "kind", "title", "rows", "scale", "source", "licence"]])
 
 
@@ -171,16 +141,15 @@ def check_data(
 
     Status "hub": not on this machine. Exit code 1 if a named dataset cannot be used.
     """
-    from workbench.data import check, load_data, parse_columns, unusable
-
     logging.getLogger("workbench").setLevel(logging.WARNING)  # the report contains what was guessed
-    options = {"columns": parse_columns(columns), "scale": scale}
-    table: Any = check(names, **options)
+    options = {"columns": workbench.data.parse_columns(columns), "scale": scale}
+    table: Any = workbench.data.check(names, **options)
     print_table(table.drop(columns="problem"))
     for row in table[table["problem"] != ""].to_dict("records"):
-        print(f"{row['name']}: {row['problem']}")
-    print_reports({name: load_data(name, **options) for name in table["name"][table["status"] == "own file"]})
-    if names and unusable(table):
+        echo(f"{row['name']}: {row['problem']}")
+    own = table["name"][table["status"] == "own file"]
+    print_reports({name: workbench.data.load_data(name, **options) for name in own})
+    if names and workbench.data.unusable(table):
         raise typer.Exit(1)
 
 
@@ -195,34 +164,27 @@ def split_data(  # noqa: PLR0917
     scale: Scale = None,
 ) -> None:
     """Split a file by query (first sentence) into train, dev and test."""
-    from workbench.data import load_data, parse_columns, split, write_split
-
-    parts = split(load_data(file, columns=parse_columns(columns), scale=scale), dev=dev, test=test, seed=seed)
-    print_reports(dict(zip(write_split(parts, folder), parts.values(), strict=True)))
+    data = workbench.data.load_data(file, columns=workbench.data.parse_columns(columns), scale=scale)
+    parts = workbench.data.split(data, dev=dev, test=test, seed=seed)
+    print_reports(dict(zip(workbench.data.write_split(parts, folder), parts.values(), strict=True)))
 
 
 def print_reports(sets: dict[Any, Any]) -> None:
     """Print facts about each data set by name, and what two of them share."""
-    from workbench.data import overlaps, report
-
     for name, data in sets.items():
-        print("", name, *(f"  {line}" for line in report(data)), sep="\n")
-    for line in overlaps(sets):
-        print(f"\nwarning: {line}")
+        echo("\n  ".join([f"\n{name}", *workbench.data.report(data)]))
+    for line in workbench.data.overlaps(sets):
+        echo(f"\nwarning: {line}")
 
 
-def main(*, in_sweep: bool = False) -> None:
-    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed or, but in a sweep, is in use."""
+def main() -> None:
+    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed, 75 for one that is in use."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     try:
         app()
-    except ModuleNotFoundError as error:
-        problem, code = f"{error}: pip install 'ranking-workbench[train,lab]'; sweeps on Slurm: [slurm]", 2
-    except (OSError, WorkbenchError) as error:
-        problem, code = error, getattr(error, "exit_code", 2)
-    else:
-        return
-    print(printable(f"error: {problem}"), file=sys.stderr)
-    sys.exit(RunError.exit_code if code == BusyRunError.exit_code and not in_sweep else code)
+    except (OSError, ModuleNotFoundError, WorkbenchError) as error:
+        remedy = ": pip install 'ranking-workbench[train,lab,slurm]'" if isinstance(error, ModuleNotFoundError) else ""
+        echo(f"error: {error}{remedy}", err=True)
+        sys.exit(getattr(error, "exit_code", 2))

@@ -1,77 +1,61 @@
-"""The commands about finished and planned runs: runs, show, rm, sweep."""
+"""The commands about finished and planned runs: runs, show, rm, push, sweep."""
 
 import json
 import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+import workbench
 from workbench.config import CONFIGS, RECORDED
-from workbench.errors import RunError, SettingError, printable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from workbench.runs import Run
+from workbench.errors import RunError, SettingError
 
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")]
 # The name of a run that is not the end of a path.
 _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
+_SHOWN = ("path", "status", "method", "profile", "seed", "changed", "failure", "started", "ended", "seconds", "host")
 
 runs_app = typer.Typer()
+echo = partial(typer.echo, color=False)  # names may contain the escape sequences of a terminal
 
 
-def overrides_of(settings: Sequence[str], runs_root: str = "") -> dict[str, str]:
-    """Return texts KEY=VALUE as a dictionary; names of runs under `runs_root` become folders. Raises SettingError."""
+def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:
+    """Return texts KEY=VALUE as a dictionary; names of runs under `runs_root` become their folders.
+
+    Raises SettingError for another text, and RunError for a name that no run has.
+    """
     overrides: dict[str, str] = {}
-    for text in insert_folders(settings, runs_root) if runs_root else settings:
+    for text in settings:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name or name in overrides:
             problem = "is given twice" if name in overrides else "is not KEY=VALUE, such as temperature=0.07"
             raise SettingError(f"--set {text!r} {problem}")
-        overrides[name] = value
+        overrides[name] = _RUN.sub(lambda run: str(workbench.runs.find_run(run[0], runs_root).path), value)
     return overrides
 
 
-def insert_folders(words: Sequence[str], root: str) -> list[str]:
-    """Replace names of runs under `root` by their folders, in arguments such as `teachers=simcse/1a2b3c4d-s0`.
-
-    Raises RunError for a name that no run has.
-    """
-    from workbench.runs import find_run
-
-    return [_RUN.sub(lambda name: str(find_run(name[0], root).path), word) for word in words]
-
-
-def echo(text: object) -> None:
-    """Print a text without control characters, such as a terminal's escape sequences."""
-    print(printable(text))
-
-
-def print_table(table: "pd.DataFrame") -> None:
+def print_table(table: Any) -> None:
     """Print a table as aligned text, on a terminal with its cells cut to its width."""
-    shown: Any = table.astype(object).where(table.notna(), "")
     width = max(16, shutil.get_terminal_size().columns // table.shape[1]) if sys.stdout.isatty() else None
+    shown = table.astype(object).where(table.notna(), "")
     echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
 
 
-def print_scores(run: "Run") -> None:
+def print_scores(run: Any) -> None:
     """Print the scores of a finished run, and those of its start."""
-    from workbench.runs import metrics_table
-
     if run.has("before"):
-        print("before training:")
-        print_table(metrics_table(run.metrics("before")))
-        print("after:")
-    print_table(metrics_table(run.metrics()))
+        echo("before training:")
+        print_table(workbench.runs.metrics_table(run.metrics("before")))
+        echo("after:")
+    print_table(workbench.runs.metrics_table(run.metrics()))
 
 
 @runs_app.command("runs")
@@ -83,21 +67,19 @@ def print_runs(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per run.")] = False,
 ) -> None:
     """List runs: changed settings, status, scores x 100, start and duration."""
-    from workbench.runs import list_runs, split_common_settings
-
     where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
-    wanted = [name.strip() for name in columns.split(",") if name.strip()]
-    table: Any = list_runs(runs, where, sort=sort, columns=wanted)
+    wanted = [name.strip() for name in columns.split(",") if name]
+    table: Any = workbench.list_runs(runs, where, sort=sort, columns=wanted)
     if as_json:
         echo(json.dumps(json.loads(table.to_json(orient="records")), indent=1, ensure_ascii=False))
     elif table.empty:
-        echo(f"No runs under {runs}{' with ' + ' '.join(where) if where else ''}. Start one: workbench run simcse")
+        echo(f"No such runs under {runs}. Start one: workbench run simcse")
     elif wanted:
         print_table(table)
     else:
         readable = table["profile"].notna()  # the settings of a broken run are unknown
         texts = [", ".join(filter(None, both)) for both in table.loc[readable, ["profile", "changed"]].to_numpy()]
-        common, table.loc[readable, "changed"] = split_common_settings(texts)
+        common, table.loc[readable, "changed"] = workbench.runs.split_common_settings(texts)
         if common:
             echo(f"all: {common}")
         table["started"] = table["started"].astype("string").str.slice(0, 16)
@@ -107,21 +89,17 @@ def print_runs(
 @runs_app.command()
 def show(name: RunName, runs: Runs = "runs") -> None:
     """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
-    from workbench.runs import find_run, needed_by, read_row
-
-    run = find_run(name, runs)
-    facts, row = run.facts(), read_row(run.path)
-    echo(f"{run.path}: {row['status']}\n  {run.config.method}, profile {run.config.profile}, seed {run.config.seed}")
-    facts |= {"changed": row["changed"], "version": facts.get("versions", {}).get("ranking-workbench")}
-    for fact in ("changed", "failure", "started", "ended", "seconds", "host", "device", "version", "git_commit"):
-        if facts.get(fact):
-            echo(f"  {fact:<13} {facts[fact]}")
-    for role, used in facts.get("inputs", {}).items():
-        echo(f"  input {role:<7} {used['source']}")
+    run = workbench.runs.find_run(name, runs)
+    facts = run.facts() | workbench.runs.read_row(run.path)
+    shown = {fact: facts.get(fact) for fact in (*_SHOWN, "device", "git_commit")}
+    shown |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
+    shown["version"] = facts.get("versions", {}).get("ranking-workbench")
+    shown["needed by"] = ", ".join(map(str, workbench.runs.needed_by(runs).get(run.path.resolve(), [])))
+    for fact, value in shown.items():
+        if value not in (None, ""):
+            echo(f"{fact:<13} {value}")
     if run.finished:
         print_scores(run)
-    for other in needed_by(runs).get(run.path.resolve(), []):
-        echo(f"  needed by: {other}")
 
 
 @runs_app.command("rm")
@@ -131,16 +109,30 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove runs after asking; never one that another remaining run learned from or evaluated."""
-    from workbench.runs import choose_runs, remove_runs
-
-    chosen = choose_runs(names, runs)
+    chosen = workbench.runs.choose_runs(names, runs)
     echo("\n".join(str(run.path) for run in chosen))
     if not yes:
         typer.confirm(f"remove {len(chosen)} run(s)?", abort=True)
-        if [run.path for run in choose_runs(names, runs)] != [run.path for run in chosen]:
+        if [run.path for run in workbench.runs.choose_runs(names, runs)] != [run.path for run in chosen]:
             raise RunError("the list of runs has changed since the question; nothing was removed, ask again")
-    remove_runs(chosen, runs)
-    print(f"removed {len(chosen)} run(s)")
+    workbench.runs.remove_runs(chosen, runs)
+    echo(f"removed {len(chosen)} run(s)")
+
+
+@runs_app.command()
+def push(
+    name: RunName,
+    repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")],
+    private: Annotated[bool, typer.Option("--private")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")] = False,
+    license_: Annotated[str, typer.Option("--license", help="As the hub names it, such as mit.")] = "",
+    *,
+    runs: Runs = "runs",
+) -> None:
+    """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
+    run = workbench.runs.find_run(name, runs)
+    files = run.push_to_hub(repo_id, private=private, dry_run=dry_run, license=license_)
+    echo("\n  ".join([f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files]))
 
 
 class _StartByDefault(TyperGroup):
@@ -179,77 +171,59 @@ def start(  # noqa: PLR0917
     sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")] = None,
 ) -> None:
     """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
-    from workbench import sweeps
-
-    if not slurm and (partition or gpus or cpus or memory or sbatch):
-        raise SettingError("resources of a cell (--partition, --gpus, --cpus, --memory, --sbatch) need --slurm")
-    options: dict[str, Any] = {"seeds": seeds, "profile": profile}
-    contents = read_words(insert_folders(what, runs)) | {name: value for name, value in options.items() if value}
-    cluster = sweeps.Slurm(partition, gpus, cpus, memory, minutes, overrides_of(sbatch or [])) if slurm else None
-    made = sweeps.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, slurm=cluster, notebook=notebook)
-    if cluster and not plan:
-        print(f"their states: workbench sweep status {made.name} --runs {runs}")
-        return
-    table = made.table()
-    print_cells(table)
-    if not plan:
-        echo(f"{made.folder}: {sweeps.summarize(table)}")
-        raise typer.Exit(int({*table["state"]} != {"finished"}))
+    cluster = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, overrides_of(sbatch or []))
+    options = {"seeds": seeds, "profile": profile, "slurm": cluster if slurm else None}
+    contents = read_words(what, runs) | {name: value for name, value in options.items() if value}
+    made = workbench.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, notebook=notebook)
+    print_cells(made)
+    if not plan and not slurm:
+        raise typer.Exit(int({*made.table()["state"]} != {"finished"}))
 
 
 @sweep_app.command()
 def status(name: SweepName = "", runs: Runs = "runs") -> None:
     """List all sweeps, or the cells of one: finished, running, unfinished, waiting, or failed and why."""
-    from workbench import sweeps
-
-    chosen = [sweeps.find_sweep(name, runs)] if name else sweeps.list_sweeps(runs)
-    if not chosen:
-        print(f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4")
-    for each in chosen:
-        table = each.table()
-        if name:
-            print_cells(table)
-        echo(f"{each.name}: {sweeps.summarize(table)}")
-    if name and (jobs := sweeps.queued(chosen[0])):
-        print(f"in Slurm's queue: {', '.join(sorted(jobs))}")
+    for each in workbench.sweeps.list_sweeps(runs) if not name else ():
+        echo(f"{each.name}: {workbench.sweeps.summarize(each.table())}")
+    if name:
+        chosen = workbench.sweeps.find_sweep(name, runs)
+        print_cells(chosen)
+        if jobs := workbench.sweeps.queued(chosen):
+            echo(f"in Slurm's queue: {', '.join(sorted(jobs))}")
 
 
 @sweep_app.command()
 def cancel(name: SweepName, runs: Runs = "runs") -> None:
     """Remove a sweep's jobs from Slurm; the same `sweep` continues it. (A local sweep ends with Ctrl-C.)"""
-    from workbench import sweeps
-
-    print(f"{sweeps.cancel(sweeps.find_sweep(name, runs))} jobs cancelled")
+    echo(f"{workbench.sweeps.cancel(workbench.sweeps.find_sweep(name, runs))} jobs cancelled")
 
 
-def read_words(words: list[str]) -> dict[str, Any]:
+def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
     """Return the contents of a sweep from the name of its file, or from methods, KEY=V1,V2 and METHOD.KEY=V1,V2.
 
     Values are YAML: suites=[a,b],[a] are two lists.
     """
     import yaml
 
-    from workbench.sweeps import read_sweep_file
-
     if len(words) == 1 and words[0].endswith((".toml", ".yaml", ".yml")):
-        return read_sweep_file(Path(words[0]))
+        return workbench.sweeps.read_sweep_file(Path(words[0]))
     methods: dict[str, dict[str, Any]] = {word: {} for word in words if "=" not in word}
     grid: dict[str, Any] = {}
-    for name, values in overrides_of([word for word in words if "=" in word]).items():
+    for name, values in overrides_of([word for word in words if "=" in word], runs_root).items():
         method, _, key = name.rpartition(".")
-        if method and method not in methods:
-            raise SettingError(f"{name}: {method} is not among the methods; name it too")
         try:
-            methods.get(method, grid)[key] = yaml.safe_load(f"[{values}]")
-        except yaml.YAMLError:
-            raise SettingError(f"{name}: cannot read {values!r}; put a text with commas in quotes") from None
+            (methods[method] if method else grid)[key] = yaml.safe_load(f"[{values}]")
+        except (KeyError, yaml.YAMLError):
+            problem = f"{name}={values} cannot be read; name the method too, and put a text with commas in quotes"
+            raise SettingError(problem) from None
     return {"methods": methods, "grid": grid}
 
 
-def print_cells(table: "pd.DataFrame") -> None:
-    """Print the state and title of each cell, and why it failed."""
+def print_cells(sweep: Any) -> None:
+    """Print the state and title of each cell, and why it failed, and the folder of the sweep."""
+    table = sweep.table()
     for row in table.to_dict("records"):
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
-        echo(f"  {row['state']:<10} {row['cell']}{seconds}")
-        if row["failure"]:
-            echo(textwrap.indent(f"{row['failure']}\nrun: {row['path']}", " " * 13))
+        failure = f"\n    {row['failure']}\n    run: {row['path']}" if row["failure"] else ""
+        echo(f"  {row['state']:<10} {row['cell']}{seconds}{failure}")
+    echo(f"{sweep.folder}: {workbench.sweeps.summarize(table)}")

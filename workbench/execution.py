@@ -1,6 +1,5 @@
 """Run a method: by one call in this process, or by executing its notebook with papermill."""
 
-import json
 import logging
 import os
 import re
@@ -9,22 +8,19 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import workbench
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
 from workbench.errors import BusyRunError, DataError, RunError, SettingError, unknown_name
-from workbench.files import atomic_write, project_path, reraise_os_error
+from workbench.files import project_path
 from workbench.runs import Run, finished_run
 
 _LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a notebook.
-_KERNEL = {
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    "PLOTLY_RENDERER": "plotly_mimetype",
-    "TQDM_DISABLE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-}
-_EQUATION = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<line>[^$\n]+?)\$", re.DOTALL)
+_KERNEL = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PLOTLY_RENDERER": "plotly_mimetype"}
+_KERNEL |= {"TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}
+_EQUATION, _DISPLAY = re.compile(r"(\$\$?)([^$]+)\1"), {"$": "inline", "$$": "block"}
 _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
@@ -36,11 +32,6 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
     An interrupted run under `runs_root` goes on from its last state. Raises SettingError, DataError or EncoderError
     before training, and RunError if another process is working on this run, or if training failed.
     """
-    from workbench.data import load_dev, load_suites, load_training
-    from workbench.evaluation import evaluate
-    from workbench.methods import METHODS
-    from workbench.training import fit
-
     if finished := finished_run(config, runs_root):
         return finished
     check_settings(config)
@@ -49,11 +40,11 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
         config = config.model_copy(update={"base_root": str(runs_root)})
     current = Run.open(config, runs_root)
     with current.record_end():
-        suites = load_suites(config)
-        method = METHODS[config.method](config)
-        evaluate(method if method.pairwise else method.encoder, suites, run=current, stage="before")
-        fit(method, load_training(config), load_dev(config), run=current, quiet=quiet)
-        evaluate(method, suites, run=current)
+        suites = workbench.load_suites(config)
+        method = workbench.METHODS[config.method](config)
+        workbench.evaluate(method if method.pairwise else method.encoder, suites, run=current, stage="before")
+        workbench.fit(method, workbench.load_training(config), workbench.load_dev(config), run=current, quiet=quiet)
+        workbench.evaluate(method, suites, run=current)
     return current
 
 
@@ -78,8 +69,7 @@ def run_method(
         return finished
     check_settings(config)
     # As the settings read them: a relative path must also be valid in the kernel's own folder.
-    names = {config.setting_name(name) for name in overrides or {}}
-    changed = {name: value for name, value in config.model_dump(mode="json").items() if name in names}
+    changed = config.model_dump(mode="json", include=set(map(config.setting_name, overrides or {})))
     parameters = {"profile": profile, "seed": config.seed, "overrides": changed, "runs_root": str(root)}
     current = Run.open(config, root)  # which refuses a run that another process works on
     current.release()  # to the kernel
@@ -123,29 +113,24 @@ def check_settings(config: TrainingConfig) -> None:
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
     import papermill
-    from papermill.exceptions import PapermillExecutionError
 
-    running, failure = output.with_name(f".{output.name}"), None
+    running = output.with_name(f".{output.name}")
     running.unlink(missing_ok=True)  # of an execution that was killed
-    environment = {**_KERNEL, **os.environ}
-    environment.pop("JPY_SESSION_NAME", None)  # of a notebook from which this is called
-    streams: dict[str, Any] = {"log_output": True, "stdout_file": sys.stdout}  # warnings and progress of the kernel
-    quiet = ["--IPKernelApp.log_level=50"]  # no warning that loopback is not encrypted
-    options = {"kernel_name": "python3", "progress_bar": False, "start_timeout": 120, "extra_arguments": quiet}
+    environment = {**_KERNEL, **os.environ, "JPY_SESSION_NAME": ""}  # not that of a notebook from which this is called
+    options: dict[str, Any] = {"kernel_name": "python3", "progress_bar": False, "start_timeout": 120}
+    options |= {"log_output": True, "stdout_file": sys.stdout}  # warnings and progress of the kernel
+    options |= {"extra_arguments": ["--IPKernelApp.log_level=50"]}  # no warning that loopback is not encrypted
     try:
-        with mock.patch.dict(os.environ, environment, clear=True):
-            papermill.execute_notebook(str(notebook), str(running), parameters, **options, **streams)
-    except PapermillExecutionError as error:
-        kind = BusyRunError if error.ename == BusyRunError.__name__ else RunError
-        failure = kind(f"{notebook.name} failed with {error.ename}: {error.evalue}\nthe executed notebook: {output}")
-    except Exception as error:  # a kernel that died or never started, a full disk
-        failure = RunError(f"{notebook.name} ended: {error}\nthe executed notebook: {output}")
-    if isinstance(failure, BusyRunError):  # the notebook of the other process stays
-        running.unlink(missing_ok=True)
-    elif running.is_file():
-        running.replace(output)
-    if failure is not None:
-        raise failure
+        with mock.patch.dict(os.environ, environment):
+            papermill.execute_notebook(str(notebook), str(running), parameters, **options)
+    except Exception as error:  # of a cell, a kernel that died or never started, a full disk
+        name = getattr(error, "ename", "")
+        problem = f"{name}: {getattr(error, 'evalue', '')}" if name else error
+        kind = BusyRunError if name == BusyRunError.__name__ else RunError
+        raise kind(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}") from None
+    finally:
+        if running.is_file():
+            running.replace(output)
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:
@@ -170,7 +155,7 @@ def runs_folder(runs_root: str | Path = "../runs") -> str:
     directory, so in a checkout it is resolved from notebooks/ there.
     """
     path, notebooks = Path(runs_root).expanduser(), project_path("notebooks")
-    is_live = "JPY_SESSION_NAME" in os.environ  # a kernel of JupyterLab works in its notebook's own folder
+    is_live = os.environ.get("JPY_SESSION_NAME")  # a kernel of JupyterLab works in its notebook's own folder
     if not is_live and path.parts[:1] == ("..",) and (notebooks.parent / "pyproject.toml").is_file():
         path = notebooks / path
     return str(path.resolve())
@@ -187,24 +172,19 @@ def export_html(notebook: Path) -> Path:
     from nbconvert import HTMLExporter
     from traitlets.config import Config
 
-    def convert_equation(found: re.Match[str]) -> str:
-        return convert(found["block"] or found["line"], display="block" if found["block"] else "inline")
-
     content = nbformat.read(notebook, as_version=4)
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
     for cell in content.cells:
         if cell.cell_type == "markdown":
-            cell.source = _EQUATION.sub(convert_equation, cell.source)
+            cell.source = _EQUATION.sub(lambda found: convert(found[2], display=_DISPLAY[found[1]]), cell.source)
     outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
     for number, data in enumerate(data for data in outputs if _FIGURE in data):
-        figure = plotly.io.from_json(json.dumps({key: data[_FIGURE][key] for key in ("data", "layout")}))
-        data.clear()
-        data["text/html"] = plotly.io.to_html(figure, full_html=False, include_plotlyjs=number == 0)
+        options = {"full_html": False, "include_plotlyjs": number == 0, "validate": False}
+        data["text/html"] = plotly.io.to_html(data[_FIGURE], **options)
     config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
     exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
     # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
     page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", exporter.from_notebook_node(content)[0])
     target = notebook.with_suffix(".html")
-    with reraise_os_error(target), atomic_write(target) as file:
-        file.write(page)
+    target.write_text(page, encoding="utf-8")
     return target

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
@@ -67,10 +67,8 @@ def undo_write(target: Path) -> None:
     if old.exists() and not target.exists():
         old.rename(target)
     for path in (new, old):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)  # does nothing with a file
+        path.unlink(missing_ok=True)
 
 
 def _neighbours(target: Path) -> tuple[Path, Path]:
@@ -78,13 +76,14 @@ def _neighbours(target: Path) -> tuple[Path, Path]:
 
 
 def _sync(path: Path) -> None:
-    is_folder = path.is_dir()
-    with suppress(*([OSError] if is_folder else [])):  # some file systems cannot sync a folder
-        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError:
+        if not path.is_dir():  # some file systems cannot sync a folder
+            raise
+    finally:
+        os.close(handle)
 
 
 def timestamp() -> str:
@@ -135,9 +134,9 @@ def checkpoint_checksum(folder: Path) -> str:
     root = folder / "encoder" if (folder / "encoder").is_dir() else folder
     # In an encoder of this project sentence_bert_config.json only repeats its other files.
     names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else {"sentence_bert_config.json"})
-    files = [path for pattern in ("*", "*/*") for path in root.glob(pattern) if path.is_file()]
-    read = [path for path in files if path.name in names or path.suffix == ".safetensors"]
-    own = sorted(path for path in read if not path.parent.name.startswith("checkpoint-"))  # of other trainers
+    files = (path for path in sorted([*root.glob("*"), *root.glob("*/*")]) if path.is_file())
+    read = (path for path in files if path.name in names or path.suffix == ".safetensors")
+    own = (path for path in read if not path.parent.name.startswith("checkpoint-"))  # of other trainers
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))
 
 

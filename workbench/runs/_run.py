@@ -181,11 +181,11 @@ class Run:
 
         private: of a new repository. card: fields of the card, such as `license`.
         """
-        from workbench.publishing import push_folder, with_results
+        from workbench.publishing import push_folder
 
-        readme, name = self._existing("README.md", "encoder"), f"{self.config.method}-{self.path.name}"
-        text = with_results(readme.read_text("utf-8"), name, self.metrics(), **card)
-        return push_folder(readme.parent, repo_id, card=text, private=private, dry_run=dry_run)
+        folder = self._existing("README.md", "encoder").parent
+        card |= {"metrics": self.metrics(), "model_name": f"{self.config.method}-{self.path.name}"}
+        return push_folder(folder, repo_id, private=private, dry_run=dry_run, **card)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""

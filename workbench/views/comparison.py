@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
-from workbench.errors import RunError, SettingError, printable, unknown_name
+from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import bootstrap_interval, holm, permutation_test
 from workbench.runs import Run
@@ -122,7 +122,7 @@ def compare_with_start(run: Run) -> str:
     measure = "spearman" if "spearman" in metrics[suite] else "accuracy"
     interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
     value, low, high = (100 * number for number in interval)
-    text = f"its start on {printable(suite)}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
+    text = f"its start on {suite}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
     if low > 0:
         return f"Better than {text}"
     if high < 0:
