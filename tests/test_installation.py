@@ -27,7 +27,7 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr(sys, "argv", ["workbench", "run", "simcse", "--runs", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         main()
-    remedy = r"error: .*papermill.*pip install 'ranking-workbench\[train,lab\]'"
+    remedy = r"error: .*papermill.*pip install 'ranking-workbench\[train,lab,slurm\]'"
     assert re.match(remedy, capsys.readouterr().err.splitlines()[-1])
 
 

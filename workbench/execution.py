@@ -167,9 +167,9 @@ def export_html(notebook: Path) -> Path:
     The script that draws plotly's figures goes into the page once; equations become MathML.
     """
     import nbformat
-    import plotly.io
     from latex2mathml.converter import convert
     from nbconvert import HTMLExporter
+    from plotly.io import to_html
     from traitlets.config import Config
 
     content = nbformat.read(notebook, as_version=4)
@@ -179,8 +179,7 @@ def export_html(notebook: Path) -> Path:
             cell.source = _EQUATION.sub(lambda found: convert(found[2], display=_DISPLAY[found[1]]), cell.source)
     outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
     for number, data in enumerate(data for data in outputs if _FIGURE in data):
-        options = {"full_html": False, "include_plotlyjs": number == 0, "validate": False}
-        data["text/html"] = plotly.io.to_html(data[_FIGURE], **options)
+        data["text/html"] = to_html(data[_FIGURE], full_html=False, include_plotlyjs=number == 0, validate=False)
     config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
     exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
     # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
