@@ -35,9 +35,7 @@ Share = Annotated[float, typer.Option(help="Share of the queries.")]
 @app.callback(help=__doc__, invoke_without_command=True)
 def _options(version: Annotated[bool, typer.Option("--version", help="Print version and path.")] = False) -> None:
     if version:
-        versions = f"{metadata.version('ranking-workbench')}, Python {sys.version.split()[0]}"
-        echo(f"ranking-workbench {versions}, {PACKAGE}")
-        raise typer.Exit
+        echo(f"ranking-workbench {metadata.version('ranking-workbench')}, Python {sys.version.split()[0]}, {PACKAGE}")
 
 
 @app.command()
