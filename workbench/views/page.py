@@ -152,7 +152,8 @@ def slope_svg(view: QueryView) -> str:
             return top + _APART * (rank - 0.5)
         return top + _APART / 2 + (depth - _APART / 2) * np.log(rank) / np.log(deepest)
 
-    groups = [shown.table.index.to_series().groupby(ranks).agg(list).to_dict() for ranks in columns.values()]
+    names = shown.table.index.to_numpy()
+    groups = [{rank: names[ranks == rank].tolist() for rank in np.unique(ranks)} for ranks in columns.values()]
     across = [24 + step * place for place in range(len(columns))]
     every_rank = np.column_stack(list(columns.values())).tolist()
     colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)))
