@@ -19,8 +19,9 @@ FLAGS = [
 ]
 PATIENCE = 60_000  # milliseconds for a step of the browser; a busy machine starts a kernel slowly
 BETWEEN = 500  # milliseconds between two checks, instead of one per frame of the page
-KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
-CELLS = "[...window.jupyterapp.shell.currentWidget.content.model.cells]"
+OPEN = "window.jupyterapp.shell.currentWidget"
+KERNEL = f"{OPEN}?.sessionContext?.session?.kernel"
+CELLS = f"[...{OPEN}.content.model.cells]"
 
 
 @contextlib.contextmanager
@@ -105,7 +106,7 @@ class Watched:
 def open_notebook(page: Any, address: str, name: str) -> None:
     """Open a notebook; it replaces an open one, whose kernel ends."""
     if page.url.startswith(address):
-        page.evaluate("window.jupyterapp.shell.currentWidget?.dispose()")
+        page.evaluate(f"{OPEN}?.dispose()")
         page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
         command(page, "docmanager:open", path=name)
     else:

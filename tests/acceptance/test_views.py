@@ -13,7 +13,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from live_lab import PATIENCE, Watched, errors, jupyterlab, open_notebook, run_all
+from live_lab import BETWEEN, OPEN, PATIENCE, Watched, command, errors, jupyterlab, open_notebook, run_all
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from scipy.stats import kendalltau, rankdata, spearmanr
 
@@ -309,7 +309,7 @@ def explorer(runs: SimpleNamespace) -> Any:
 
 
 def test_a_notebook_that_is_not_trusted_shows_every_view_as_html(
-    browser: Any, runs: SimpleNamespace, explorer: Any, lab: SimpleNamespace
+    live: SimpleNamespace, runs: SimpleNamespace, explorer: Any
 ):
     given = {label: runs.of[label, 0] for label in LABELS}
     sailor, finished = list(targets("sailor")), look.finished_runs(runs.root, str(runs.suite))
@@ -323,16 +323,18 @@ def test_a_notebook_that_is_not_trusted_shows_every_view_as_html(
     outputs = [new_output("display_data", view._repr_mimebundle_()[0]) for view in views]
     assert all("application/vnd.jupyter.widget-view+json" in output.data for output in outputs)
     notebook = new_notebook(cells=[new_code_cell("view", outputs=[output]) for output in outputs])
-    nbformat.write(notebook, lab.folder / "untrusted.ipynb")
-    watched, dialogs = Watched(browser), []
-    watched.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    open_notebook(watched.page, lab.address, "untrusted.ipynb")
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, live.folder / "untrusted.ipynb")
+    page = live.page
+    command(page, "docmanager:open", path="untrusted.ipynb")  # beside the live one
+    page.wait_for_function(f"{OPEN}?.context?.path === 'untrusted.ipynb'", polling=BETWEEN)
+    panel = page.evaluate(f"{OPEN}.id")
     for place, texts in enumerate(views.values()):
-        shown = watched.page.locator(".jp-Notebook .jp-CodeCell").nth(place).locator(".jp-Cell-outputArea")
+        shown = page.locator(f"[id='{panel}'] .jp-CodeCell").nth(place).locator(".jp-Cell-outputArea")
         for text in texts:
             shown.get_by_text(text).first.wait_for()
-    assert (watched.page.locator("img[src=x]").count(), dialogs, watched.elsewhere) == (0, [], [])
-    watched.page.close()
+    assert page.locator("img[src=x]").count() == 0
+    page.evaluate(f"{OPEN}.dispose()")
 
 
 def test_the_page_to_share_opens_and_searches_offline(
