@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from forking import python
 
 from workbench.cli import main
 from workbench.cli_runs import overrides_of
@@ -88,7 +89,7 @@ def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
 
 @pytest.mark.slow
 def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
-    command = [sys.executable, "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set", "max_steps=5000"]
+    command = [python(), "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set", "max_steps=5000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         while not run.stdout.readline().startswith("step"):

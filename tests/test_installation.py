@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from forking import python
 from jupyterlab_server import settings_utils
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -96,7 +97,7 @@ def test_the_wheel_takes_a_csv_to_an_encoder_by_the_documented_commands(tmp_path
     script += f"for words in {commands!r}:\n    done = CliRunner().invoke(cli.app, words, catch_exceptions=False)\n"
     script += "    print(done.output)\n    assert done.exit_code == 0\n"
     environment = {**os.environ, "PYTHONPATH": str(site.parent)}
-    command = [sys.executable, "-c", script]
+    command = [python("tests"), "-c", script]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sentence1 = question, sentence2 = answer, score = grade, scale 1 to 4" in done.stdout
