@@ -162,15 +162,15 @@ def test_a_suite_called_like_a_column_or_a_setting_hides_nothing(root: Path, sui
 
 
 def test_no_escape_sequence_of_a_terminal_is_printed_from_a_name(root: Path, call: Call, capsys):
-    suite = "\x1b[31mred"
+    suite = "\x1b[31mred\x9b\x7f"
     run = write_run(root, simcse(9), 0.61, suite)
     run.record(failure="\x1b[31mno luck")
     run.path.rename(root / "simcse" / f"{suite}-s9")
     for words in (["runs"], ["runs", "--json"], ["runs", "x=1"], ["show", suite], ["rm", suite]):
         call(*words, "--runs", root, answer="n\n")
         captured = capsys.readouterr()
-        assert "red" in captured.out + captured.err
-        assert "\x1b" not in captured.out + captured.err
+        assert r"\u001b[31m" in captured.out + captured.err
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", captured.out + captured.err)
 
 
 def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(

@@ -5,7 +5,6 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from typer.core import TyperGroup
 
 import workbench
 from workbench.config import CONFIGS, RECORDED
-from workbench.errors import RunError, SettingError
+from workbench.errors import RunError, SettingError, printable
 
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
@@ -24,7 +23,11 @@ _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d
 _SHOWN = ("path", "status", "method", "profile", "seed", "changed", "failure", "started", "ended", "seconds", "host")
 
 runs_app = typer.Typer()
-echo = partial(typer.echo, color=False)  # names may contain the escape sequences of a terminal
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Print a text without control characters, which names may contain."""
+    typer.echo(printable(text), err=err)
 
 
 def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:
@@ -171,6 +174,8 @@ def start(  # noqa: PLR0917
     sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")] = None,
 ) -> None:
     """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
+    if not slurm and (partition or gpus or cpus or memory or sbatch):
+        raise SettingError("resources of a cell (--partition, --gpus, --cpus, --memory, --sbatch) need --slurm")
     cluster = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, overrides_of(sbatch or []))
     options = {"seeds": seeds, "profile": profile, "slurm": cluster if slurm else None}
     contents = read_words(what, runs) | {name: value for name, value in options.items() if value}

@@ -1,7 +1,10 @@
 """The errors of the library; every message contains the value, and what is allowed or how to go on."""
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line feed
 
 
 class WorkbenchError(Exception):
@@ -32,6 +35,11 @@ class BusyRunError(RunError):
     """Another process is working on a run; a sweep waits and tries again."""
 
     exit_code = 75  # EX_TEMPFAIL of sysexits.h
+
+
+def printable(text: object) -> str:
+    """Replace control characters, such as the escape sequences of a terminal, by their codes."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
@@ -76,14 +76,13 @@ def _neighbours(target: Path) -> tuple[Path, Path]:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    except OSError:
-        if not path.is_dir():  # some file systems cannot sync a folder
-            raise
-    finally:
-        os.close(handle)
+    is_folder = path.is_dir()
+    with suppress(*([OSError] if is_folder else [])):  # some file systems cannot sync a folder
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def timestamp() -> str:

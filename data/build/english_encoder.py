@@ -118,12 +118,12 @@ def choose(options: argparse.Namespace) -> None:
     to everyday English. No benchmark was used for this choice.
     """
     encoder, sentences = Encoder.from_pretrained(options.start, pooling="mean"), load_sentences("wiki").sentences
-    tokens = encoder.token_rows(sentences, max_tokens=64).lengths
+    tokens = encoder.token_rows(sentences, train_length=64).lengths
     kept = everyday(sentences, tokens, options.max_tokens, options.sentences)
     if options.clauses:
         long = (sentences[row] for row in np.flatnonzero(tokens > options.max_tokens))
         clauses = list(dict.fromkeys(clause.strip() for sentence in long for clause in CLAUSE.split(sentence)))
-        kept += everyday(clauses, encoder.token_rows(clauses, max_tokens=64).lengths, MAX_TOKENS, options.clauses)
+        kept += everyday(clauses, encoder.token_rows(clauses, train_length=64).lengths, MAX_TOKENS, options.clauses)
     random.Random(options.seed).shuffle(kept)
     options.work.mkdir(parents=True, exist_ok=True)
     corpus(options).write_text("".join(f"{text}\n" for text in kept), encoding="utf-8")
@@ -151,7 +151,7 @@ def match(options: argparse.Namespace) -> None:
     """
     torch.manual_seed(options.seed)
     sentences = load_sentences(corpus(options)).sentences
-    teacher = load_teacher(str(minilm()), max_tokens=TEACHER_TOKENS)
+    teacher = load_teacher(str(minilm()), max_seq_length=TEACHER_TOKENS)
     taught = cached_embeddings(teacher, sentences).astype(np.float32)
     student = Encoder.from_pretrained(options.start, pooling="mean", dropout=0.0)
     pooled = student.encode(sentences[:FITTED], normalize_embeddings=False)

@@ -85,7 +85,10 @@ class Encoder(nn.Module):
         *,
         template: str | None = None,
         revision: str | None = None,
-        **options: Any,
+        max_seq_length: int | None = None,
+        precision: str = "auto",
+        device: str = "auto",
+        dropout: float | None = None,
     ) -> "Encoder":
         """Load the encoder of a checkpoint, in eval mode.
 
@@ -107,7 +110,8 @@ class Encoder(nn.Module):
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
         reading = None if cls._is_classifier else checkpoint.read(pooling, template)
-        return cls(checkpoint, reading or _CLS, train_length=train_length, **options)
+        options: dict[str, Any] = {"train_length": train_length, "max_seq_length": max_seq_length, "dropout": dropout}
+        return cls(checkpoint, reading or _CLS, precision=precision, device=device, **options)
 
     @property
     def device(self) -> torch.device:

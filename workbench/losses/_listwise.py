@@ -17,6 +17,8 @@ from workbench.losses._arguments import full_precision, require_labels, require_
 def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"]:
     """Drop column i from row i; the other columns keep their order."""
     rows, columns = scores.shape
+    if columns < rows:
+        raise ValueError(f"lists have shape {tuple(scores.shape)}; column i is row i's positive, so columns >= rows")
     kept = torch.arange(columns - 1, device=scores.device).expand(rows, -1)
     kept = kept + (kept >= torch.arange(rows, device=scores.device)[:, None])
     return scores.gather(1, kept)
