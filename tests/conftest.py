@@ -33,6 +33,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 def pytest_configure(config: pytest.Config) -> None:
     """Start notebook kernels as forks of one process that has imported their modules."""
     if sys.platform == "linux" and "WORKBENCH_PYTHONS" not in os.environ:  # the workers of xdist have its
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process would compile the package and the tests
         ended = contextlib.ExitStack()
         config.add_cleanup(ended.close)
         folder = tempfile.mkdtemp(prefix="pythons-")
