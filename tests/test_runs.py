@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +16,7 @@ from forking import python
 
 from workbench import look
 from workbench.config import SimCSEConfig
-from workbench.errors import BusyRunError, RunError
+from workbench.errors import RunError
 from workbench.execution import runs_folder
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.runs import Run, is_running, list_runs, metrics_table
@@ -119,11 +120,30 @@ def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pyt
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         for attempt in (lambda: Run.open(config(), tmp_path), run.acquire):
-            with pytest.raises(BusyRunError, match=r"another process is working on .* \(process \d+ on "):
+            with pytest.raises(RunError, match=r"another process is working on .* \(process \d+ on "):
                 attempt()
         assert is_running(run.path)
     assert not is_running(run.path)
     run.acquire()
+
+
+def test_a_cell_of_a_sweep_waits_for_the_process_that_has_its_run_and_keeps_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = Run.open(config(), tmp_path)
+    run.release()
+    monkeypatch.setenv("WORKBENCH_CELL", "a file")
+    command = [python("looks"), "-c", HOLD, str(run.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        ending = threading.Timer(1, lambda: (finish(run), other.communicate()))
+        ending.start()
+        opened = Run.open(config(device="cpu"), tmp_path)
+        ending.join()
+    assert opened.finished
+    assert opened.config.device == "auto"
+    opened.release()
 
 
 def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):

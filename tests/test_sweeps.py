@@ -2,25 +2,24 @@
 
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from workbench import sweeps
-from workbench.errors import BusyRunError, DataError, RunError, SettingError
+from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import run_path
 
-# A cell that trains nothing: it notes that it ran, fails for seed 3, and refuses a run that another process has, which
-# for seed 8 is the case for ever.
+# A cell that trains nothing: it waits for the same cell of another sweep, notes that it ran, and fails for seed 3.
 _CELL = """
-import os, pathlib, sys, time
-path, root, seed, busy = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-try:
-    path.mkdir(parents=True)
-    if seed == "8":
-        sys.exit(busy)
-except FileExistsError:
-    sys.exit(busy)
+import fcntl, os, pathlib, sys, time
+path, root, seed = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+lock = open(os.environ["WORKBENCH_CELL"], "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+if (path / "metrics.json").exists():
+    sys.exit()
+path.mkdir(parents=True)
 with open(root / "ran.txt", "a") as file:
     print(path.name, os.environ.get("CUDA_VISIBLE_DEVICES"), sep="\t", file=file)
 time.sleep(0.05)
@@ -30,6 +29,14 @@ if seed == "3":
 (path / "notebook.ipynb").write_text("{}")
 (path / "metrics.json").write_text("{}")
 """
+# A cell that runs until its sweep ends.
+_HOLD = """
+import fcntl, os, sys
+lock = open(os.environ["WORKBENCH_CELL"], "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture
@@ -37,10 +44,19 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let cells take a moment and train nothing."""
 
     def command(sweep: sweeps.Sweep, cell: sweeps.Cell) -> list[str]:
-        words = [sweep.root / cell.path, sweep.root, cell.seed, BusyRunError.exit_code]
+        words = [sweep.root / cell.path, sweep.root, cell.seed]
         return [sys.executable, "-S", "-c", _CELL, *map(str, words)]
 
     monkeypatch.setattr(sweeps.Sweep, "command", command)
+
+
+def wait_for_text(file: Path, text: str) -> None:
+    """Wait until a file contains a text."""
+    for _ in range(1000):
+        if text in file.read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError(file.read_text())
 
 
 def ran(root: Path) -> list[list[str]]:
@@ -141,13 +157,23 @@ def test_two_sweeps_at_once_finish_every_cell_and_run_none_twice(tmp_path: Path,
     assert "failed" not in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_a_cell_whose_run_is_always_taken_is_given_up_after_some_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_a_cell_waits_for_the_same_cell_of_another_sweep_and_ends_with_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("workbench.sweeps._processes._STARTS", 2)
-    sweeps.sweep("simcse", seeds=8, runs_root=tmp_path)
-    assert f"failed   simcse seed 8: exit code {BusyRunError.exit_code}" in capsys.readouterr().out
+    monkeypatch.setattr(sweeps.Sweep, "command", lambda *_: [sys.executable, "-m", "workbench", "--version"])
+    one, two = (sweeps.sweep("simcse", name=name, runs_root=tmp_path, dry=True) for name in ("one", "two"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeps.Sweep, "command", lambda *_: [sys.executable, "-S", "-c", _HOLD])
+        holder = one.start(one.cells[0])
+    wait_for_text(one.log(one.cells[0]), "held")
+    waiting, stopped = (two.start(two.cells[0]) for _ in range(2))
+    stopped.communicate()
+    assert stopped.returncode == 130
+    assert waiting.poll() is None
+    assert "ranking-workbench" not in two.log(two.cells[0]).read_text()
+    holder.communicate()
+    assert waiting.wait(60) == 0
+    assert "ranking-workbench" in two.log(two.cells[0]).read_text()
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -10,8 +10,12 @@ from typing import NoReturn
 def main() -> None:
     """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
     signal.signal(signal.SIGINT, _interrupt)
-    if os.environ.pop("WORKBENCH_CELL", ""):  # a cell of a sweep ends with it, even after kill -9
+    if file := os.environ.get("WORKBENCH_CELL"):  # a cell of a sweep ends with it, even after kill -9
         threading.Thread(target=_end_with_parent, daemon=True).start()
+        import filelock
+
+        lock = filelock.FileLock(file)
+        lock.acquire()  # another sweep may be running the same cell
     try:
         from workbench.cli import main as command
 

@@ -176,7 +176,7 @@ def print_reports(sets: dict[Any, Any]) -> None:
 
 
 def main() -> None:
-    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed, 75 for one that is in use."""
+    """Run the command. Exit code 2 for input that is refused, 1 for a run that failed or is in use."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice

@@ -31,12 +31,6 @@ class RunError(WorkbenchError, RuntimeError):
     exit_code = 1
 
 
-class BusyRunError(RunError):
-    """Another process is working on a run; a sweep waits and tries again."""
-
-    exit_code = 75  # EX_TEMPFAIL of sysexits.h
-
-
 def printable(text: object) -> str:
     """Replace control characters, such as the escape sequences of a terminal, by their codes."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))

@@ -12,7 +12,7 @@ import workbench
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
-from workbench.errors import BusyRunError, DataError, RunError, SettingError, unknown_name
+from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import project_path
 from workbench.runs import Run, finished_run
 
@@ -126,8 +126,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
         name = getattr(error, "ename", "")
         problem = f"{name}: {getattr(error, 'evalue', '')}" if name else error
-        kind = BusyRunError if name == BusyRunError.__name__ else RunError
-        raise kind(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}") from None
+        raise RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}") from None
     finally:
         if running.is_file():
             running.replace(output)

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from workbench.config import RECORDED, BaselineConfig, TrainingConfig
-from workbench.errors import BusyRunError, RunError, unknown_name
+from workbench.errors import RunError, unknown_name
 from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
@@ -66,7 +66,8 @@ class Run:
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
             undo_write(path / "encoder")
-            _write_facts(path / "config.json", config)
+            if not is_finished(path):  # by another process meanwhile
+                _write_facts(path / "config.json", config)
         run = cls(path)
         run._lock = lock
         return run
@@ -129,10 +130,8 @@ class Run:
             self.acquire()
             duration: dict[str, Any] = {} if was_finished else {"seconds": round(time.monotonic() - started, 1)}
             self.record(failure=None, **duration)
-        except BusyRunError:  # another process has taken the run from the kernel
-            raise
         except Exception as error:
-            with suppress(RunError):  # the disk is full
+            with suppress(RunError):  # the disk is full, or another process has taken the run from the kernel
                 self.acquire()
                 self.record(failure=f"{type(error).__name__}: {error}")
             raise
@@ -213,13 +212,17 @@ def is_finished(path: Path) -> bool:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`. Raises BusyRunError if another process holds it."""
+    """Take the lock of the run in `path`; a cell of a sweep, and its kernel, wait for it.
+
+    Raises RunError if another process holds it.
+    """
     file = path / ".lock"
     lock = filelock.FileLock(file, is_singleton=True)
     try:
-        lock.acquire(timeout=0.5, poll_interval=0.02)  # `is_running` holds it for a moment
+        # `is_running` holds it for a moment.
+        lock.acquire(timeout=-1 if "WORKBENCH_CELL" in os.environ else 0.5, poll_interval=0.02)
     except filelock.Timeout:
-        raise BusyRunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
+        raise RunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
     if lock.lock_counter == 1:
         notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
         with suppress(OSError):  # the disk is full

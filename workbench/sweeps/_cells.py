@@ -159,14 +159,18 @@ class Sweep:
         return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *words]
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a cell as a process that writes to its log and ends with this one, also after kill -9."""
+        """Start a cell as a process that writes to its log and ends with this one, also after kill -9.
+
+        It first waits for the end of the same cell of another sweep.
+        """
+        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")
         with self.log(cell).open("ab") as log:
             return subprocess.Popen(
                 self.command(cell),
                 stdin=subprocess.PIPE,  # which `workbench run` sees closed
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **environment, "WORKBENCH_CELL": "1"},
+                env={**os.environ, **environment, "WORKBENCH_CELL": str(lock)},
                 start_new_session=True,  # Ctrl-C reaches the sweep alone, which then ends its cells
             )
 

@@ -3,10 +3,8 @@
 import contextlib
 import itertools
 import os
-import queue
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from workbench.config import TrainingConfig
-from workbench.errors import BusyRunError, RunError, SettingError
+from workbench.errors import RunError, SettingError
 from workbench.files import write_json
 from workbench.runs import is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep
 
 _JOBS = "slurm.json"  # job id -> path of its cell
-_STARTS = 5  # of a cell whose run another process takes each time
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
@@ -36,55 +33,43 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     stages = sweep.missing_stages()
     missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
     environments = _environments([cell.config for cell in missing], jobs)
-    free, stopped, processes = queue.SimpleQueue[dict[str, str]](), threading.Event(), set[subprocess.Popen[bytes]]()
-    for environment in environments:
-        free.put(environment)
+    pool, processes = ThreadPoolExecutor(len(environments)), list[subprocess.Popen[bytes]]()
 
     def run(cell: Cell) -> str:
-        """Run a cell to its end, after another process that has its run, and return a line about it."""
+        """Run a cell to its end and return a line about it."""
         if not all(is_finished(sweep.root / need) for need in cell.needs):
             return f"left out {cell.title}: a run that it needs failed"
-        started, environment, code = time.monotonic(), free.get(), 0
-        for _ in range(_STARTS):
-            while (state := sweep.read(cell)["state"]) == "running" and not stopped.wait(1):
-                pass
-            if state == "finished" or stopped.is_set():
-                break
-            with sweep.start(cell, **environment) as process:
-                processes.add(process)
-                code = process.wait()
-            if code != BusyRunError.exit_code or stopped.wait(1):
-                break
-        free.put(environment)
+        started, environment = time.monotonic(), environments.pop()
+        with sweep.start(cell, **environment) as process:
+            processes.append(process)
+            code = process.wait()
+        environments.append(environment)
         row = sweep.read(cell)
         if row["state"] == "finished":
             return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
         return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
 
-    pool = ThreadPoolExecutor(len(environments))
     try:
         for stage in stages:
             for future in as_completed([pool.submit(run, cell) for cell in stage]):
                 print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
     finally:
-        stopped.set()
-        for process in (running := [*processes]):
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
             process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
-        for process in running:
+        for process in processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(20)
             process.kill()
-        pool.shutdown(cancel_futures=True)
 
 
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
     """Return the environment of each worker: its own GPUs, or its share of the cores."""
     gpus: list[str] = []
     if any(config.device != "cpu" for config in configs):
-        if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
-            import torch
+        import torch
 
-            named = ",".join(map(str, range(torch.cuda.device_count())))
+        named = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
         gpus = [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
     size = max((config.num_processes for config in configs), default=1)
     if gpus and size > len(gpus):
@@ -164,11 +149,10 @@ class CellJob:
 
     def __call__(self) -> None:
         """Return when the run is finished. Raises RunError if it failed, so that Slurm shows the job as failed."""
-        sweep, code = Sweep(self.folder), BusyRunError.exit_code
-        while code == BusyRunError.exit_code:  # another process has the run
-            self.process = sweep.start(self.cell)
-            while (code := self.process.poll()) is None:  # not wait(), whose lock the signal handler would need
-                time.sleep(0.5)
+        sweep = Sweep(self.folder)
+        self.process = sweep.start(self.cell)
+        while (code := self.process.poll()) is None:  # not wait(), whose lock the signal handler would need
+            time.sleep(0.5)
         if code in (-signal.SIGTERM, -signal.SIGUSR2):
             time.sleep(_UNTIL_KILLED)  # a job that returns now would not be requeued
         if code:
