@@ -1,7 +1,6 @@
 """All runs of a folder: as a table with filters, by name, and removed unless other runs need them."""
 
 import logging
-import math
 import re
 import shutil
 from collections import defaultdict
@@ -34,16 +33,14 @@ def list_runs(
 ) -> pd.DataFrame:
     """Return a row for each run under `root` that satisfies every filter; scores are Spearman or accuracy x 100.
 
-    status is "finished", "failed", "unfinished", or "unreadable: " and the reason: a broken run hides no other.
+    status is "finished", "failed", "unfinished", or "unreadable: " and the reason: a broken run hides no other. Raises
+    SettingError if no run has a column, a suite or a setting of a given name, and for a filter that is malformed.
 
     Args:
         root: Folder of runs.
         where: Such as "method=rankcse", "seed<3", "world-test>=45"; a run without a value satisfies no filter on it.
         sort: A column, a suite or a setting; with - in front: descending.
         columns: Of the same names; by default those of a run, its changed settings as text, and all suites.
-
-    Raises:
-        SettingError: No run has a column, a suite or a setting of this name; a filter is malformed.
     """
     rows, suites = read_rows(root), set[str]()
     for row in rows:
@@ -122,7 +119,7 @@ def read_row(path: Path) -> dict[str, Any]:
         for suite, values in run.metrics().items() if run.finished else ():
             measure = "accuracy" if "accuracy" in values else "spearman"
             value = values.get(measure)
-            row["scores"][suite] = (math.nan if value is None else float(value), measure)
+            row["scores"][suite] = (float("nan" if value is None else value), measure)
         row["status"] = "finished" if run.finished else "failed" if row["failure"] else "unfinished"
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row["status"] = f"unreadable: {problem}"
@@ -193,8 +190,7 @@ def needed_by(root: str | Path) -> dict[Path, list[Path]]:
     needs: dict[Path, list[Path]] = defaultdict(list)
     for row in [row for row in read_rows(root) if row["settings"]]:  # of those that can be read
         config, own = RECORDED[row["method"]](**row["settings"]), Path(row["path"]).resolve()
-        named = map(Path, config.paths())
-        paths = {path.parent if path.name == "encoder" else path for path in named}
+        paths = {path.parent if path.name == "encoder" else path for path in map(Path, config.paths())}
         with suppress(WorkbenchError):  # a setting names a file that is gone
             needed = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
             paths |= {run_path(each, root).resolve() for each in needed}

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from workbench.config import RECORDED, BaselineConfig, TrainingConfig
-from workbench.errors import RunError, unknown_name
+from workbench.errors import RunError
 from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
@@ -90,8 +90,6 @@ class Run:
     def config(self) -> TrainingConfig | BaselineConfig:
         """The settings."""
         facts = self.facts()
-        if facts.get("method") not in RECORDED:
-            raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {self.path / 'config.json'}"))
         return RECORDED[facts["method"]](**facts["settings"])
 
     def facts(self) -> dict[str, Any]:

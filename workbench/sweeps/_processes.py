@@ -1,84 +1,28 @@
 """Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves through submitit."""
 
-import contextlib
 import itertools
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pydantic
+
 from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import write_json
 from workbench.runs import is_finished, read_json
-from workbench.sweeps._cells import Cell, Sweep
+from workbench.sweeps._cells import Cell, Sweep, open_sweep, plan_cells, summarize
 
 _JOBS = "slurm.json"  # job id -> path of its cell
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
-
-
-def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
-    """Run the missing cells, `jobs` at a time; 0: one per GPU, or one if there is no GPU.
-
-    A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
-    end too, and the same call goes on where they stopped.
-    """
-    stages = sweep.missing_stages()
-    missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
-    environments = _environments([cell.config for cell in missing], jobs)
-    pool, processes = ThreadPoolExecutor(len(environments)), list[subprocess.Popen[bytes]]()
-
-    def run(cell: Cell) -> str:
-        """Run a cell to its end and return a line about it."""
-        if not all(is_finished(sweep.root / need) for need in cell.needs):
-            return f"left out {cell.title}: a run that it needs failed"
-        started, environment = time.monotonic(), environments.pop()
-        with sweep.start(cell, **environment) as process:
-            processes.append(process)
-            code = process.wait()
-        environments.append(environment)
-        row = sweep.read(cell)
-        if row["state"] == "finished":
-            return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
-        return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
-
-    try:
-        for stage in stages:
-            for future in as_completed([pool.submit(run, cell) for cell in stage]):
-                print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
-        for process in processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            process.kill()
-
-
-def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
-    """Return the environment of each worker: its own GPUs, or its share of the cores."""
-    gpus: list[str] = []
-    if any(config.device != "cpu" for config in configs):
-        import torch
-
-        named = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
-        gpus = [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    size = max((config.num_processes for config in configs), default=1)
-    if gpus and size > len(gpus):
-        raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
-    groups = [",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)]
-    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(1, jobs)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
-    return [{"OMP_NUM_THREADS": threads, **each} for each in own]
 
 
 @dataclass(frozen=True)
@@ -101,6 +45,106 @@ class Slurm:
             raise SettingError(f"minutes={self.minutes} is too short: a cell is interrupted {_NOTICE} s before; set 3")
 
 
+def sweep(
+    methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
+    *,
+    seeds: str | int | Iterable[int] = 0,
+    profile: str = "demo",
+    grid: Mapping[str, Any] | None = None,
+    without: Iterable[Mapping[str, Any]] = (),
+    runs_root: str | Path = "runs",
+    name: str = "",
+    jobs: int = 0,
+    dry: bool = False,
+    slurm: Slurm | None = None,
+    notebook: bool = True,
+) -> Sweep:
+    """Run the missing cells of a sweep and return it; a cell that fails raises nothing: see `Sweep.table`.
+
+    Raises SettingError or DataError before anything is run, and RunError if Slurm accepts no jobs.
+
+    Args:
+        methods: Names, or name -> grid of that method only.
+        seeds: "0-4", a number, or numbers.
+        profile: Of every method.
+        grid: Setting -> its values (a single one without a list); every method runs every combination.
+        without: Combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
+        runs_root: The folder of runs.
+        name: Of the sweep; by default its methods and a checksum of its contents.
+        jobs: Cells at a time; 0: one per GPU, or one without GPUs; on Slurm without a limit.
+        dry: Only check the cells and write them down.
+        slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this machine.
+        notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
+    """
+    asked: Any = {"methods": methods, "seeds": seeds, "profile": profile, "grid": grid or {}, "without": [*without]}
+    try:
+        cells = plan_cells(**asked)
+    except pydantic.ValidationError as error:
+        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise SettingError("; ".join(problems)) from None
+    made = open_sweep(cells, runs_root, name, notebook=notebook)
+    print(f"{made.name}: {summarize(made.table())}")
+    if slurm is not None and not dry:
+        print(f"{submit(made, slurm, at_once=jobs)} cells submitted to Slurm")
+    elif not dry:
+        run_here(made, jobs=jobs)
+    return made
+
+
+def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
+    """Run the missing cells, `jobs` at a time; 0: one per GPU, or one if there is no GPU.
+
+    A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
+    end too, and the same call goes on where they stopped.
+    """
+    stages = sweep.missing_stages()
+    missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
+    environments = _environments([cell.config for cell in missing], jobs)
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def run(cell: Cell) -> str:
+        """Run a cell to its end and return a line about it."""
+        if not all(is_finished(sweep.root / need) for need in cell.needs):
+            return f"left out {cell.title}: a run that it needs failed"
+        started, environment = time.monotonic(), environments.pop()
+        with sweep.start(cell, **environment) as process:
+            processes.append(process)
+            code = process.wait()
+        environments.append(environment)
+        row = sweep.read(cell)
+        if row["state"] == "finished":
+            return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
+        return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
+
+    with ThreadPoolExecutor(len(environments)) as pool:
+        try:
+            for stage in stages:
+                for future in as_completed([pool.submit(run, cell) for cell in stage]):
+                    print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
+
+
+def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
+    """Return the environment of each worker: its own GPUs, or its share of the cores."""
+    gpus: list[str] = []
+    if any(config.device != "cpu" for config in configs):
+        import torch
+
+        named = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+        gpus = [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    size = max((config.num_processes for config in configs), default=1)
+    if gpus and size > len(gpus):
+        raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
+    groups = [",".join(gpus[first : first + size]) for first in range(0, len(gpus) - size + 1, size)]
+    own = [{"CUDA_VISIBLE_DEVICES": group} for group in groups][: jobs or None] or [{}] * max(1, jobs)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, cores // len(own))))
+    return [{"OMP_NUM_THREADS": threads, **each} for each in own]
+
+
 def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
     """Submit the cells that are neither finished nor in the queue, and return their number; those needed come first.
 
@@ -109,7 +153,8 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
     """
     import submitit
 
-    jobs, count = queued(sweep), 0
+    jobs = queued(sweep)
+    earlier = len(jobs)
     for stage in sweep.missing_stages():
         if not (cells := [cell for cell in stage if cell.path not in jobs.values()]):
             continue
@@ -136,37 +181,30 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
             raise RunError(f"Slurm accepted no jobs: {problem}") from None
         jobs |= {job.job_id: cell.path for job, cell in zip(started, cells, strict=True)}
         write_json(sweep.folder / _JOBS, jobs)
-        count += len(cells)
-    return count
+    return len(jobs) - earlier
 
 
+@dataclass(frozen=True)
 class CellJob:
     """The work of one job: its cell as a process; submitit requeues it at a time limit or a preemption."""
 
-    def __init__(self, folder: Path, cell: Cell) -> None:
-        self.folder, self.cell = folder, cell
-        self.process: subprocess.Popen[bytes] | None = None
+    folder: Path
+    cell: Cell
 
     def __call__(self) -> None:
         """Return when the run is finished. Raises RunError if it failed, so that Slurm shows the job as failed."""
         sweep = Sweep(self.folder)
-        self.process = sweep.start(self.cell)
-        while (code := self.process.poll()) is None:  # not wait(), whose lock the signal handler would need
-            time.sleep(0.5)
+        code = sweep.start(self.cell).wait()
         if code in (-signal.SIGTERM, -signal.SIGUSR2):
             time.sleep(_UNTIL_KILLED)  # a job that returns now would not be requeued
         if code:
             raise RunError(f"{self.cell.title} failed; see {sweep.log(self.cell)}")
 
     def checkpoint(self) -> Any:
-        """Interrupt the cell, which keeps its state, and return the job to requeue; called by submitit."""
+        """Return the job to requeue; called by submitit, which then ends and so interrupts the cell."""
         from submitit.helpers import DelayedSubmission
 
-        if self.process is not None:
-            self.process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(20)
-        return DelayedSubmission(CellJob(self.folder, self.cell))
+        return DelayedSubmission(self)
 
 
 def queued(sweep: Sweep) -> dict[str, str]:
