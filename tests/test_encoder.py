@@ -100,7 +100,7 @@ def test_training_batches_are_cut_at_train_length_and_encode_is_not(folder: Path
     assert encoder.tokenize([sentence])["input_ids"][0, -1] == encoder.tokenizer.sep_token_id
     assert not torch.allclose(encoder.encode([sentence]), encoder.encode([" ".join(WORDS[:6])]), atol=1e-3)
     for refused in (2, POSITIONS + 1):
-        with pytest.raises(EncoderError, match=f"train_length is {refused}; choose 3 to {POSITIONS}"):
+        with pytest.raises(EncoderError, match=f"train_length is {refused}, max_seq_length {POSITIONS}: choose 3"):
             Encoder.from_pretrained(folder, train_length=refused)
 
 

@@ -170,6 +170,9 @@ def test_the_card_has_the_facts_given_no_html_and_no_path_of_this_machine(checkp
     assert set(header) == {"library_name", "pipeline_tag", "tags", "license", "datasets"}, "no bundled base model"
     assert header["datasets"] == ["princeton-nlp/datasets-for-simcse", "owner/set"]
     assert {"simcse", "sentence-transformers"} <= set(header["tags"])
+    with pytest.raises(EncoderError, match="no field 'licence'; it has language, license"):
+        saved(checkpoint, tmp_path / "none", card={"licence": "mit"})
+    assert not (tmp_path / "none").exists()
 
 
 def test_what_was_saved_is_taken_back_and_nothing_else_is(checkpoint: Path, tmp_path: Path) -> None:

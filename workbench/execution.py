@@ -104,7 +104,7 @@ def check_settings(config: TrainingConfig) -> None:
         _LOG.warning("%s is used twice among train, dev and suites: its scores are no test", ", ".join(shared))
     if unknown := sorted(config.revisions.keys() - {*config.checkpoints}):
         raise SettingError(f"revisions: {unknown[0]!r} is not an encoder of these settings; correct or remove it")
-    for name in config.checkpoints:
+    for name in dict.fromkeys(config.checkpoints):
         checkpoint = find_checkpoint(name, config.revisions.get(name))
         if name == config.encoder:
             config.require_pooling(checkpoint.stored and checkpoint.stored.pooling)

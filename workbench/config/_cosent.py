@@ -80,6 +80,7 @@ class CoSENTConfig(TrainingConfig):
     train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
     """training pairs (triplet: triplets too): a name or a file"""
     suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["stsb-test"]
+    """scored pairs reported at the end"""
     batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
     """pairs per step, over all processes"""
     epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0

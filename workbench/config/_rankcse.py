@@ -40,7 +40,10 @@ class RankCSEConfig(SimCSEConfig):
             **_table_9("bert-base-uncased", "listmle", 3e-5, 0.05),
             "teachers": ["voidism/diffcse-bert-base-uncased-sts", _BERT_TEACHERS[1]],
             "teacher_weights": [0.33, 0.67],
-            **{"consistency": "entropy", "temperatures": "community", "epochs": 1, "warmup": 0.0},
+            "consistency": "entropy",
+            "temperatures": "community",
+            "epochs": 1,
+            "warmup": 0.0,
         },
         "demo": {**DEMO, "teachers": ["world-teacher"], "batch_size": 64},
     }

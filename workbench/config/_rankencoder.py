@@ -107,6 +107,10 @@ class RankEncoderConfig(SimCSEConfig):
     def runs_needed(self) -> list[tuple[str, str]]:
         return [(self.base, self.base_profile)] if self.reads_e1 and _names_method(self.base) else []
 
+    def require_pooling(self, saved: Pooling | None) -> None:
+        if self.start == "backbone":  # E1 keeps its own pooling
+            super().require_pooling(saved)
+
     @pydantic.field_validator("base")
     @classmethod
     def _named_from_the_root(cls, base: str) -> str:

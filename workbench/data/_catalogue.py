@@ -98,7 +98,10 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
 def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
     """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
     matches = _match_columns(kind, table.columns, chosen)
-    if not matches or not all(matches.values()):
+    if not matches:
+        wrong, roles = ", ".join(chosen or {}), ", ".join(ROLES[kind])
+        raise DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {roles}")
+    if not all(matches.values()):
         raise _missing_columns(table, kind, matches)
     roles = {role: columns[0] for role, columns in matches.items()}
     for role, texts in table.by_role(roles).items():
@@ -141,7 +144,8 @@ def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]])
     known = ", ".join(f"{role} = {columns[0]}" for role, columns in matches.items() if columns) or "none"
     missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
     have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
-    return DataError(f"{have}; {kind} have {', '.join(ROLES[kind])}: name the others with --columns {missing}")
+    what = f"{kind} have {', '.join(ROLES[kind])}: name the others"
+    return DataError(f"{have}; {what}: `workbench data check` or `data split` --columns {missing}")
 
 
 def to_number(text: str) -> float:
@@ -155,6 +159,8 @@ def to_number(text: str) -> float:
 
 def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) -> tuple[DataSet, Table, str]:
     """Return entry and table with scores that can be read, and a note; `explicit`: the user chose the column."""
+    if scale is not None and not scale[0] < scale[1]:
+        raise DataError(f"--scale {scale[0]:g} {scale[1]:g}: expected the lowest score first, then the highest")
     column, note = entry.roles["score"], ""
     labels = [score.strip().casefold() for score in table.columns[column]]
     if classes := next((ordered for ordered in _CLASSES if {*labels} - {"-"} <= {*ordered}), ()):

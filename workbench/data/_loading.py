@@ -120,7 +120,7 @@ def located(entry: DataSet) -> Path | None:
         return None
     if not (root := Path(named).expanduser()).is_dir():
         raise DataError(f"WORKBENCH_DATA={named} is not a folder")
-    return root if all((root / file).is_file() for file in entry.files) else None
+    return root if any((root / file).is_file() for file in entry.files) else None
 
 
 def _read_set(entry: DataSet) -> tuple[Table, str]:

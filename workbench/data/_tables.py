@@ -155,9 +155,12 @@ def _parse_json(text: str, path: Path) -> Table:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows.append(dict(json.loads(line)))
-            except (ValueError, TypeError, RecursionError) as problem:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ValueError(f"it is {line[:40]!r}")  # noqa: TRY004, TRY301
+            except (ValueError, RecursionError) as problem:
                 raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
+            rows.append(row)
             lines.append(number)
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
     return table_of(pd.DataFrame(rows, dtype=object), str(path), lines)

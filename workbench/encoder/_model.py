@@ -71,9 +71,8 @@ class Encoder(nn.Module):
             self.max_seq_length = min(self.max_seq_length, max_seq_length + added)
         self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
         if not 3 <= self.train_length <= self.max_seq_length:
-            raise EncoderError(
-                f"train_length is {train_length}; choose 3 to {self.max_seq_length}, special tokens included"
-            )
+            problem = f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}"
+            raise EncoderError(f"{problem}: choose 3 <= train_length <= max_seq_length, special tokens included")
         self.to(place).eval()
 
     @classmethod

@@ -27,6 +27,7 @@ _MODULES = "sentence_transformers.models."
 # No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
 _POOLINGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
+_CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 
@@ -116,7 +117,10 @@ def write_card(
 
     Names that are not on the hub and the folders of absolute paths are left out. task: as the hub calls it.
     """
-    fields = {name: value for name, value in card.items() if value and name not in ("title", "description")}
+    known = [*_CARD_FIELDS, "title", "description"]
+    if unknown := sorted(set(card) - set(known)):
+        raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
+    fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)

@@ -34,6 +34,8 @@ def clamp_masked(logits: Tensor) -> Tensor:
 
 def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tuple[Tensor, Tensor]:
     """Check the student's and the teacher's lists, and drop the positives if asked."""
+    if student.ndim != 2:
+        raise ValueError(f"student has shape {tuple(student.shape)}; it must be a matrix of lists")
     require_same_shape(student, teacher, "student and teacher")
     require_labels(teacher, "teacher")
     return (without_positive(student), without_positive(teacher)) if exclude_positive else (student, teacher)
@@ -47,6 +49,9 @@ def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tenso
     the n-th are negatives of all anchors (hard negatives). temperature is tau_1 > 0 and divides. The value is >= 0;
     smaller is better.
     """
+    rows, columns = scores.shape
+    if columns < rows or not rows:
+        raise ValueError(f"scores have shape {rows, columns}; column i is row i's positive, so columns >= rows > 0")
     return cross_entropy(scores / temperature, torch.arange(len(scores), device=scores.device))
 
 

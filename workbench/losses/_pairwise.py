@@ -43,7 +43,7 @@ def triplet(
 ) -> Float[Tensor, ""]:
     """Return the mean of max(d(a, p) - d(a, n) + epsilon, 0), d Euclidean: CoSENT eq. 6.
 
-    All three are [n, d]; margin is epsilon > 0, by how much the positive shall be closer to the anchor (SBERT: 1). The
+    All three are [n, d]; margin is epsilon > 0, by how much the positive must be closer to the anchor (SBERT: 1). The
     distance is exact: nothing is added under the root, and its gradient at two equal vectors is 0.
     """
     require_same_shape(anchor, positive, "anchor and positive")
