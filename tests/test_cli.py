@@ -182,6 +182,9 @@ def test_a_run_is_opened_by_the_beginning_of_its_name_in_commands_and_settings(
     for word, reason in ((name, "4 runs begin with"), ("zz", "no run 'zz'"), ("", "no run ''")):
         with pytest.raises(RunError, match=reason):
             find_run(word, root)
+    eleventh = write_run(root / "many", simcse(10), 0.4)
+    assert find_run(write_run(root / "many", simcse(1), 0.4).path.name, root / "many").config.seed == 1
+    assert find_run(eleventh.path.name, root / "many").config.seed == 10
     monkeypatch.chdir(root)
     others = {"max_steps": "10000000,20000000", "base": f"./simcse/{path.name}", "encoder": "owner/model-s0"}
     others |= {"corpus": "12345678.txt", "revisions": '{"owner/model": "86b5e093"}', "a": f"simcse/{path.name}"}

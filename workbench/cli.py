@@ -15,7 +15,7 @@ import typer
 import workbench
 from workbench.cli_runs import Runs, Settings, echo, overrides_of, print_scores, print_table, runs_app, sweep_app
 from workbench.config import CONFIGS
-from workbench.errors import WorkbenchError
+from workbench.errors import RunError, WorkbenchError
 from workbench.files import PACKAGE, project_path
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -185,4 +185,4 @@ def main() -> None:
     except (OSError, ModuleNotFoundError, WorkbenchError) as error:
         remedy = ": pip install 'ranking-workbench[train,lab,slurm]'" if isinstance(error, ModuleNotFoundError) else ""
         echo(f"error: {error}{remedy}", err=True)
-        sys.exit(getattr(error, "exit_code", 2))
+        sys.exit(1 if isinstance(error, RunError) else 2)

@@ -10,8 +10,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line 
 class WorkbenchError(Exception):
     """Any error of the library."""
 
-    exit_code = 2  # of the command
-
 
 class SettingError(WorkbenchError, ValueError):
     """A setting does not exist, or cannot have this value."""
@@ -27,8 +25,6 @@ class EncoderError(WorkbenchError, ValueError):
 
 class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
-
-    exit_code = 1
 
 
 def printable(text: object) -> str:

@@ -3,7 +3,6 @@
 import logging
 import re
 import shutil
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -127,10 +126,7 @@ def read_row(path: Path) -> dict[str, Any]:
 
 
 def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
-    """Return the settings that all texts (of the column `changed`) have in common, and the others of each.
-
-    The settings `without` are left out.
-    """
+    """Return the settings that all texts (of the column `changed`) share, and the others of each, except `without`."""
     parts = [re.split(r", (?=\w+=)", text) if text else [] for text in texts]  # a list has commas too
     words = [[word for word in each if word.partition("=")[0] not in without] for each in parts]
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
@@ -165,7 +161,8 @@ def find_run(name: str, root: str | Path = "runs") -> Run:
     if (Path(name) / "config.json").is_file():
         return Run(name)
     folders = run_folders(root) if name else []
-    near = [path for path in folders if any(text.startswith(name) for text in (path.name, "/".join(path.parts[-2:])))]
+    fits = str.__eq__ if re.search(r"-s\d+$", name) else str.startswith  # "-s1" is also the beginning of "-s10"
+    near = [path for path in folders if any(fits(text, name) for text in (path.name, "/".join(path.parts[-2:])))]
     if len(near) != 1:
         several = f"{len(near)} runs begin with {name!r}: {', '.join(map(str, near[:8]))}"
         raise RunError(f"{several if near else f'no run {name!r} under {root}'}; list them with `workbench runs`")
@@ -187,7 +184,7 @@ def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
 
 def needed_by(root: str | Path) -> dict[Path, list[Path]]:
     """Return folder of a run -> folders of the runs under `root` that learned from it, or evaluated it."""
-    needs: dict[Path, list[Path]] = defaultdict(list)
+    needs: dict[Path, list[Path]] = {}
     for row in [row for row in read_rows(root) if row["settings"]]:  # of those that can be read
         config, own = RECORDED[row["method"]](**row["settings"]), Path(row["path"]).resolve()
         paths = {path.parent if path.name == "encoder" else path for path in map(Path, config.paths())}
@@ -195,7 +192,7 @@ def needed_by(root: str | Path) -> dict[Path, list[Path]]:
             needed = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
             paths |= {run_path(each, root).resolve() for each in needed}
         for path in paths - {own}:
-            needs[path].append(own)
+            needs.setdefault(path, []).append(own)
     return needs
 
 

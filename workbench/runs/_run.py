@@ -106,9 +106,8 @@ class Run:
         for role, (source, checksum) in (inputs or {}).items():
             used[role] = first = recorded.get("inputs", {}).get(role, {"source": source, "sha256": checksum})
             if first["sha256"] != checksum:
-                began, now = f"{first['source']}, sha256 {first['sha256'][:12]}", checksum[:12]
-                problem = f"{role}: {source} is not what {self.path} began with ({began}, now {now})"
-                raise RunError(f"{problem}; restore it, or move the run's folder away and run again")
+                began = f"{first['source']}, sha256 {first['sha256'][:12]}, now {checksum[:12]}"
+                raise RunError(f"{role}: {source} is not what {self.path} began with ({began}); {_REMEDY}")
         if used:
             facts["inputs"] = used
         merged = recorded | {
@@ -210,10 +209,7 @@ def is_finished(path: Path) -> bool:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`; a cell of a sweep, and its kernel, wait for it.
-
-    Raises RunError if another process holds it.
-    """
+    """Take the lock of the run in `path`. Raises RunError if another process holds it; a cell of a sweep waits."""
     file = path / ".lock"
     lock = filelock.FileLock(file, is_singleton=True)
     try:
@@ -221,10 +217,9 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
         lock.acquire(timeout=-1 if "WORKBENCH_CELL" in os.environ else 0.5, poll_interval=0.02)
     except filelock.Timeout:
         raise RunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
-    if lock.lock_counter == 1:
-        notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
-        with suppress(OSError):  # the disk is full
-            file.write_text(f"process {os.getpid()} on {platform.node()} since {timestamp()}{notebook}")
+    notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
+    with suppress(OSError):  # the disk is full
+        file.write_text(f"process {os.getpid()} on {platform.node()} since {timestamp()}{notebook}")
     return lock
 
 

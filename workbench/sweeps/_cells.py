@@ -33,19 +33,15 @@ _NAMES = ("methods", "seeds", "profile", "grid", "without")  # of a sweep's file
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep.
-
-    name: the settings of the grid that vary. path: its folder, relative to the folder of runs. needs: paths of the
-    cells that must be finished before it.
-    """
+    """One run of a sweep."""
 
     method: str
     profile: str
     seed: int
     overrides: dict[str, Any]
-    path: str
-    needs: tuple[str, ...] = ()
-    name: str = ""
+    path: str  # of its folder, relative to the folder of runs
+    needs: tuple[str, ...] = ()  # paths of the cells that must be finished before it
+    name: str = ""  # the settings of the grid that vary
 
     @property
     def config(self) -> TrainingConfig:
@@ -159,11 +155,8 @@ class Sweep:
         return [sys.executable, "-m", "workbench", "run", cell.method, *options, "--", *words]
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a cell as a process that writes to its log and ends with this one, also after kill -9.
-
-        It first waits for the end of the same cell of another sweep.
-        """
-        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")
+        """Start a cell as a process that writes to its log and ends with this one, also after kill -9."""
+        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")  # also of the same cell of another sweep
         with self.log(cell).open("ab") as log:
             return subprocess.Popen(
                 self.command(cell),
@@ -228,11 +221,10 @@ def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
 
 def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
-    sweeps = {sweep.name: sweep for sweep in list_sweeps(runs_root)}
-    near = [sweep for each, sweep in sweeps.items() if each.startswith(name)]
-    if name not in sweeps and len(near) != 1:
-        raise RunError(f"{len(near)} sweeps under {runs_root} begin with {name!r} (known: {', '.join(sweeps)})")
-    return sweeps.get(name, near[0])
+    near = {sweep.name: sweep for sweep in list_sweeps(runs_root) if sweep.name.startswith(name)}
+    if name not in near and len(near) != 1:
+        raise RunError(f"{len(near)} sweeps under {runs_root} begin with {name!r}; see `workbench sweep status`")
+    return near.get(name) or near.popitem()[1]
 
 
 def summarize(table: pd.DataFrame) -> str:

@@ -92,11 +92,7 @@ def sweep(
 
 
 def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
-    """Run the missing cells, `jobs` at a time; 0: one per GPU, or one if there is no GPU.
-
-    A cell that fails keeps its message and log; only the cells that need it are left out. However this ends, its cells
-    end too, and the same call goes on where they stopped.
-    """
+    """Run the missing cells except those that need a failed one; however this ends, its cells end too."""
     stages = sweep.missing_stages()
     missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
     environments = _environments([cell.config for cell in missing], jobs)
