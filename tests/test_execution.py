@@ -133,6 +133,11 @@ def test_a_run_that_another_process_takes_meanwhile_keeps_its_record(tmp_path: P
     with pytest.raises(RunError, match="another process is working on"):  # before a kernel starts
         run_method("simcse", runs_root=tmp_path)
     assert len(others) == 1
+
+    monkeypatch.setattr("workbench.execution.execute", lambda _, output, __: output.write_text("{}"))
+    (path / "metrics.json").write_text("{}")  # of a notebook that is still open
+    assert run_method("simcse", runs_root=tmp_path).finished
+    assert (path / "notebook.ipynb").is_file()
     others[0].communicate()
 
 

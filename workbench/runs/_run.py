@@ -124,9 +124,10 @@ class Run:
         started, was_finished = time.monotonic(), self.finished
         try:
             yield
-            self.acquire()
-            duration: dict[str, Any] = {} if was_finished else {"seconds": round(time.monotonic() - started, 1)}
-            self.record(failure=None, **duration)
+            if not was_finished:  # otherwise the kernel that trained it may be open and have the lock
+                self.acquire()
+                self.record(seconds=round(time.monotonic() - started, 1))
+            self.record(failure=None)
         except Exception as error:
             with suppress(RunError):  # the disk is full, or another process has taken the run from the kernel
                 self.acquire()
@@ -213,8 +214,7 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
     file = path / ".lock"
     lock = filelock.FileLock(file, is_singleton=True)
     try:
-        # `is_running` holds it for a moment.
-        lock.acquire(timeout=-1 if "WORKBENCH_CELL" in os.environ else 0.5, poll_interval=0.02)
+        lock.acquire(timeout=-1 if "WORKBENCH_CELL" in os.environ else 0.5)  # `is_running` has it for a moment
     except filelock.Timeout:
         raise RunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
     notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
