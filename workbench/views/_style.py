@@ -131,14 +131,11 @@ def paragraph(html: str, **attributes: object) -> str:
     return tag("p", html, class_="head", **attributes)
 
 
-def small_print(html: str) -> str:
-    return paragraph(tag("small", html)) if html else ""
-
-
-def table_tag(heads: str, rows: Iterable[str], caption: str = "") -> str:
-    """Return a table of headings and rows, both HTML, and a caption, which is text."""
-    title = tag("caption", escape(caption)) if caption else ""
-    return tag("table", title, tag("thead", tag("tr", heads)), tag("tbody", *rows), class_="ranks")
+def table_tag(heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = "") -> str:
+    """Return a table of headings and rows, both HTML; further headings are `labels`, which are text, as the caption."""
+    title, short = tag("caption", escape(caption)) if caption else "", shortened(labels, 24)
+    names = (th(short[label], "name", label) for label in labels)
+    return tag("table", title, tag("thead", tag("tr", heads, *names)), tag("tbody", *rows), class_="ranks")
 
 
 def td(html: object, kind: str = "number", **attributes: object) -> str:
@@ -147,11 +144,6 @@ def td(html: object, kind: str = "number", **attributes: object) -> str:
 
 def th(text: str, kind: str = "number", title: str = "") -> str:
     return tag("th", escape(text), class_=f"{kind} heading", scope="col", title=title) if text else td("", kind)
-
-
-def label_heads(labels: Sequence[str] | Mapping[str, object]) -> str:
-    short = shortened(labels, 24)
-    return "".join(th(short[label], "name", label) for label in labels)
 
 
 def grid(values: pd.DataFrame, largest: float, written: Callable[[float], str], caption: str = "") -> str:
@@ -171,7 +163,7 @@ def grid(values: pd.DataFrame, largest: float, written: Callable[[float], str], 
     for row, line in zip(map(str, values.index), values.to_numpy(), strict=True):
         head = tag("th", escape(truncate(row, _LONG)), class_="word", scope="row", title=row)
         lines.append(tag("tr", head, *(cell(row, *one) for one in zip(columns, line, strict=True))))
-    return table_tag(f"<td></td>{label_heads(columns)}", lines, caption)
+    return table_tag("<td></td>", columns, lines, caption)
 
 
 def truncate(text: str, length: int) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.errors import DataError
 from workbench.runs import Run
-from workbench.views._style import framed, grid, paragraph, problem_html, small_print, tag
+from workbench.views._style import framed, grid, paragraph, problem_html, tag
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
@@ -202,7 +202,7 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
         for side, part in effects.iloc[1:].groupby(level="side", sort=False)
     ]
     title = paragraph(f"<b>Why {escape(name)}?</b> {escape(sentences[1])}", role="status") if name else ""
-    explained = small_print(_WORDS_NOTE.format(what=what, signs=signs))
+    explained = paragraph(tag("small", _WORDS_NOTE.format(what=what, signs=signs)))
     return problems + framed(title, paragraph(f"{what.capitalize()}: {full}"), "".join(words), explained)
 
 

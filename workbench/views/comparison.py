@@ -1,7 +1,7 @@
 """Intervals and paired tests of finished runs over the pairs of a suite, and one table of all labels on all suites."""
 
 import html
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,17 +16,8 @@ from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import bootstrap_interval, holm, permutation_test
 from workbench.runs import Run
-from workbench.views.finished import (
-    BEFORE,
-    default_baseline,
-    finished_rows,
-    format_spread,
-    label_runs,
-    measure_of,
-    read_or_warn,
-    rows_by_suite,
-    with_start,
-)
+from workbench.views import finished
+from workbench.views.finished import BEFORE, measure_of, read_or_warn
 
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
@@ -39,7 +30,7 @@ def intervals(runs: pd.DataFrame, suite: str, *, samples: int = 1000) -> pd.Data
     """
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
-    for label, seed, path, stage in with_start(runs):
+    for label, seed, path, stage in finished.with_start(runs):
         interval = read_or_warn(path, partial(resampled, bootstrap_interval, stage=stage, **options))
         rows += [(label, seed, *interval)] if interval else []
     return pd.DataFrame(rows, columns=["label", "seed", "value", "low", "high"])
@@ -64,7 +55,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         ValueError: No such label, or two runs scored different pairs.
     """
     labels = list(dict.fromkeys(runs["label"]))
-    name = baseline or (default_baseline(labels) if len(labels) > 1 else BEFORE)
+    name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):
         raise ValueError(f"no runs {name!r}; there are {', '.join([*labels, BEFORE])}")
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
@@ -131,20 +122,14 @@ def compare_with_start(run: Run) -> str:
 
 
 def resampled(
-    resample: Callable[..., Any],
-    run: Run,
-    suite: str,
-    *,
-    stage: str = "",
-    base: tuple[str | Path, str] | None = None,
-    **options: Any,
+    resample: Callable[..., Any], run: Run, suite: str, *, stage: str = "", base: tuple[Any, ...] = (), **options: Any
 ) -> list[float]:
     """Return the numbers of `resample`, with these `options`, for a run, or for it and a `base` (folder and stage).
 
     Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two scored different pairs.
     """
     sources = [(run, stage), *([(Run(base[0]), base[1])] if base else [])]
-    pairs, *others = (_scored_pairs(*source, suite) for source in sources)
+    pairs, *others = (_scored_pairs(source, kind, suite) for source, kind in sources)
     identity = ["suite", "subset", "pair_id", "gold"]
     if any(not pairs[identity].equals(other[identity]) for other in others):
         files = " and ".join(str(source.path / kind / "scores.csv") for source, kind in sources)
@@ -154,7 +139,7 @@ def resampled(
 
 
 def _scored_pairs(run: Run, stage: str, suite: str) -> pd.DataFrame:
-    parts, sets = rows_by_suite(run, "scores", stage), AVERAGES.get(suite, [set_name(suite)])
+    parts, sets = finished.rows_by_suite(run, "scores", stage), AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
         raise RunError(f"{run.path / stage / 'scores.csv'} has no pairs of {', '.join(missing)}; run it again")
     return pd.concat([parts[name] for name in sets], ignore_index=True)
@@ -231,31 +216,27 @@ def compare(
         SettingError: No such label or suite, or no finished run.
         ValueError: Runs of one label read different data.
     """
-    rows = finished_rows(runs_root)
+    rows = finished.finished_rows(runs_root)
     known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
     columns = list(map(set_name, suites)) or known
     if unknown := set(columns) - set(known):
         raise SettingError(unknown_name("suite", min(unknown), known, f"of finished runs under {runs_root}"))
     if not rows:
         raise SettingError(f"no finished run under {runs_root}; start one with: workbench run simcse")
-    runs = pd.DataFrame(rows).assign(label=label_runs(rows)).sort_values(["label", "seed"], ignore_index=True)
+    runs = pd.DataFrame(rows).assign(label=finished.label_runs(rows)).sort_values(["label", "seed"], ignore_index=True)
     groups = {str(label): group for label, group in runs.groupby("label")}
-    base = baseline or default_baseline([*groups])
+    base = baseline or finished.default_baseline([*groups])
     if base not in groups:
         raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
     for label, group in groups.items():
-        _require_same_inputs(label, group["facts"])
+        # Runs of a label must have read the same data; a run of the same seed is not data.
+        inputs = [{role: source["sha256"] for role, source in one.get("inputs", {}).items()} for one in group["facts"]]
+        counts: Any = pd.DataFrame(inputs).drop(columns=["base", "encoder"], errors="ignore").nunique()
+        if different := ", ".join(sorted(counts.index[counts > 1])):
+            raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
     scores = pd.DataFrame([{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]])
-    table = scores.reindex(columns=columns).groupby(runs["label"]).agg(format_spread)
+    table = scores.reindex(columns=columns).groupby(runs["label"]).agg(finished.format_spread)
     return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
-
-
-def _require_same_inputs(label: str, facts: Iterable[dict[str, Any]]) -> None:
-    """Raise ValueError if the runs of a label read different data; a run of the same seed is not data."""
-    inputs = [{role: source["sha256"] for role, source in one.get("inputs", {}).items()} for one in facts]
-    counts: Any = pd.DataFrame(inputs).drop(columns=["base", "encoder"], errors="ignore").nunique()
-    if different := ", ".join(sorted(counts.index[counts > 1])):
-        raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
 
 
 def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float) -> pd.DataFrame:

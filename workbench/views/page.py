@@ -14,20 +14,7 @@ from plotly.colors import sample_colorscale
 
 from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
-from workbench.views._style import (
-    GREY,
-    framed,
-    inlined,
-    label_heads,
-    paragraph,
-    shortened,
-    small_print,
-    table_tag,
-    tag,
-    td,
-    th,
-    truncate,
-)
+from workbench.views._style import GREY, framed, inlined, paragraph, shortened, table_tag, tag, td, th, truncate
 from workbench.views.queries import QueryView, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
@@ -90,7 +77,8 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
     reference = "gold" if view.gold is not None else escape(truncate(next(iter(view.ranks)), 48))
     measures = "" if view.gold is None else " KCC and NDCG &times; 100."
-    return framed(title, both, small_print(_LEGEND.format(reference=reference, measures=measures)))
+    legend = tag("small", _LEGEND.format(reference=reference, measures=measures))
+    return framed(title, both, paragraph(legend))
 
 
 def _target_table(view: QueryView, targets: int, explains: str) -> str:
@@ -112,7 +100,7 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
         values = [measure(view.table["gold"], scores) for scores in view.scores.values()]
         numbers = [td("undefined" if np.isnan(value) else f"{100 * value:.1f}") for value in values]
         lines.append(tag("tr", tag("th", name, class_="measure", colspan=4), *numbers))
-    return table_tag(heads + label_heads(view.scores), lines)
+    return table_tag(heads, view.scores, lines)
 
 
 def _rank_cells(view: QueryView, label: str, *, is_shaded: bool) -> list[str]:
