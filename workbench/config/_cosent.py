@@ -18,10 +18,9 @@ _NLI: dict[str, Any] = {"pooling": "avg_first_last", "max_seq_length": 128, "bat
 _DEMO: dict[str, Any] = {"max_seq_length": 32, "softmax_labels": "nearest", "epochs": 3.0, "learning_rate": 1e-3}
 
 
-def _trained_on(name: str, dev: str = "dev", eval_steps: int = 1000, **more: Any) -> dict[str, Any]:
+def _trained_on(name: str, dev: str = "dev", **more: Any) -> dict[str, Any]:
     """Return settings of training, dev and test on one dataset; alone, of CoSENT tables IV, VI, VII and VIII."""
-    parts = {"train": f"{name}-train", "dev": f"{name}-{dev}", "suites": [f"{name}-test"]}
-    return {**parts, "eval_steps": eval_steps, **more}
+    return {"train": f"{name}-train", "dev": f"{name}-{dev}", "suites": [f"{name}-test"], "eval_steps": 1000, **more}
 
 
 _ENGLISH_NLI = _trained_on("allnli", suites=SEVEN_STS, **_NLI)

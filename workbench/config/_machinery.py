@@ -98,7 +98,11 @@ class Settings(BaseModel):
         try:
             super().__init__(**(start | named))
         except ValidationError as error:
-            raise SettingError("\n".join(map(_describe_error, error.errors()))) from None
+            lines = []
+            for each in error.errors():
+                where, text = each["loc"], each["msg"].removeprefix("Value error, ")
+                lines.append(f"{where[0]}: {text} (got {each['input']!r})" if where else text)
+            raise SettingError("\n".join(lines)) from None
         if named.get("encoder") not in (None, start.get("encoder", fields["encoder"].default)):
             # The profile's other values were not chosen for this encoder.
             self.model_fields_set.difference_update(start.keys() - named.keys())
@@ -233,9 +237,3 @@ def _describe_schema(schema: dict[str, Any]) -> str:
     signs = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
     limits = " and ".join(f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema)
     return f"{schema['type'].replace('null', 'none')} {limits}".strip()
-
-
-def _describe_error(error: Any) -> str:
-    """Return one line for a refused value: the setting, pydantic's words and the value."""
-    text = error["msg"].removeprefix("Value error, ")
-    return f"{error['loc'][0]}: {text} (got {error['input']!r})" if error["loc"] else text

@@ -154,16 +154,17 @@ SomeSet = TypeVar("SomeSet", bound=AnySet)
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
     """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
     columns = table.by_role(entry.roles)
-    texts = [_read_sentences(entry, table, role) for role in columns if role not in ("score", "label", "subset")]
+    sides = [column for role, column in entry.roles.items() if role not in ("score", "label", "subset")]
+    texts = [_read_sentences(entry, table, column) for column in sides]
     extra = {name: values for name, values in table.columns.items() if name not in entry.roles.values()}
     facts: dict[str, Any] = {"source": source, "checksum": table.checksum, "extra": extra}
     if entry.kind == "labelled":
-        label = _read_gold(entry, table, "label").astype(int).tolist()
+        label = _read_gold(entry, table, entry.roles["label"]).astype(int).tolist()
         return LabelledSentences(entry.name, texts[0], label, classes=tuple(entry.classes), **facts)
     if entry.kind != "pairs":
         made: Any = Triplets if entry.kind == "triplets" else Sentences
         return made(entry.name, *texts, **facts)
-    gold = _read_gold(entry, table, "score")
+    gold = _read_gold(entry, table, entry.roles["score"])
     rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
@@ -176,9 +177,8 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     return pairs
 
 
-def _read_sentences(entry: DataSet, table: Table, role: str) -> list[str]:
+def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
     """Return the sentences of a column, to train on with a single space for an empty one, as in SimCSE's code."""
-    column = entry.roles[role]
     texts = table.columns[column]
     empty = [row for row, text in enumerate(texts) if not text.strip()]
     if not empty or entry.kind == "labelled":
@@ -189,9 +189,8 @@ def _read_sentences(entry: DataSet, table: Table, role: str) -> list[str]:
     return [text if text.strip() else " " for text in texts]
 
 
-def _read_gold(entry: DataSet, table: Table, role: str) -> np.ndarray:
+def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
     """Return scores as numbers, and labels as their place among the classes; nan for the label without gold."""
-    column = entry.roles[role]
     labels = table.columns[column]
     if entry.classes:
         codes = {name: float(place) for place, name in enumerate(entry.classes)}

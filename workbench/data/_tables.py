@@ -151,19 +151,17 @@ def _parse_sentences(text: str, path: Path) -> Table:
 
 
 def _parse_json(text: str, path: Path) -> Table:
-    rows, lines = [], []
+    rows: dict[int, Any] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
+                rows[number] = json.loads(line)
+                if not isinstance(rows[number], dict):
                     raise ValueError(f"it is {line[:40]!r}")  # noqa: TRY004, TRY301
             except (ValueError, RecursionError) as problem:
                 raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
-            rows.append(row)
-            lines.append(number)
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
-    return table_of(pd.DataFrame(rows, dtype=object), str(path), lines)
+    return table_of(pd.DataFrame([*rows.values()], dtype=object), str(path), [*rows])
 
 
 def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:

@@ -41,12 +41,9 @@ class CompCSE(ContrastiveMethod):
         self.projection = _Projection(width, config) if self.reads_projection() else None
         # Indices of the texts (0 = anchor, then its parts) that form each view.
         whole, parts = [0], list(range(1, config.parts + 1))
-        self.view_texts: tuple[list[int], list[int]] = {
-            "positive": (whole, parts),
-            "anchor": (parts, whole),
-            "both": (parts, parts),
-            "none": (whole, whole),
-        }[config.compose]
+        anchor = parts if config.compose in ("anchor", "both") else whole
+        positive = parts if config.compose in ("positive", "both") else whole
+        self.view_texts = (anchor, positive)
 
     def reads_projection(self) -> bool:
         """Return whether parts are composed by a train-only layer that a loss term reads."""
@@ -98,9 +95,8 @@ class CompCSE(ContrastiveMethod):
         before = self.config.mlp == "before"
         if head is not None and before:
             vectors = [head(vector) for vector in vectors]
-        if len(vectors) == 1:
-            one = vectors[0]
-        else:
+        one = vectors[0]
+        if len(vectors) > 1:
             one = self.projection(vectors) if self.projection else compose(vectors, self.config.aggregation)
         return gather_rows(one if head is None or before else head(one))
 

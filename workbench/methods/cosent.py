@@ -65,7 +65,7 @@ class CoSENT(Method):
         else:
             require_kind(data, Pairs, f"objective {objective!r} trains on scored pairs")
             require_order(data)
-            self.texts = (data.sentence1, data.sentence2)
+            self.texts = data.texts
             target = self._make_target(data)
         self.target = torch.from_numpy(np.ascontiguousarray(target, dtype=np.float32))
         if not self.pairwise:
@@ -103,8 +103,7 @@ class CoSENT(Method):
             return {objective: self._pair_loss(scores, target)}
         views = gathered_views(self.embed(batch["tokens"]), count=len(self.texts))
         if objective == "triplet":
-            anchor, positive, negative = views
-            return {objective: triplet(anchor, positive, negative, margin=self.config.margin)}
+            return {objective: triplet(*views, margin=self.config.margin)}
         if self.classifier is not None:
             return {objective: functional.cross_entropy(self.classifier(*views), target.long())}
         return {objective: self._pair_loss(functional.cosine_similarity(*views, dim=1), target)}
@@ -119,7 +118,7 @@ class CoSENT(Method):
         if config.objective == "cross_entropy":
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             return functional.binary_cross_entropy_with_logits(scores, target.to(scores.dtype))
-        self.observe(unpaired_batches=have_one_label(target))
+        self.observe(unpaired_batches=(target == target[0]).all())
         scale = 1.0 if self.pairwise and config.interaction_scale == "code" else config.scale
         return cosent(scores, target, scale=scale)
 
@@ -135,11 +134,6 @@ def require_order(pairs: Pairs) -> None:
     if len(np.unique(pairs.gold)) < 2:
         problem = f"{pairs.name}: all {len(pairs)} labels are {pairs.gold[0]:g}"
         raise DataError(f"{problem}; training needs at least two different labels")
-
-
-def have_one_label(labels: Tensor) -> Tensor:
-    """Return whether all labels are equal: nothing to order, so that CoSENT's loss and gradient are 0."""
-    return (labels == labels[0]).all()
 
 
 def rank_labels(pairs: Pairs) -> np.ndarray:
@@ -184,13 +178,13 @@ def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
     return numbers.reshape(-1), len(labels)
 
 
-def make_triplets(data: Pairs | Triplets, threshold: float | None) -> tuple[list[str], list[str], list[str]]:
+def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[str]]:
     """Return anchors, positives and negatives; of pairs, each first sentence with each similar and dissimilar second.
 
     Raises DataError if no first sentence of the pairs has both.
     """
     if isinstance(data, Triplets):
-        return data.anchor, data.positive, data.hard_negative
+        return data.texts
     partners: dict[str, tuple[list[str], list[str]]] = {}
     for first, second, side in zip(data.sentence1, data.sentence2, split_labels(data, threshold), strict=True):
         partners.setdefault(first, ([], []))[0 if side else 1].append(second)
@@ -198,5 +192,4 @@ def make_triplets(data: Pairs | Triplets, threshold: float | None) -> tuple[list
     if not triplets:
         problem = f"{data.name}: no first sentence has a similar and a dissimilar partner to make a triplet"
         raise DataError(f"{problem}; train on triplets such as nli-simcse, or set another objective")
-    anchor, positive, negative = (list(column) for column in zip(*triplets, strict=True))
-    return anchor, positive, negative
+    return [list(column) for column in zip(*triplets, strict=True)]

@@ -16,7 +16,7 @@ from workbench.distributed import gather_rows
 from workbench.losses import cosent, cosine_matrix
 from workbench.methods.base import Batch, gathered_views, require_kind
 from workbench.methods.compcse import CompCSE
-from workbench.methods.cosent import have_one_label, rank_labels, require_order
+from workbench.methods.cosent import rank_labels, require_order
 from workbench.methods.rankcse import RankCSE
 from workbench.methods.rankencoder import RankEncoder
 
@@ -80,7 +80,7 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         if self.config.cosent:
             gold = gather_rows(batch["gold"].to(vectors.device)[:, None]).squeeze(1)
             cosines = cosine_similarity(*self._sides(vectors), dim=1)
-            self.observe(unpaired_batches=have_one_label(gold))
+            self.observe(unpaired_batches=(gold == gold[0]).all())
             terms["cosent_gold"] = self.config.cosent * cosent(cosines, gold, scale=self.config.cosent_scale)
         return terms
 

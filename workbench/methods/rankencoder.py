@@ -57,7 +57,10 @@ class RankEncoder(ContrastiveMethod):
     def prepare(self, data: Any) -> None:
         sentences = training_sentences(self, data, templates=True)
         self.read_ranks(data, sentences)
-        self.tokens = self._tokenize(sentences)
+        # Both views have the same tokens, or with two templates those of the second come after the first's.
+        self.tokens, second = self.encoder.token_rows(sentences), self.config.second_template
+        if self.encoder.template is not None and second not in (None, self.encoder.template):
+            self.tokens = TokenRows.joined([self.tokens, self.encoder.token_rows(sentences, template=second)])
 
     def read_ranks(self, data: Any, sentences: list[str]) -> None:
         """Draw the corpus and embed it and the sentences with E1, from the cache if possible: the targets."""
@@ -71,20 +74,11 @@ class RankEncoder(ContrastiveMethod):
         embedded = np.asarray(cached_embeddings(base, self.corpus, folder=config.cache), dtype=np.float32)
         corpus = Corpus(torch.from_numpy(embedded).to(self.encoder.device))
         embeddings = cached_embeddings(base, sentences, folder=config.cache)
-        stored = config.ranks == "stored"
-        self.targets = RankTargets(embeddings, corpus, similarity=config.similarity, stored=stored)
+        self.targets = RankTargets(embeddings, corpus, similarity=config.similarity, stored=config.ranks == "stored")
         self._mixture = None
 
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self.rank_inputs
-
-    def _tokenize(self, sentences: list[str]) -> TokenRows:
-        """Return the tokens of both views: shared, or with two templates those of the second after the first."""
-        encoder, second = self.encoder, self.config.second_template
-        rows = encoder.token_rows(sentences)
-        if encoder.template is None or second in (None, encoder.template):
-            return rows
-        return TokenRows.joined([rows, encoder.token_rows(sentences, template=second)])
 
     def collate(self, rows: Sequence[int]) -> Batch:
         second = np.asarray(rows) + len(self.tokens) - len(self.targets.rows)

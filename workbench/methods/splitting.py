@@ -6,6 +6,7 @@ The paper finds clauses with a neural discourse parser whose code and checkpoint
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ _SUBORDINATORS = re.compile(
 )
 _COORDINATORS = re.compile("and|but|or|nor|so|yet|as|than")
 _CLOSING = re.compile(r"[,;:!?\u2013\u2014][\"'\u201d\u2019)\]]*$|^--?$|[)\]]$")
-_OPENING = re.compile(r"^[(\[]")
 _LETTER = re.compile(r"\w")
 
 # A cut leaves at least this many words on both sides: "the cat, a tabby," is cut, "cats and dogs" is not.
@@ -93,12 +93,9 @@ def subsuming_spans(of: Sequence[str], depth: int = 2) -> list[Spans]:
 
 def subsample(sentences: Iterable[str], how: str, depth: int = 2) -> list[Spans]:
     """Return the spans of every distinct sentence: "adjacent", "overlapping" or "subsuming" (with its depth)."""
-    ways = {"adjacent": adjacent_spans, "overlapping": overlapping_spans}
-    spans: list[Spans] = []
-    for sentence in dict.fromkeys(sentences):
-        parts = clauses(sentence)
-        spans.extend(subsuming_spans(parts, depth) if how == "subsuming" else ways[how](parts))
-    return spans
+    subsuming = partial(subsuming_spans, depth=depth)
+    spans_of = {"adjacent": adjacent_spans, "overlapping": overlapping_spans, "subsuming": subsuming}[how]
+    return [span for sentence in dict.fromkeys(sentences) for span in spans_of(clauses(sentence))]
 
 
 def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
@@ -131,7 +128,7 @@ def _words_around_cut(left: str, right: str) -> int:
     word = right.lower().strip("\"'\u201c\u2018")
     if _CLOSING.search(right) and not _LETTER.search(right):
         return 0  # a separate comma belongs to the clause that it closes
-    if _CLOSING.search(left) or _OPENING.search(right) or _SUBORDINATORS.fullmatch(word):
+    if _CLOSING.search(left) or right[:1] in ("(", "[") or _SUBORDINATORS.fullmatch(word):
         return _WORDS_AROUND_CUT
     return _WORDS_AROUND_COORDINATOR if _COORDINATORS.fullmatch(word) else 0
 

@@ -138,16 +138,15 @@ def ranking_groups(sentence1: Sequence[str], sentence2: Sequence[str], gold: Arr
     test has 19 such queries: quote the number together with any mean (RankCSE app. G).
     """
     labels = np.asarray(gold, dtype=np.float64)
-    members: dict[str, list[tuple[int, str]]] = {}
+    members: dict[str, dict[int, str]] = {}
     for index, (first, second, _) in enumerate(zip(sentence1, sentence2, labels, strict=True)):
-        members.setdefault(first, []).append((index, second))
-        if first != second:
-            members.setdefault(second, []).append((index, first))
+        members.setdefault(first, {})[index] = second
+        members.setdefault(second, {})[index] = first
     groups = {}
     for query, partners in members.items():
         if len(partners) >= FEWEST_TARGETS:
-            pairs = np.array([index for index, _ in partners])
-            groups[query] = RankingGroup(query, tuple(target for _, target in partners), pairs, labels[pairs])
+            pairs = np.array([*partners])
+            groups[query] = RankingGroup(query, tuple(partners.values()), pairs, labels[pairs])
     return groups
 
 
