@@ -1,7 +1,4 @@
-"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher, by cosine or by a cross-encoder.
-
-Also the supervised losses that the paper compares it with.
-"""
+"""CoSENT (Huang et al. 2024): pairs with a higher label must score higher; and the losses that it is compared with."""
 
 from collections.abc import Sequence
 from itertools import chain

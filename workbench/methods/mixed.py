@@ -79,17 +79,15 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
             terms |= self._terms_of_lists(vectors, batch)
         if self.config.cosent:
             gold = gather_rows(batch["gold"].to(vectors.device)[:, None]).squeeze(1)
-            cosines = cosine_similarity(*self._sides(vectors), dim=1)
+            if self.config.listed:  # a pair's two sentences are together, and the whole ones come first
+                whole = vectors.chunk(sum(map(len, self.view_texts)))[0]
+                sides = [gather_rows(whole[side::2].contiguous()) for side in (0, 1)]
+            else:
+                sides = gathered_views(vectors)
+            cosines = cosine_similarity(*sides, dim=1)
             self.observe(unpaired_batches=(gold == gold[0]).all())
             terms["cosent_gold"] = self.config.cosent * cosent(cosines, gold, scale=self.config.cosent_scale)
         return terms
-
-    def _sides(self, vectors: Float[Tensor, "texts d"]) -> list[Float[Tensor, "n d"]]:
-        """Return both sides of the batch's pairs, as `collate` ordered them."""
-        if not self.config.listed:
-            return gathered_views(vectors)
-        whole = vectors.chunk(sum(map(len, self.view_texts)))[0]  # the whole sentences come first
-        return [gather_rows(whole[side::2].contiguous()) for side in (0, 1)]
 
     def _terms_of_lists(self, vectors: Float[Tensor, "texts d"], batch: Batch) -> dict[str, Tensor]:
         """Return the terms that read the scores of one view with the other."""

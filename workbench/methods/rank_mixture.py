@@ -37,7 +37,11 @@ class RankMixture:
     ) -> None:
         self.embed, self.weight = embed, weight
         self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
-        self.root = _square_root(self.corpus) if similarity == "gaussian" else None
+        self.root: Tensor | None = None
+        if similarity == "gaussian":  # the symmetric root of the covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b
+            values, vectors = torch.linalg.eigh(corpus_covariance(self.corpus.rows).double().cpu())
+            root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
+            self.root = root.float().to(self.corpus.rows.device)
         self._rank_width = len(self.corpus) if self.root is None else len(self.root)
         self._block_rows = max(1, _BLOCK_NUMBERS // self._rank_width)
 
@@ -112,10 +116,3 @@ def _index_distinct(sentence1: Sequence[str], sentence2: Sequence[str]) -> tuple
     """Return the distinct sentences of both sides, and the index of each sentence among them."""
     place = {sentence: row for row, sentence in enumerate(dict.fromkeys([*sentence1, *sentence2]))}
     return list(place), torch.tensor([[place[s] for s in side] for side in (sentence1, sentence2)], dtype=torch.long)
-
-
-def _square_root(corpus: Corpus) -> Float[Tensor, "d d"]:
-    """Return the symmetric root of the corpus' covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b."""
-    values, vectors = torch.linalg.eigh(corpus_covariance(corpus.rows).double().cpu())
-    root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
-    return root.float().to(corpus.rows.device)

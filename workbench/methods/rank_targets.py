@@ -44,10 +44,8 @@ class RankTargets:
     def _rank_all(self) -> np.ndarray:
         needed = 2 * len(self.rows) * len(self.corpus)
         if needed > _MAX_STORED_BYTES:
-            raise SettingError(
-                f"ranks='stored' would keep {needed / 2**30:.0f} GiB ({len(self.rows)} sentences x {len(self.corpus)} "
-                "ranks); set ranks='step', or a smaller corpus_size"
-            )
+            size = f"{needed / 2**30:.0f} GiB ({len(self.rows)} sentences x {len(self.corpus)} ranks)"
+            raise SettingError(f"ranks='stored' would keep {size}; set ranks='step', or a smaller corpus_size")
         ranks = np.empty((len(self.rows), len(self.corpus)), dtype=np.float16)
         device = self.corpus.rows.device
         for start in range(0, len(self.rows), _BLOCK_ROWS):
