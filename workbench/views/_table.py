@@ -41,9 +41,7 @@ class TableWidget(anywidget.AnyWidget):
     ticked = traitlets.List().tag(sync=True)
     height = traitlets.Int(420).tag(sync=True)
 
-    def set_rows(
-        self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], *, texts: Sequence[str] | None = None
-    ) -> None:
+    def set_rows(self, frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], texts: Sequence[str] = ()) -> None:
         """Replace all rows.
 
         columns: For each its name and, if needed, title, hover, digits, limit (True: limits in its heading), error (the
@@ -52,7 +50,7 @@ class TableWidget(anywidget.AnyWidget):
         """
         self._frame = frame.reset_index(drop=True)
         named = {name: list(map(str, frame[name])) for name in frame.select_dtypes(exclude="number")}
-        searched = named | ({} if texts is None else {"searched": list(texts)})
+        searched = named | ({"searched": list(texts)} if texts else {})
         rows = ["\n".join(row).casefold() for row in zip(*searched.values(), strict=True)]
         self._searched = pd.Series(rows, dtype=object)
         with self.hold_sync():

@@ -18,6 +18,7 @@ from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
 
+Encoders = Mapping[str, Any] | None  # by label, as `Ask` takes them
 _BUNDLED = {"english-encoder": "english-encoder"}  # the encoder if no other is given
 _SHOWN = 50  # targets, those nearest under gold or an encoder
 _SIDES = ("query", "target", "second target")
@@ -101,7 +102,7 @@ class Ask(TypedView):
     settable = ("query", "targets")
     query, targets = map(value_of, settable)
 
-    def __init__(self, encoders: Mapping[str, Any] | None = None, query: str = "", targets: Sequence[str] = ()) -> None:
+    def __init__(self, encoders: Encoders = None, query: str = "", targets: Sequence[str] = ()) -> None:
         """Show a query; everything but the encoders can be edited in the view.
 
         Args:
@@ -143,9 +144,7 @@ class Why(TypedView):
     settable = ("query", "target", "other")
     query, target, other = map(value_of, settable)
 
-    def __init__(
-        self, encoders: Mapping[str, Any] | None = None, query: str = "", target: str = "", other: str = ""
-    ) -> None:
+    def __init__(self, encoders: Encoders = None, query: str = "", target: str = "", other: str = "") -> None:
         """Show three sentences; `encoders` are by label, as of `Ask` or of a `RunPicker`. `other` may be ""."""
         self._vectors = [Vectors(*one) for one in (encoders or _BUNDLED).items()]
         texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}

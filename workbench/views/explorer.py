@@ -1,7 +1,6 @@
 """Explorers: an ordered table, the details of its chosen row, and a page to share; here the explorer of queries."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ import pandas as pd
 from workbench.files import atomic_write
 from workbench.views._style import framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
-from workbench.views.ask import Vectors, reasons_html
+from workbench.views.ask import Encoders, Vectors, reasons_html
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
@@ -42,6 +41,7 @@ class Explorer(View):
     kind: ClassVar[str]  # the plural of what is listed
     shows: ClassVar[str]  # the property of a `RunPicker` that has the data
     distance: ClassVar[str]  # for a tooltip
+    distances: Callable[..., np.ndarray]  # of labels a and b, or of a and gold, for each row
     settable = ("order", "a", "b", "chosen")
     order, a, b = map(value_of, ("order", "a", "b"))
     title: str
@@ -49,10 +49,10 @@ class Explorer(View):
     ids: list[Any]
     frame: pd.DataFrame
     columns: list[dict[str, Any]]
-    texts: Sequence[str] | None = None  # a further text of each row to search
+    texts: Sequence[str] = ()  # a further text of each row to search
     note = ""
 
-    def __init__(self, data: Mapping[str, Any], encoders: Mapping[str, Any] | None, **table: Any) -> None:
+    def __init__(self, data: Mapping[str, Any], encoders: Encoders, **table: Any) -> None:
         self.grid = TableWidget(label=self.kind, **table)
         self.detail, self.reasons = Panel(self.press), Panel(scrolls=True)
         self.controls = {name: dropdown(name, {}, self._reorder) for name in ("order", "a", "b")}
@@ -65,48 +65,36 @@ class Explorer(View):
         """Set what is listed; change nothing if the data is wrong."""
         raise NotImplementedError
 
-    def distances(self, a: str, b: str | None = None) -> np.ndarray:
-        """Return the distance of a and b, or of a and gold, for each row."""
-        raise NotImplementedError
-
     def views(self, row: int) -> list[QueryView]:
         """Return the details of a row."""
         raise NotImplementedError
 
-    def heading(self, row: int) -> str:
-        """Return HTML above the details."""
-        return ""
-
-    def look_at(self, data: Mapping[str, Any], encoders: Mapping[str, Any] | None = None) -> None:
+    def look_at(self, data: Mapping[str, Any], encoders: Encoders = None) -> None:
         """Show other data of the same kind; choices stay if they still exist. Errors as at first."""
         chosen = self.chosen
         self.read(data)
         self._vectors = [Vectors(*one) for one in (encoders or {}).items()]
         orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
         names = shortened(self.labels, 40)
-        with self._drawing_once():
-            offer(self.controls["order"], orders, list(orders)[min(2, len(orders) - 1)])
-            offer(self.controls["a"], names, self.labels[0])
-            offer(self.controls["b"], names, self.labels[-1])
-            with self.grid.hold_sync():
-                self.grid.note = self.note
-                self.grid.set_rows(self.frame, self.columns, texts=self.texts)
-                self._sort()
-                if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
-                    self.chosen = chosen
-
-    @contextmanager
-    def _drawing_once(self) -> Iterator[None]:
-        """Draw the details at the end, and not whenever the chosen row changes."""
-        self._is_filling = True
-        yield
+        self._is_filling = True  # the details are drawn at the end, and not whenever the chosen row changes
+        offer(self.controls["order"], orders, list(orders)[min(2, len(orders) - 1)])
+        offer(self.controls["a"], names, self.labels[0])
+        offer(self.controls["b"], names, self.labels[-1])
+        with self.grid.hold_sync():
+            self.grid.note = self.note
+            self.grid.set_rows(self.frame, self.columns, texts=self.texts)
+            self._sort()
+            if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
+                self.chosen = chosen
         self._is_filling = False
         self._draw()
 
     def _reorder(self, _: Any) -> None:
         if not self._is_filling:
-            with self._drawing_once():
-                self._sort()
+            self._is_filling = True
+            self._sort()
+            self._is_filling = False
+            self._draw()
 
     def _sort(self) -> None:
         """Sort by the values of the order, which are a column, and choose the first row."""
@@ -147,7 +135,7 @@ class Explorer(View):
             view_html(view, is_live=is_live, targets=_TARGETS, explains=str(place) if explains else "")
             for place, view in enumerate(self.views(row))
         ]
-        return self.heading(row) + "".join(parts)
+        return "".join(parts)
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""
@@ -186,9 +174,7 @@ class RankingExplorer(Explorer):
     kind, shows = "queries", "rankings"
     distance = "1 - tau-b between the scores of the two; of one label, to gold"
 
-    def __init__(
-        self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Encoders = None) -> None:
         """Show rankings of a suite, by default the first; arguments and errors are those of `ranking_html`.
 
         `encoders`, as of `Why`, are read when a row is pressed to explain a target's rank.
@@ -200,17 +186,15 @@ class RankingExplorer(Explorer):
     def read(self, data: Mapping[str, Any]) -> None:
         self.suite = suite = SuiteRankings(data, self._suite)
         self.title, self.labels, self.ids = f"Rankings of {suite.name}", suite.labels, list(suite.rows)
+        self.distances = suite.distances
         self.frame = suite.table.groupby("query_id")[["query"]].first().loc[self.ids].reset_index(drop=True)
         self.columns = [{"name": "query"}]
         targets = suite.table["target"].to_numpy(dtype=object)
         texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
-        self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else None
+        self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else ()
         absent = ", ".join(label for label in map(str, data) if label not in suite.labels)
         self.note = f"; not ranked here: {absent}" if absent else ""
         self.note += "" if self.texts else "; the targets are too long to be searched"
-
-    def distances(self, a: str, b: str | None = None) -> np.ndarray:
-        return self.suite.distances(a, b)
 
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]

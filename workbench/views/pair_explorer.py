@@ -12,6 +12,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks
 from workbench.views._style import paragraph, shortened, tag
+from workbench.views.ask import Encoders
 from workbench.views.explorer import Explorer
 from workbench.views.queries import QueryView, extract_table, rank_displacement
 
@@ -24,9 +25,7 @@ class PairExplorer(Explorer):
     kind, shows = "pairs", "scores"
     distance = "share of the list between the ranks of the two; of one label, to gold's"
 
-    def __init__(
-        self, scores: Mapping[str, Any], pairs: Pairs | str, *, encoders: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, scores: Mapping[str, Any], pairs: Pairs | str, *, encoders: Encoders = None) -> None:
         """Show scores. Arguments and errors are those of `pair_table`, whose table is `self.table`.
 
         pairs: May be the name of a set, DataError if there is none. encoders: As of `RankingExplorer`.
@@ -66,11 +65,11 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def heading(self, row: int) -> str:
+    def _details(self, row: int, **options: Any) -> str:
         pair = self.table.iloc[row]
         both, where = (" / ".join(filter(None, map(str, pair[names]))) for names in ([*_SIDES], ["subset", "pair_id"]))
         title = f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold {pair['gold']:.4g})</small>"
-        return tag("div", paragraph(title), class_="mathjax_ignore")
+        return tag("div", paragraph(title), class_="mathjax_ignore") + super()._details(row, **options)
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""

@@ -112,9 +112,8 @@ class RunPicker(View):
 
         A run that cannot encode a sentence alone, such as tf-idf or a cross-encoder, is left out.
         """
-        paths, starts = self._paths()
-        encoders: dict[str, Any] = {name: Untrained(Path(path)) for name, path in starts.items() if _encoder(path)}
-        return encoders | {name: encoder for name, path in paths.items() if (encoder := _encoder(path))}
+        sources = self._sources()
+        return {name: encoder for name, path, stage in sources if (encoder := _encoder(path, stage))}
 
     @property
     def pairs(self) -> Pairs:
@@ -126,20 +125,18 @@ class RunPicker(View):
         file = next((file for file in read if set_name(file) == set_name(self.suite)), self.suite)
         return load_pairs(self.suite if suite_file(self.suite) else file)
 
-    def _paths(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return name -> folder of the runs that are shown, and of those whose start is shown."""
+    def _sources(self) -> list[tuple[str, str, str]]:
+        """Return name, folder and stage of what is shown: the starts of runs first."""
         if self.seeds == "each":
             paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
         else:
             paths = self.runs.groupby("label", sort=False)["path"].first().to_dict()
-        return paths, _starts(paths) if self.before else {}
+        starts = [(name, path, BEFORE) for name, path in (_starts(paths) if self.before else {}).items()]
+        return starts + [(name, path, "") for name, path in paths.items()]
 
     def _tables(self, kind: str) -> dict[str, pd.DataFrame]:
-        paths, starts = self._paths()
-        sources = [(label, path, BEFORE) for label, path in starts.items()]
-        sources += [(label, path, "") for label, path in paths.items()]
         tables, name = {}, set_name(self.suite)
-        for label, path, stage in sources:
+        for label, path, stage in self._sources():
             parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
             if name in parts:
                 tables[label] = parts[name].copy()
@@ -190,9 +187,11 @@ def _starts(paths: dict[str, str]) -> dict[str, str]:
     return {BEFORE if len(starts) == 1 else f"{BEFORE} {name}": path for name, path in reversed(starts.values())}
 
 
-def _encoder(path: str) -> Path | Untrained | None:
-    """Return the encoder of a run, or what was evaluated untrained; None if it has no vector of a single sentence."""
+def _encoder(path: str, stage: str) -> Path | Untrained | None:
+    """Return the encoder of a run, or its start if untrained; None if it has no vector of a single sentence."""
     folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaselineConfig):
         return Untrained(Path(path)) if config.kind == "pooling" else None
-    return folder if folder.is_dir() and getattr(config, "architecture", "") != "cross-encoder" else None
+    if not folder.is_dir() or getattr(config, "architecture", "") == "cross-encoder":
+        return None
+    return Untrained(Path(path)) if stage else folder

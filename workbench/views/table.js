@@ -98,11 +98,10 @@ function render({ model, el }) {
 
   const drawHead = () => {
     columns = get("columns").filter(({ name }) => data[name]);
-    const field = (name, title, end) =>
-      make("input", {
-        ...{ type: "number", step: "any", "data-limit": name, "data-end": end, placeholder: "≥≤"[end] },
-        "aria-label": `${title} ${["from", "to"][end]}`,
-      });
+    const field = (name, title, end) => {
+      const texts = { placeholder: "≥≤"[end], "aria-label": `${title} ${["from", "to"][end]}` };
+      return make("input", { type: "number", step: "any", "data-limit": name, "data-end": end, ...texts });
+    };
     const headings = columns.map(({ name, title = name, hover = title, limit }) => {
       const button = make("button", { "data-sort": name, title: hover }, title);
       const fields = limit ? [make("div", {}, field(name, title, 0), field(name, title, 1))] : [];
