@@ -79,6 +79,21 @@ def test_a_missing_encoder_is_refused_without_a_kernel_and_without_torch(tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
+def test_an_interrupted_execution_leaves_the_earlier_notebook_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupt(_notebook: str, running: str, *_: object, **__: object) -> None:
+        Path(running).write_text("a part")
+        raise SystemExit(130)
+
+    output = tmp_path / "notebook.ipynb"
+    output.write_text("whole")
+    monkeypatch.setattr("papermill.execute_notebook", interrupt)
+    with pytest.raises(SystemExit):
+        execute(tmp_path / "any.ipynb", output, {})
+    assert output.read_text() == "whole"
+
+
 def test_a_name_that_papermill_injects_and_the_notebook_does_not_declare_is_refused():
     declared = 'profile = "demo"\nseed = 0  # every random generator derives from it'
     check_parameters({"In": ["", declared]})

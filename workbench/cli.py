@@ -55,11 +55,14 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
         finished = workbench.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
     else:
         finished = workbench.run(CONFIGS[method].from_parameters(profile, seed, overrides), runs)
-        echo(workbench.views.compare_with_start(finished))  # which a notebook prints itself
     print_scores(finished)
+    if not notebook:  # which prints this itself
+        echo(workbench.views.compare_with_start(finished))
     echo(f"run:      {finished.path}")
-    if html:
-        echo(f"html:     {workbench.execution.export_html(finished.path / 'notebook.ipynb')}")
+    if (page := finished.path / "notebook.ipynb").is_file():
+        echo(f"notebook: {page}")
+        if html:
+            echo(f"html:     {workbench.execution.export_html(page)}")
 
 
 @app.command()

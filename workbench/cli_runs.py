@@ -188,9 +188,12 @@ def start(  # noqa: PLR0917
 @sweep_app.command()
 def status(name: SweepName = "", runs: Runs = "runs") -> None:
     """List all sweeps, or the cells of one: finished, running, unfinished, waiting, or failed and why."""
-    for each in workbench.sweeps.list_sweeps(runs) if not name else ():
-        echo(f"{each.name}: {workbench.sweeps.summarize(each.table())}")
-    if name:
+    if not name:
+        lines = [
+            f"{each.name}: {workbench.sweeps.summarize(each.table())}" for each in workbench.sweeps.list_sweeps(runs)
+        ]
+        echo("\n".join(lines) or f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4")
+    else:
         chosen = workbench.sweeps.find_sweep(name, runs)
         print_cells(chosen)
         if jobs := workbench.sweeps.queued(chosen):

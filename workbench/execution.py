@@ -114,7 +114,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
     import papermill
 
-    running = output.with_name(f".{output.name}")
+    running, failure = output.with_name(f".{output.name}"), None
     running.unlink(missing_ok=True)  # of an execution that was killed
     environment = {**_KERNEL, **os.environ, "JPY_SESSION_NAME": ""}  # not that of a notebook from which this is called
     options: dict[str, Any] = {"kernel_name": "python3", "progress_bar": False, "start_timeout": 120}
@@ -126,10 +126,11 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
         name = getattr(error, "ename", "")
         problem = f"{name}: {getattr(error, 'evalue', '')}" if name else error
-        raise RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}") from None
-    finally:
-        if running.is_file():
-            running.replace(output)
+        failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
+    if running.is_file():  # not after Ctrl-C: an earlier notebook stays
+        running.replace(output)
+    if failure:
+        raise failure
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:

@@ -67,8 +67,9 @@ def undo_write(target: Path) -> None:
     if old.exists() and not target.exists():
         old.rename(target)
     for path in (new, old):
-        shutil.rmtree(path, ignore_errors=True)  # does nothing with a file
-        path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)  # does nothing with a file or a link
+        if not path.is_dir() or path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def _neighbours(target: Path) -> tuple[Path, Path]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.errors import RunError
 
+_SUFFIXES = (".json", ".safetensors", ".txt", ".model", ".md")
 _METRICS = {"spearman": "spearman_cosine", "kcc": "kcc", "ndcg": "ndcg"}  # ours -> the hub's
 
 
@@ -18,7 +19,7 @@ def push_folder(
     """
     from huggingface_hub import EvalResult, HfApi, ModelCard
 
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("[!.]*") if path.is_file())
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("[!.]*") if path.suffix in _SUFFIXES)
     readme = (folder / "README.md").read_text(encoding="utf-8")
     card = ModelCard(readme.replace("Transformer(folder)", f'Transformer("{repo_id}")'))
     facts["eval_results"] = [  # a set's type has the form of an id of the hub

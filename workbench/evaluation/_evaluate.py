@@ -82,12 +82,12 @@ def evaluate(
     """
     data = _load(suites)
     if run is not None:
+        if not stage and not run.facts().get("trained"):
+            raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
         if run.has(stage):
             _require_same(run, stage, data, how, classifier)
         inputs = {name: (each.source, each.checksum) for name, each in data.items()}
-        facts = run.record({f"suite {name}" if name in _ROLES else name: used for name, used in inputs.items()})
-        if not stage and not facts.get("trained"):
-            raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
+        run.record({f"suite {name}" if name in _ROLES else name: used for name, used in inputs.items()})
         if run.has(stage):
             return Report(run.metrics(stage), run.scores(stage), run.rankings(stage))
     metrics: dict[str, Any] = {}

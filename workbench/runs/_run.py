@@ -65,9 +65,13 @@ class Run:
         with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
-            undo_write(path / "encoder")
-            if not is_finished(path):  # by another process meanwhile
-                _write_facts(path / "config.json", config)
+            try:
+                undo_write(path / "encoder")
+                if not is_finished(path):  # by another process meanwhile
+                    _write_facts(path / "config.json", config)
+            except BaseException:
+                lock.release(force=True)
+                raise
         run = cls(path)
         run._lock = lock
         return run
@@ -90,6 +94,8 @@ class Run:
     def config(self) -> TrainingConfig | BaselineConfig:
         """The settings."""
         facts = self.facts()
+        if facts.get("method") not in RECORDED:
+            raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {self.path / 'config.json'}"))
         return RECORDED[facts["method"]](**facts["settings"])
 
     def facts(self) -> dict[str, Any]:
@@ -180,7 +186,9 @@ class Run:
         """
         from workbench.publishing import push_folder
 
-        folder = self._existing("README.md", "encoder").parent
+        folder = self.path / "encoder"
+        if not (folder / "README.md").is_file():
+            raise RunError(f"{self.path} has no saved encoder: push a run that was trained")
         card |= {"metrics": self.metrics(), "model_name": f"{self.config.method}-{self.path.name}"}
         return push_folder(folder, repo_id, private=private, dry_run=dry_run, **card)
 
@@ -210,13 +218,19 @@ def is_finished(path: Path) -> bool:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`. Raises RunError if another process holds it; a cell of a sweep waits."""
+    """Take the lock of the run in `path`. Raises RunError if another process holds it.
+
+    A cell of a sweep, and its kernel, wait until that process ends or has finished the run.
+    """
     file = path / ".lock"
     lock = filelock.FileLock(file, is_singleton=True)
-    try:
-        lock.acquire(timeout=-1 if "WORKBENCH_CELL" in os.environ else 0.5)  # `is_running` has it for a moment
-    except filelock.Timeout:
-        raise RunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=0.5)  # `is_running` has it for a moment
+        except filelock.Timeout:
+            if "WORKBENCH_CELL" in os.environ and not is_finished(path):
+                continue
+            raise RunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
     notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
     with suppress(OSError):  # the disk is full
         file.write_text(f"process {os.getpid()} on {platform.node()} since {timestamp()}{notebook}")

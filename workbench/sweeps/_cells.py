@@ -198,7 +198,9 @@ def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook:
     for config in {repr([c.method, c.data_sets, c.checkpoints, c.pooling]): c for c in configs}.values():
         check_settings(config)
     methods = "-".join(dict.fromkeys(cell.method for cell in cells))
-    folder = root / _FOLDER / (Path(name).name or f"{methods}-{text_checksum(*sorted(paths))[:6]}")
+    if Path(name).name != name:
+        raise SettingError(f"name={name!r} is a path; give a name for a folder in {root / _FOLDER}")
+    folder = root / _FOLDER / (name or f"{methods}-{text_checksum(*sorted(paths))[:6]}")
     with reraise_os_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock"):  # the same command may be starting elsewhere

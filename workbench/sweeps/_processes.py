@@ -1,9 +1,11 @@
 """Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves through submitit."""
 
+import contextlib
 import itertools
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -96,7 +98,7 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     stages = sweep.missing_stages()
     missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
     environments = _environments([cell.config for cell in missing], jobs)
-    processes: list[subprocess.Popen[bytes]] = []
+    processes, stopped = list[subprocess.Popen[bytes]](), threading.Event()
 
     def run(cell: Cell) -> str:
         """Run a cell to its end and return a line about it."""
@@ -105,6 +107,8 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
         started, environment = time.monotonic(), environments.pop()
         with sweep.start(cell, **environment) as process:
             processes.append(process)
+            if stopped.is_set():
+                process.send_signal(signal.SIGINT)
             code = process.wait()
         environments.append(environment)
         row = sweep.read(cell)
@@ -118,9 +122,14 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
                 for future in as_completed([pool.submit(run, cell) for cell in stage]):
                     print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
         finally:
+            stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
                 process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
+            for process in processes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(20)
+                process.kill()
 
 
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:

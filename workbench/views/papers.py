@@ -204,7 +204,7 @@ def _measure_runs(value: Any, runs: Runs) -> list[float]:
     """Return what each finished run has for a published value, in the paper's unit."""
     of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
     numbers = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)
-    return [number for number in numbers if number is not None]
+    return [number for number in numbers if pd.notna(number)]
 
 
 def _measure_run(run: Run, value: Any) -> float | None:
@@ -229,9 +229,9 @@ def paper_figure(
 ) -> go.Figure | pd.DataFrame:
     """Return a figure of a paper from finished runs, the first seed of each; without any, a table of their commands.
 
-    Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. `layout.meta["no run yet"]` has the
-    commands of rows without a run. If the runs do not have what is drawn, the table has the cause. Bars have the values
-    of a table: published, and means of all seeds. KeyError if there is no such figure.
+    Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. Except of bars, the commands of rows
+    without a run are in `layout.meta["no run yet"]`. If the runs do not have what is drawn, the table has the cause.
+    Bars have the values of a table: published, and means of all seeds. KeyError if there is no such figure.
     """
     shape, demo = read_shape(paper, "figure", figure), profile == "demo"
     title = f"Figure {figure}: {shape['title']}"
@@ -281,7 +281,8 @@ def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.
     if shape["kind"] == "cosines":
         return cosine_by_gold({row: run.scores() for row, run in first.items()}, suite)
     column, draw = ("dev_alignment", alignment_uniformity_path) if shape["kind"] == "path" else ("loss", training_curve)
-    histories = {row: history for row, run in first.items() if column in (history := run.history())}
+    written = {row: run.history() for row, run in first.items() if (run.path / "history.csv").is_file()}
+    histories = {row: history for row, history in written.items() if column in history}
     if not histories:
         raise RunError(f"no run has a history with {column}")
     return draw(histories)
