@@ -79,9 +79,7 @@ def test_a_missing_encoder_is_refused_without_a_kernel_and_without_torch(tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_interrupted_execution_leaves_the_earlier_notebook_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_interrupted_execution_leaves_the_earlier_notebook_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def interrupt(_notebook: str, running: str, *_: object, **__: object) -> None:
         Path(running).write_text("a part")
         raise SystemExit(130)

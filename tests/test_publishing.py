@@ -73,7 +73,7 @@ def require_scores_and_no_path(text: str, folder: Path) -> None:
 
 def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Path):
     run = write_run(tmp_path, BaselineConfig.from_parameters("demo"), 0.5)
-    with pytest.raises(RunError, match=r"README\.md is missing"):
+    with pytest.raises(RunError, match="no saved encoder"):
         run.push_to_hub("me/mine", dry_run=True)
     with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):  # the tests are offline
         push_folder(saved, "me/mine")

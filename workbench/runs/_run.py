@@ -64,7 +64,12 @@ class Run:
             return cls(path)
         with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
-            lock = lock_run(path)
+            try:
+                lock = lock_run(path)
+            except RunError:
+                if is_finished(path):  # by that process
+                    return cls(path)
+                raise
             try:
                 undo_write(path / "encoder")
                 if not is_finished(path):  # by another process meanwhile
