@@ -100,9 +100,8 @@ BASE = f"../runs/simcse/{SimCSEConfig.from_parameters('demo', 0, TINY).digest()}
 # training: 21 is run live in acceptance/test_views.py, and all of them in acceptance/test_notebooks.py.
 TYPED: dict[str, dict[str, Any]] = {
     "00_tour": {"suite": "ladders-all"},
-    **{name: {"overrides": TINY} for name in ("10_simcse", "11_rankcse", "12_compcse", "13_cosent")},
+    **{name: {"overrides": TINY} for name in ("11_rankcse", "12_compcse", "13_cosent")},
     "14_rankencoder": {"overrides": TINY | {"base": BASE, "corpus_size": 64}},
-    "15_rank_closed_form": {"corpus_size": 200},
 }
 
 
