@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         "line 3: score",
     ),
     "infinite.csv": (f"{HEADER}a,b,1\n\nc,d,inf\n", "line 4: score is 'inf', not a finite number"),
-    "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 is a number in every row"),
+    "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 has a number in every row"),
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
     "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
     "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', reads as a header"),

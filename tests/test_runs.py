@@ -281,6 +281,14 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
     assert table.loc[str(file.parent), "status"].startswith("unreadable: ")
 
 
+def test_a_run_of_an_unknown_method_names_the_known_ones(tmp_path: Path):
+    file = finish(Run.open(config(), tmp_path)).path / "config.json"
+    file.write_text('{"method": "x", "settings": {}}')
+    with pytest.raises(RunError, match=r"^no method 'x' in .*config\.json \(known: .*simcse"):
+        _ = Run(file.parent).config
+    assert list_runs(tmp_path)["status"][0].startswith("unreadable: no method 'x' in ")
+
+
 @pytest.mark.parametrize(("name", "stage"), [("scores", ""), ("rankings", "before")])
 def test_a_table_that_is_not_as_it_was_written_is_refused_when_it_is_read(tmp_path: Path, stage: str, name: str):
     run = finish(Run.open(config(), tmp_path), 0.5, "before")
@@ -300,7 +308,7 @@ def test_a_folder_that_is_not_there_has_no_runs_and_a_line_says_so(tmp_path: Pat
     assert list_runs(tmp_path).empty
     assert not caplog.records, "an empty folder is one"
     assert list_runs(tmp_path / "rnus").empty
-    assert caplog.messages == [f"there is no folder {tmp_path / 'rnus'}, and so no run"]
+    assert caplog.messages == [f"the folder {tmp_path / 'rnus'} does not exist, so it has no runs"]
     with pytest.raises(RunError, match=r"no config\.json"):
         Run(tmp_path)
 

@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command. Ctrl-C ends it with one line and exit code 130, from the first import on."""
     signal.signal(signal.SIGINT, _interrupt)
     if file := os.environ.get("WORKBENCH_CELL"):  # a cell of a sweep ends with it, even after kill -9
-        os.environ["WORKBENCH_CELL"] = ""  # commands in its notebook are no cells
+        os.environ["WORKBENCH_CELL"] = ""  # commands in its notebook are not cells
         threading.Thread(target=_end_with_parent, daemon=True).start()
         import filelock
 

@@ -48,7 +48,7 @@ class Whitened:
         vectors = encoder.encode(sentences, normalize_embeddings=False).double().numpy()
         self.pca = PCA(whiten=True, svd_solver="covariance_eigh").fit(vectors)
         variances = self.pca.explained_variance_
-        directions = int((variances > 1e-10 * variances[0]).sum())  # LayerNorm leaves one with rounding alone
+        directions = int((variances > 1e-10 * variances[0]).sum())  # LayerNorm leaves one with rounding errors only
         self.width = width or directions
         if not 0 < self.width <= directions:
             raise ValueError(f"width is {width}, but {len(vectors)} vectors vary in {directions} directions only")

@@ -165,7 +165,7 @@ def encoder_folder(folder: Path) -> Path:
         return folder
     if not (run / "metrics.json").is_file():
         problem = f"{folder} is a run that is not finished"
-        raise EncoderError(f"{problem}: finish it, or name its best so far, {folder / 'encoder'}")
+        raise EncoderError(f"{problem}: finish it, or use its best encoder so far: {folder / 'encoder'}")
     saved = facts.get("files", {}).get("encoder")
     if saved is not None and saved["sha256"] != checkpoint_checksum(run):
         raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")
@@ -210,7 +210,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     usage = _read_json(root / "config_sentence_transformers.json")
     prompt = (usage.get("prompts") or {}).get(usage.get("default_prompt_name"))
     foreign += [f"the default prompt {prompt!r}"] if prompt else []
-    similarity = usage.get("similarity_fn_name") or "cosine"  # of unit rows also their dot product
+    similarity = usage.get("similarity_fn_name") or "cosine"  # for unit rows the dot product is the cosine
     is_cosine = similarity == "cosine" or (similarity == "dot" and "Normalize" in kinds)
     foreign += [] if is_cosine else [f"similarity {similarity!r}"]
     usage = _read_json(next(folder.glob("sentence_*_config.json"), root / "none")) if modules else {}

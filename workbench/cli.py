@@ -147,7 +147,7 @@ def check_data(
     table: Any = workbench.data.check(names, **options)
     print_table(table.drop(columns="problem"))
     for row in table[table["problem"] != ""].to_dict("records"):
-        echo(f"{row['name']}: {row['problem']}")
+        echo(row["problem"] if row["problem"].startswith(row["name"]) else f"{row['name']}: {row['problem']}")
     own = table["name"][table["status"] == "own file"]
     print_reports({name: workbench.data.load_data(name, **options) for name in own})
     if names and workbench.data.unusable(table):
@@ -186,6 +186,6 @@ def main() -> None:
     try:
         app()
     except (OSError, ModuleNotFoundError, WorkbenchError) as error:
-        remedy = ": pip install 'ranking-workbench[train,lab,slurm]'" if isinstance(error, ModuleNotFoundError) else ""
-        echo(f"error: {error}{remedy}", err=True)
+        remedy = "; install it with: pip install 'ranking-workbench[train,lab,slurm]'"
+        echo(f"error: {error}{remedy if isinstance(error, ModuleNotFoundError) else ''}", err=True)
         sys.exit(1 if isinstance(error, RunError) else 2)

@@ -33,7 +33,7 @@ def echo(text: object, *, err: bool = False) -> None:
 def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:
     """Return texts KEY=VALUE as a dictionary; names of runs under `runs_root` become their folders.
 
-    Raises SettingError for another text, and RunError for a name that no run has.
+    Raises SettingError for a text of another form, and RunError for a run that does not exist.
     """
     overrides: dict[str, str] = {}
     for text in settings:
@@ -76,7 +76,7 @@ def print_runs(
     if as_json:
         echo(json.dumps(json.loads(table.to_json(orient="records")), indent=1, ensure_ascii=False))
     elif table.empty:
-        echo(f"No such runs under {runs}. Start one: workbench run simcse")
+        echo(f"No {'such ' if where else ''}runs under {runs}. Start one: workbench run simcse")
     elif wanted:
         print_table(table)
     else:
@@ -222,7 +222,7 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
         try:
             (methods[method] if method else grid)[key] = yaml.safe_load(f"[{values}]")
         except (KeyError, yaml.YAMLError):
-            problem = f"{name}={values} cannot be read; name the method too, and put a text with commas in quotes"
+            problem = f"{name}={values} cannot be read; add METHOD to the methods; put a text with commas in quotes"
             raise SettingError(problem) from None
     return {"methods": methods, "grid": grid}
 

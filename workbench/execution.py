@@ -127,7 +127,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
         name = getattr(error, "ename", "")
         problem = f"{name}: {getattr(error, 'evalue', '')}" if name else error
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
-    if running.is_file():  # not after Ctrl-C: an earlier notebook stays
+    if running.is_file():  # not reached after Ctrl-C, so an earlier notebook stays
         running.replace(output)
     if failure:
         raise failure

@@ -22,7 +22,7 @@ def push_folder(
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("[!.]*") if path.suffix in _SUFFIXES)
     readme = (folder / "README.md").read_text(encoding="utf-8")
     card = ModelCard(readme.replace("Transformer(folder)", f'Transformer("{repo_id}")'))
-    facts["eval_results"] = [  # a set's type has the form of an id of the hub
+    facts["eval_results"] = [  # a set's type must look like a hub id
         EvalResult("semantic-similarity", re.sub(r"[^\w.-]+", "-", suite), suite, kind, round(values[name], 4))
         for suite, values in (metrics or {}).items()
         for name, kind in _METRICS.items()

@@ -62,10 +62,10 @@ def cached_embeddings(
     """Return the embeddings of `sentences`, from the cache or computed now and stored there.
 
     They are a read-only float16 memory map [n, d] of unit rows, in the order given: 3 to 4 decimals of a cosine, a
-    quarter of a gigabyte for 10^6 sentences 128 wide. Convert the rows to float32 before taking similarities: near 0.9
-    half precision has 2,000 values per unit, which tie. An entry belongs to the sentences and the teacher's weights,
-    configuration, tokenizer, reading, limit and precision. The cache's folder may be deleted at any time; None is
-    WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written.
+    quarter of a gigabyte for 10^6 sentences of dimension 128. Convert the rows to float32 before taking similarities:
+    near 0.9 half precision has 2,000 values per unit, which tie. An entry belongs to the sentences and the teacher's
+    weights, configuration, tokenizer, reading, limit and precision. The cache's folder may be deleted at any time;
+    folder=None means WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written.
     """
     facts = {"version": 1, "encoder": fingerprint(teacher), "sentences": _hash_sentences(sentences)}
     default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)

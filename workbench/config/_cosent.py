@@ -19,7 +19,7 @@ _DEMO: dict[str, Any] = {"max_seq_length": 32, "softmax_labels": "nearest", "epo
 
 
 def _trained_on(name: str, dev: str = "dev", **more: Any) -> dict[str, Any]:
-    """Return settings of training, dev and test on one dataset; alone, of CoSENT tables IV, VI, VII and VIII."""
+    """Return settings for one dataset; without other settings, those of CoSENT tables IV, VI, VII and VIII."""
     return {"train": f"{name}-train", "dev": f"{name}-{dev}", "suites": [f"{name}-test"], "eval_steps": 1000, **more}
 
 

@@ -91,7 +91,7 @@ class Settings(BaseModel):
                 raise SettingError(f"{setting} is given twice")
             named[setting] = _read_text(value, fields[setting].annotation)
         profile = named.setdefault("profile", fields["profile"].default)
-        complete = fields.keys() - self.added <= named.keys()  # as those of a run on disk, whose profile may be gone
+        complete = fields.keys() - self.added <= named.keys()  # such as those of a run, whose profile may be gone
         if profile not in self.profiles and not complete:
             raise SettingError(unknown_name("profile", profile, self.profiles, f"of {self.method}"))
         start = self.profile_values(profile, named.get("encoder"))
@@ -160,8 +160,8 @@ class Settings(BaseModel):
         """Return local path -> the setting that names it, whether it exists or not."""
         paths = {}
         for name, value in self.model_dump(exclude=self.outside_digest).items():
-            texts = value if isinstance(value, (list, dict)) else [value]  # in a dictionary, encoders are the keys
-            texts = [text for text in texts if isinstance(text, str) and "{sentence}" not in text]  # no template
+            texts = value if isinstance(value, (list, dict)) else [value]  # the keys of a dictionary are encoders
+            texts = [text for text in texts if isinstance(text, str) and "{sentence}" not in text]  # not a template
             paths |= {text: name for text in texts if Path(text).is_absolute()}
         return paths
 

@@ -14,7 +14,7 @@ Ranking = Literal["listnet", "listmle", "cosent"]
 
 
 def _table_9(encoder: str, ranking: str, rate: float, tau_2: float = 0.025, tau_3: float = 0.0125) -> dict[str, Any]:
-    """Return a column of RankCSE table 9; of its losses, ListNet alone has tau_3."""
+    """Return a column of RankCSE table 9; only ListNet uses tau_3."""
     teachers = _ROBERTA_TEACHERS if encoder.startswith("roberta") else _BERT_TEACHERS
     values = {"encoder": encoder, "ranking": ranking, "learning_rate": rate, "teachers": teachers}
     return {**values, "student_temperature": tau_2, "teacher_temperature": tau_3}

@@ -109,7 +109,7 @@ def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scal
             several = " or ".join(map(repr, matches[role]))
             raise DataError(f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME")
         if role != "score" and not any(math.isnan(to_number(text)) for text in texts):
-            raise DataError(f"{table.where}: {roles[role]} is a number in every row; if swapped, use --columns")
+            raise DataError(f"{table.where}: {roles[role]} has a number in every row; if swapped, name them: --columns")
     entry = DataSet(name, kind, "your own", (table.where,), "your own", roles)
     notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
     if kind == "pairs":
@@ -144,7 +144,7 @@ def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]])
     known = ", ".join(f"{role} = {columns[0]}" for role, columns in matches.items() if columns) or "none"
     missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
     have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
-    what = f"{kind} have {', '.join(ROLES[kind])}: name the others"
+    what = f"{kind} have {', '.join(ROLES[kind])}: name the missing ones"
     return DataError(f"{have}; {what}: `workbench data check` or `data split` --columns {missing}")
 
 
@@ -172,7 +172,7 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
     if scale is None and (stated := _STATED_SCALE.search(column)) and float(stated[1]) < float(stated[2]):
         scale = (float(stated[1]), float(stated[2]))
     numbers = list(map(to_number, labels))
-    if scale is None and not any(map(math.isnan, numbers)):  # what is no number is refused later, with its line
+    if scale is None and not any(map(math.isnan, numbers)):  # a score that is not a number is refused later by its line
         low, high = min(numbers), max(numbers)
         usual = [one for one in _USUAL_SCALES if one[0] <= low and high <= one[1] and one[0] in (low, 0, -1)]
         scale = (low, high) if not usual or all(map(float.is_integer, numbers)) else usual[0]

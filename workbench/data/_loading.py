@@ -1,6 +1,6 @@
 """Load a data set by its name in the catalogue, or a user's own file by its path.
 
-Bundled names are always bundled sets. WORKBENCH_DATA serves what it has (a damaged file is an error), the hub the rest.
+Bundled names are always bundled sets. WORKBENCH_DATA serves what it has (damaged: an error); the hub serves the rest.
 """
 
 import logging
@@ -175,7 +175,7 @@ def _read_archive(entry: DataSet) -> dict[str, list[str]]:
             content = file.read().replace(b"\r\n", b"\n").removesuffix(b"\n")
             try:
                 return content.decode("utf-8-sig").split("\n")
-            except UnicodeDecodeError:  # TREC and some of the polarity files; SentEval reads them so
+            except UnicodeDecodeError:  # TREC and some of the polarity files; SentEval reads them this way
                 return content.decode("latin-1").split("\n")
 
         if "subset" in entry.roles:
@@ -190,7 +190,7 @@ def _read_archive(entry: DataSet) -> dict[str, list[str]]:
             rows = [[label, line] for label, path in zip("10", files, strict=True) for line in lines(path)]
         else:
             rows = [line.split("\t") for line in lines(files[0])[entry.header :]]
-    order = sorted(enumerate(entry.fields.split()), key=lambda item: item[1].startswith("sentence"))  # ours are last
+    order = sorted(enumerate(entry.fields.split()), key=lambda item: item[1].startswith("sentence"))  # sentences last
     return {name: [" ".join(row[place].split()) for row in rows] for place, name in order}
 
 

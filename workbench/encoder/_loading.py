@@ -46,7 +46,7 @@ def load_parts(
 ) -> tuple[Any, Any, range]:
     """Return the AutoModel (float32), the tokenizer, and the positions that tokens can have, special ones included.
 
-    The pretrained pooler is left out (SimCSE never loads it either). RoBERTa kinds count positions from padding_idx
+    The pretrained pooler is left out (SimCSE never loads it either). RoBERTa models count positions from padding_idx
     + 1, so a table of 514 positions holds 512 tokens. as_classifier: a sequence classifier with one label; a head that
     the checkpoint lacks is initialised randomly. Raises EncoderError for an unknown architecture, and for weights or a
     tokenizer that do not fit it exactly.
@@ -69,7 +69,7 @@ def load_parts(
     if table is not None:
         return model, tokenizer, range(0 if table.padding_idx is None else table.padding_idx + 1, table.num_embeddings)
     positions = getattr(config, "max_position_embeddings", 0)
-    if positions <= 0:  # relative ones: only the tokenizer knows; transformers writes 1e30 for "unlimited"
+    if positions <= 0:  # relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited"
         positions = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
     return model, tokenizer, range(positions)
 

@@ -21,7 +21,7 @@ from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
 from workbench.runs import Run, finished_run, metrics_table
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
-_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # of inputs of a run that are no suite
+_ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # roles of inputs that are not suites
 Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
 

@@ -18,7 +18,7 @@ def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"
     """Drop column i from row i; the other columns keep their order."""
     rows, columns = scores.shape
     if columns < rows:
-        raise ValueError(f"lists have shape {tuple(scores.shape)}; column i is row i's positive, so columns >= rows")
+        raise ValueError(f"lists have shape {tuple(scores.shape)}; there must be at least as many columns as rows")
     kept = torch.arange(columns - 1, device=scores.device).expand(rows, -1)
     kept = kept + (kept >= torch.arange(rows, device=scores.device)[:, None])
     return scores.gather(1, kept)
@@ -46,12 +46,12 @@ def info_nce(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tenso
     """Return the mean of -log softmax(scores_i / tau_1)_i over anchors i: RankCSE eq. 1, one direction only.
 
     `scores` are [n, m], m >= n. Row i is anchor i, column i its positive, every other column a negative; columns past
-    the n-th are negatives of all anchors (hard negatives). temperature is tau_1 > 0 and divides. The value is >= 0;
-    smaller is better.
+    the n-th are negatives of all anchors (hard negatives). temperature is tau_1 > 0, by which scores are
+    divided. The loss is >= 0; smaller is better.
     """
     rows, columns = scores.shape
     if columns < rows or not rows:
-        raise ValueError(f"scores have shape {rows, columns}; column i is row i's positive, so columns >= rows > 0")
+        raise ValueError(f"scores have shape {rows, columns}; there must be rows, and at least as many columns")
     return cross_entropy(scores / temperature, torch.arange(len(scores), device=scores.device))
 
 
@@ -68,8 +68,8 @@ def js_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> Float
     """Return the mean over i of JS(P_i || Q_i), natural logarithm: RankCSE eq. 2.
 
     P_i = softmax of row i of scores / tau_1 and Q_i = softmax of row i of its transpose: the lists of the two views.
-    The positives stay in the lists and gradient flows through both. `scores` are [n, n], of view 1 (rows) with view 2
-    (columns); temperature is tau_1 > 0. The value is in [0, ln 2]; 0 when both views give the same lists.
+    The positives stay in the lists and gradient flows through both. `scores` [n, n] compares view 1 (rows) with
+    view 2 (columns); temperature is tau_1 > 0. The value is in [0, ln 2]; 0 when both views give the same lists.
     """
     log_p, log_q = _both_directions(scores, temperature)
     log_m = torch.logaddexp(log_p, log_q) - math.log(2)
@@ -94,8 +94,8 @@ def entropy_consistency(scores: Float[Tensor, "n m"], *, temperature: float) -> 
 def top_one(scores: Float[Tensor, "n m"], *, temperature: float) -> Float[Tensor, "n m"]:
     """Return sigma(S / tau) of RankCSE sec. 3: the probability of each item of a list to be its first.
 
-    `scores` are [n, m], one list per row; -inf masks an item out. temperature is tau > 0 and divides: the smaller, the
-    more the largest score takes. The rows of the result, [n, m], sum to 1.
+    `scores` are [n, m], one list per row; -inf masks an item out. temperature is tau > 0, by which scores are divided:
+    the smaller, the more the largest score takes. The rows of the result, [n, m], sum to 1.
     """
     return softmax(clamp_masked(scores / temperature), dim=1)
 
@@ -134,8 +134,8 @@ def listmle(
     -log P = sum_k [log sum_{l >= k} exp(S_pi(l) / tau_2) - S_pi(k) / tau_2], summed over the list. Candidates that the
     teacher ties keep the order of their columns. Only the teacher's order counts, never its scale.
 
-    S and S^T are [n, m]; the teacher receives no gradient. temperature is tau_2 > 0 and divides. exclude_positive
-    leaves column i out of row i's list (m >= n); an empty list has loss 0. The value is >= 0; smaller is better.
+    S and S^T are [n, m]; the teacher receives no gradient. temperature is tau_2 > 0, by which scores are divided.
+    exclude_positive drops column i of row i (m >= n); an empty list has loss 0. The loss is >= 0; smaller is better.
     """
     student, teacher = paired_lists(student, teacher, exclude_positive)
     order = teacher.detach().argsort(dim=1, descending=True, stable=True)

@@ -34,9 +34,9 @@ def cosent(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: f
     Eq. 11 is the same for the scores of an interaction model. One scalar for the batch, no division. Pairs of equal
     gold are not compared; if all gold is equal, loss and gradient are exactly 0. Time O(n log n), memory O(n).
 
-    `scores` [n] has one score per sentence pair (a cosine, or a cross-encoder's logit), larger is closer; `gold` [n] is
-    of floats or integers on any scale: only their order counts, and it receives no gradient. scale is lambda > 0 and
-    multiplies: 20 in the paper, 1 in both codes' interaction models. The value is >= 0; smaller is better.
+    `scores` [n] has one score per sentence pair (a cosine, or a cross-encoder's logit), larger is closer; `gold` [n]
+    contains floats or integers on any scale: only the order counts; it gets no gradient. scale (lambda > 0) multiplies
+    score differences: 20 in the paper, 1 in both codes' interaction models. The value is >= 0; smaller is better.
     """
     require_pairs(scores, gold)
     return _cosent_rows(scale * scores[None], gold[None]).squeeze(0)

@@ -9,9 +9,9 @@ from workbench.losses._arguments import full_precision, require_labels, require_
 
 @full_precision
 def mse(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."]) -> Float[Tensor, ""]:
-    """Return the mean of (scores - gold)^2: CoSENT eq. 4, of cosines [n].
+    """Return the mean of (scores - gold)^2: CoSENT eq. 4, of cosines and gold, [n] each.
 
-    gold: [n], on the scale of the scores; the CoSENT code divides labels by their maximum, into [0, 1].
+    gold: on the scale of the scores; the CoSENT code divides labels by their maximum, into [0, 1].
     """
     require_pairs(scores, gold)
     return (scores - gold.to(scores.dtype)).square().mean()
@@ -74,7 +74,7 @@ def rank_mse(
 
     `scores` are cos(E2(x_i), E2(x_j)), [n, m]; `target` has u_i . u_j, the similarities of rank vectors, in the same
     shape, and gradient flows into it unless it was computed without. `lower` is tau_l (0.5) and `upper` tau_u (0.8);
-    None is no bound.
+    None means no bound.
     """
     require_same_shape(scores, target, "scores and target")
     require_labels(target, "target")

@@ -23,7 +23,7 @@ def _unit_rows(vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
     """Return the cosine of every row of `a` with every row of `b`: phi(f(x_i), f(x_j)') of RankCSE eq. 1.
 
-    They are [n, m], in [-1, 1] up to rounding; larger is closer. A row of zeros has no direction; its cosines are 0.
+    The result is [n, m], in [-1, 1] up to rounding; larger is closer. A zero row has no direction; its cosines are 0.
     """
     return _unit_rows(a) @ _unit_rows(b).T
 

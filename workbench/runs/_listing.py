@@ -32,8 +32,8 @@ def list_runs(
 ) -> pd.DataFrame:
     """Return a row for each run under `root` that satisfies every filter; scores are Spearman or accuracy x 100.
 
-    status is "finished", "failed", "unfinished", or "unreadable: " and the reason: a broken run hides no other. Raises
-    SettingError if no run has a column, a suite or a setting of a given name, and for a filter that is malformed.
+    status is "finished", "failed", "unfinished", or "unreadable: " and the reason: one broken run does not hide the
+    others. Raises SettingError if no run has a column, suite or setting of a given name, and for a malformed filter.
 
     Args:
         root: Folder of runs.
@@ -79,7 +79,7 @@ def list_runs(
 
 
 def _comparable(column: Any, *, as_text: bool = False) -> Any:
-    """Return a column as numbers if it has any, otherwise as lower-case text; of a status its first word."""
+    """Return a column as numbers if it has any, otherwise as lower-case text; of a status only its first word."""
     texts = column.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore")
     texts = (texts.str.split(":").str[0] if column.name == "status" else texts).str.lower()
     numbers: Any = pd.to_numeric(texts, errors="coerce")
@@ -90,7 +90,7 @@ def run_folders(root: str | Path) -> list[Path]:
     """Return the folders of the runs under `root`."""
     root = Path(root).expanduser()
     if not root.is_dir():
-        _LOG.warning("there is no folder %s, and so no run", root.absolute())
+        _LOG.warning("the folder %s does not exist, so it has no runs", root.absolute())
     paths = sorted(root.glob("*/[!.]*"))  # with a dot: being removed
     return [path for path in paths if NAME.fullmatch(path.name) or (path / "config.json").exists()]
 

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from workbench.config import RECORDED, BaselineConfig, TrainingConfig
-from workbench.errors import RunError
+from workbench.errors import RunError, unknown_name
 from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
@@ -67,7 +67,7 @@ class Run:
             try:
                 lock = lock_run(path)
             except RunError:
-                if is_finished(path):  # by that process
+                if is_finished(path):  # finished by that process
                     return cls(path)
                 raise
             try:
@@ -108,7 +108,7 @@ class Run:
         return read_json(self.path / "config.json")
 
     def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> dict[str, Any]:
-        """Add facts to config.json and return all; a dictionary is merged into the existing one.
+        """Add facts to config.json and return all facts; a dictionary is merged into the existing one.
 
         inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev", the name of a suite or
         one of the method's. Raises RunError if the run began with other content.
@@ -231,7 +231,7 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
     lock = filelock.FileLock(file, is_singleton=True)
     while not lock.is_locked:
         try:
-            lock.acquire(timeout=0.5)  # `is_running` has it for a moment
+            lock.acquire(timeout=0.5)  # `is_running` may hold it for a moment
         except filelock.Timeout:
             if "WORKBENCH_CELL" in os.environ and not is_finished(path):
                 continue
@@ -249,7 +249,7 @@ def is_running(path: Path) -> bool:
     try:
         with filelock.FileLock(path / ".lock", timeout=0):
             return False
-    except OSError as problem:  # otherwise nobody can write there
+    except OSError as problem:  # any other error: nobody can write there
         return isinstance(problem, filelock.Timeout)
 
 

@@ -96,7 +96,7 @@ def plan_cells(
     grid: Grid,
     without: list[dict[str, Any]],
 ) -> list[Cell]:
-    """Return every run of a sweep once, after those that it needs; arguments as those of `sweep`."""
+    """Return each run once, after the runs that it needs; arguments as for `sweep`."""
     count = len(seeds) * sum(math.prod(map(len, (grid | own).values())) for own in methods.values())
     if count > _MOST_CELLS:
         raise SettingError(f"the sweep has {count} cells; at most {_MOST_CELLS} are possible")
@@ -156,7 +156,7 @@ class Sweep:
 
     def start(self, cell: Cell, **environment: str) -> subprocess.Popen[bytes]:
         """Start a cell as a process that writes to its log and ends with this one, also after kill -9."""
-        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")  # also of the same cell of another sweep
+        lock = self.folder.with_name(f".{self.log(cell).stem}.lock")  # shared with the same cell of other sweeps
         with self.log(cell).open("ab") as log:
             return subprocess.Popen(
                 self.command(cell),
@@ -199,7 +199,7 @@ def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook:
         check_settings(config)
     methods = "-".join(dict.fromkeys(cell.method for cell in cells))
     if Path(name).name != name:
-        raise SettingError(f"name={name!r} is a path; give a name for a folder in {root / _FOLDER}")
+        raise SettingError(f"name={name!r} is a path; choose a name without a path, for a folder in {root / _FOLDER}")
     folder = root / _FOLDER / (name or f"{methods}-{text_checksum(*sorted(paths))[:6]}")
     with reraise_os_error(folder):
         folder.mkdir(parents=True, exist_ok=True)

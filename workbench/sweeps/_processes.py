@@ -44,7 +44,7 @@ class Slurm:
 
     def __post_init__(self) -> None:
         if 60 * self.minutes <= _NOTICE + 60:  # Slurm may send the signal a minute early
-            raise SettingError(f"minutes={self.minutes} is too short: a cell is interrupted {_NOTICE} s before; set 3")
+            raise SettingError(f"minutes must be 3 or more: a cell is interrupted {_NOTICE} s before the limit")
 
 
 def sweep(
@@ -103,7 +103,7 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     def run(cell: Cell) -> str:
         """Run a cell to its end and return a line about it."""
         if not all(is_finished(sweep.root / need) for need in cell.needs):
-            return f"left out {cell.title}: a run that it needs failed"
+            return f"left out {cell.title}: a run that it needs is not finished"
         started, environment = time.monotonic(), environments.pop()
         with sweep.start(cell, **environment) as process:
             processes.append(process)
@@ -206,7 +206,7 @@ class CellJob:
             raise RunError(f"{self.cell.title} failed; see {sweep.log(self.cell)}")
 
     def checkpoint(self) -> Any:
-        """Return the job to requeue; called by submitit, which then ends and so interrupts the cell."""
+        """Return the job to requeue; submitit calls this and then ends, which interrupts the cell."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)

@@ -132,7 +132,7 @@ def paragraph(html: str, **attributes: object) -> str:
 
 
 def table_tag(heads: str, labels: Sequence[str] | Mapping[str, object], rows: Iterable[str], caption: str = "") -> str:
-    """Return a table of headings and rows, both HTML; further headings are `labels`, which are text, as the caption."""
+    """Return a table of headings and rows, both HTML; further headings are `labels`, as text, like the caption."""
     title, short = tag("caption", escape(caption)) if caption else "", shortened(labels, 24)
     names = (th(short[label], "name", label) for label in labels)
     return tag("table", title, tag("thead", tag("tr", heads, *names)), tag("tbody", *rows), class_="ranks")

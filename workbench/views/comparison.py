@@ -229,7 +229,7 @@ def compare(
     if base not in groups:
         raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
     for label, group in groups.items():
-        # Runs of a label must have read the same data; a run of the same seed is not data.
+        # Runs of a label must have read the same data; base and encoder are not data.
         inputs = [{role: source["sha256"] for role, source in one.get("inputs", {}).items()} for one in group["facts"]]
         counts: Any = pd.DataFrame(inputs).drop(columns=["base", "encoder"], errors="ignore").nunique()
         if different := ", ".join(sorted(counts.index[counts > 1])):

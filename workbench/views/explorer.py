@@ -70,7 +70,7 @@ class Explorer(View):
         raise NotImplementedError
 
     def look_at(self, data: Mapping[str, Any], encoders: Encoders = None) -> None:
-        """Show other data of the same kind; choices stay if they still exist. Errors as at first."""
+        """Show other data of the same kind; choices stay if they still exist. Errors as in `__init__`."""
         chosen = self.chosen
         self.read(data)
         self._vectors = [Vectors(*one) for one in (encoders or {}).items()]

@@ -28,7 +28,7 @@ class PairExplorer(Explorer):
     def __init__(self, scores: Mapping[str, Any], pairs: Pairs | str, *, encoders: Encoders = None) -> None:
         """Show scores. Arguments and errors are those of `pair_table`, whose table is `self.table`.
 
-        pairs: May be the name of a set, DataError if there is none. encoders: As of `RankingExplorer`.
+        pairs: Scored pairs, or the name of a set; DataError if unknown. encoders: As of `RankingExplorer`.
         """
         self._data = load_pairs(pairs) if isinstance(pairs, str) else pairs
         self._suite = set_name(self._data.name)

@@ -229,9 +229,9 @@ def paper_figure(
 ) -> go.Figure | pd.DataFrame:
     """Return a figure of a paper from finished runs, the first seed of each; without any, a table of their commands.
 
-    Arguments as of `paper_table`; `suite`: with "demo", whose pairs are drawn. Except of bars, the commands of rows
-    without a run are in `layout.meta["no run yet"]`. If the runs do not have what is drawn, the table has the cause.
-    Bars have the values of a table: published, and means of all seeds. KeyError if there is no such figure.
+    Arguments as of `paper_table`; `suite`: with "demo", the set whose pairs are drawn. Except for bars, the commands
+    of rows without a run are in `layout.meta["no run yet"]`. If the runs do not have what is drawn, the table contains
+    the reason. Bars have the values of a table: published, and means of all seeds. KeyError if there is no such figure.
     """
     shape, demo = read_shape(paper, "figure", figure), profile == "demo"
     title = f"Figure {figure}: {shape['title']}"
@@ -260,7 +260,7 @@ def paper_figure(
 
 
 def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
-    """Draw each row with its deviations, of a paper's table the columns of the figure."""
+    """Draw each row as bars with deviations; of a paper's table, the figure's columns."""
     figure = go.Figure()
     shown: Any = table.drop(columns=["dev", "seeds", "command"], errors="ignore")
     if table.index.nlevels == 2:

@@ -188,7 +188,7 @@ def _starts(paths: dict[str, str]) -> dict[str, str]:
 
 
 def _encoder(path: str, stage: str) -> Path | Untrained | None:
-    """Return the encoder of a run, or its start if untrained; None if it has no vector of a single sentence."""
+    """Return the encoder of a run, or of its start if `stage` is given; None if it cannot encode a single sentence."""
     folder, config = Path(path) / "encoder", read_or_warn(path, lambda run: run.config)
     if isinstance(config, BaselineConfig):
         return Untrained(Path(path)) if config.kind == "pooling" else None
