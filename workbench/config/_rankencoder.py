@@ -121,7 +121,7 @@ class RankEncoderConfig(SimCSEConfig):
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise ValueError(f"lower {self.lower} is above upper {self.upper}; no pair is between them")
         if (self.pooling == "mask") != bool(self.template) or (self.second_template and not self.template):
-            raise ValueError(f"template {self.template!r}: pooling 'mask' needs a template, any other must have none")
+            raise ValueError(f"pooling {self.pooling!r} with template {self.template!r}: only 'mask' has one")
         return self
 
 

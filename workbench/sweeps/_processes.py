@@ -44,7 +44,7 @@ class Slurm:
 
     def __post_init__(self) -> None:
         if 60 * self.minutes <= _NOTICE + 60:  # Slurm may send the signal a minute early
-            raise SettingError(f"minutes must be 3 or more: a cell is interrupted {_NOTICE} s before the limit")
+            raise SettingError(f"minutes={self.minutes}: set 3 or more, as a cell is interrupted {_NOTICE} s before")
 
 
 def sweep(
