@@ -208,8 +208,9 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         architectures = _read_json(folder / "config.json").get("architectures") or []
         foreign += [kind for kind in architectures if "ForSequenceClassification" in kind]
     usage = _read_json(root / "config_sentence_transformers.json")
-    prompt = (usage.get("prompts") or {}).get(usage.get("default_prompt_name"))
-    foreign += [f"the default prompt {prompt!r}"] if prompt else []
+    if (prompt := usage.get("default_prompt_name")) is not None:
+        text = (usage.get("prompts") or {}).get(prompt)
+        foreign += [f"the default prompt {text!r}"] if text != "" else []
     similarity = usage.get("similarity_fn_name") or "cosine"  # for unit rows the dot product is the cosine
     is_cosine = similarity == "cosine" or (similarity == "dot" and "Normalize" in kinds)
     foreign += [] if is_cosine else [f"similarity {similarity!r}"]

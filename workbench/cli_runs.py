@@ -71,7 +71,7 @@ def print_runs(
 ) -> None:
     """List runs: changed settings, status, scores x 100, start and duration."""
     where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
-    wanted = [name.strip() for name in columns.split(",") if name]
+    wanted = [name.strip() for name in columns.split(",") if name.strip()]
     table: Any = workbench.list_runs(runs, where, sort=sort, columns=wanted)
     if as_json:
         echo(json.dumps(json.loads(table.to_json(orient="records")), indent=1, ensure_ascii=False))
@@ -176,13 +176,13 @@ def start(  # noqa: PLR0917
     """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     if not slurm and (partition or gpus or cpus or memory or sbatch):
         raise SettingError("resources of a cell (--partition, --gpus, --cpus, --memory, --sbatch) need --slurm")
-    cluster = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, overrides_of(sbatch or []))
-    options = {"seeds": seeds, "profile": profile, "slurm": cluster if slurm else None}
+    resources = (partition, gpus, cpus, memory, minutes, overrides_of(sbatch or []))
+    options = {"seeds": seeds, "profile": profile, "slurm": workbench.sweeps.Slurm(*resources) if slurm else None}
     contents = read_words(what, runs) | {name: value for name, value in options.items() if value}
     made = workbench.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, notebook=notebook)
-    print_cells(made)
+    table = print_cells(made)
     if not plan and not slurm:
-        raise typer.Exit(int({*made.table()["state"]} != {"finished"}))
+        raise typer.Exit(int({*table["state"]} != {"finished"}))
 
 
 @sweep_app.command()
@@ -227,11 +227,12 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
     return {"methods": methods, "grid": grid}
 
 
-def print_cells(sweep: Any) -> None:
-    """Print the state and title of each cell, and why it failed, and the folder of the sweep."""
+def print_cells(sweep: Any) -> Any:
+    """Print the state and title of each cell, and why it failed, and the folder of the sweep; return its table."""
     table = sweep.table()
     for row in table.to_dict("records"):
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
         failure = f"\n    {row['failure']}\n    run: {row['path']}" if row["failure"] else ""
         echo(f"  {row['state']:<10} {row['cell']}{seconds}{failure}")
     echo(f"{sweep.folder}: {workbench.sweeps.summarize(table)}")
+    return table

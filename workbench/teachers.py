@@ -90,17 +90,14 @@ def fingerprint(teacher: Teacher) -> str:
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
     configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
     tokenizer, reading = teacher.tokenizer, teacher.reading
-    pipeline: Any = [
-        type(tokenizer).__name__,
-        tokenizer.get_vocab(),
-        tokenizer.special_tokens_map,
-        tokenizer.init_kwargs,
-    ]
     if tokenizer.is_fast:  # its whole pipeline, without the padding and truncation that the last call left set
         parts = json.loads(tokenizer.backend_tokenizer.to_str())
-        pipeline = {name: part for name, part in parts.items() if name not in ("padding", "truncation")}
+        pipeline: Any = {name: part for name, part in parts.items() if name not in ("padding", "truncation")}
+    else:
+        pipeline = [type(tokenizer).__name__, tokenizer.get_vocab()]
+        pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
     former: Any = reading.pooling.removeprefix("avg_")  # the pooling's name in existing caches
-    usage = [former, reading.template, reading.full_stop, reading.endings, ""]
+    usage = [former, reading.template, reading.full_stop, reading.endings, ""]  # "": existing caches have a caution
     usage += [teacher.max_seq_length, teacher.precision]
     return text_checksum(json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str))
 

@@ -61,7 +61,7 @@ def find_set(name: str, kind: str | None = None) -> DataSet:
 
 
 def _read_sets() -> Iterator[DataSet]:
-    """Yield every set; an entry with a table of `rows` is a set per part, whose name replaces "{part}"."""
+    """Yield every set; an entry with a table of `rows` is a set per part (row), whose name replaces "{part}"."""
     for own in _TABLES["set"]:
         facts: dict[str, Any] = {}
         for source in [*(_TABLES["like"][name] for name in own.pop("like", [])), own]:

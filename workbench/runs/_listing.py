@@ -109,8 +109,9 @@ def read_row(path: Path) -> dict[str, Any]:
     try:
         run = Run(path)
         facts = row["facts"] = run.facts()
-        config = run.config
-        row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
+        config = run.config_of(facts)
+        row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
+        row["digest"] = str(facts.get("digest", ""))
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())

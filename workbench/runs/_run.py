@@ -98,7 +98,10 @@ class Run:
     @property
     def config(self) -> TrainingConfig | BaselineConfig:
         """The settings."""
-        facts = self.facts()
+        return self.config_of(self.facts())
+
+    def config_of(self, facts: dict[str, Any]) -> TrainingConfig | BaselineConfig:
+        """Return the settings in `facts`, which are those of this run."""
         if facts.get("method") not in RECORDED:
             raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {self.path / 'config.json'}"))
         return RECORDED[facts["method"]](**facts["settings"])

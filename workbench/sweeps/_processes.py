@@ -126,9 +126,10 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
                 process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
+            end = time.monotonic() + 20  # for all of them together
             for process in processes:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(20)
+                    process.wait(max(0, end - time.monotonic()))
                 process.kill()
 
 
@@ -136,9 +137,10 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
     """Return the environment of each worker: its own GPUs, or its share of the cores."""
     gpus: list[str] = []
     if any(config.device != "cpu" for config in configs):
-        import torch
+        if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+            import torch
 
-        named = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+            named = ",".join(map(str, range(torch.cuda.device_count())))
         gpus = [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
     size = max((config.num_processes for config in configs), default=1)
     if gpus and size > len(gpus):

@@ -1,6 +1,7 @@
 """Explorers: an ordered table, the details of its chosen row, and a page to share; here the explorer of queries."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -76,25 +77,29 @@ class Explorer(View):
         self._vectors = [Vectors(*one) for one in (encoders or {}).items()]
         orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
         names = shortened(self.labels, 40)
-        self._is_filling = True  # the details are drawn at the end, and not whenever the chosen row changes
-        offer(self.controls["order"], orders, list(orders)[min(2, len(orders) - 1)])
-        offer(self.controls["a"], names, self.labels[0])
-        offer(self.controls["b"], names, self.labels[-1])
-        with self.grid.hold_sync():
-            self.grid.note = self.note
-            self.grid.set_rows(self.frame, self.columns, texts=self.texts)
-            self._sort()
-            if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
-                self.chosen = chosen
+        with self._drawing_once():
+            offer(self.controls["order"], orders, list(orders)[min(2, len(orders) - 1)])
+            offer(self.controls["a"], names, self.labels[0])
+            offer(self.controls["b"], names, self.labels[-1])
+            with self.grid.hold_sync():
+                self.grid.note = self.note
+                self.grid.set_rows(self.frame, self.columns, texts=self.texts)
+                self._sort()
+                if chosen in self.ids and self.ids.index(chosen) in self.grid.listed:
+                    self.chosen = chosen
+
+    @contextmanager
+    def _drawing_once(self) -> Iterator[None]:
+        """Draw the details at the end, and not whenever the chosen row changes."""
+        self._is_filling = True
+        yield
         self._is_filling = False
         self._draw()
 
     def _reorder(self, _: Any) -> None:
         if not self._is_filling:
-            self._is_filling = True
-            self._sort()
-            self._is_filling = False
-            self._draw()
+            with self._drawing_once():
+                self._sort()
 
     def _sort(self) -> None:
         """Sort by the values of the order, which are a column, and choose the first row."""

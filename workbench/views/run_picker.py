@@ -121,9 +121,10 @@ class RunPicker(View):
 
         Raises DataError if they are not on this machine.
         """
+        if suite_file(self.suite):
+            return load_pairs(self.suite)
         read = (file for path in self._all["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
-        file = next((file for file in read if set_name(file) == set_name(self.suite)), self.suite)
-        return load_pairs(self.suite if suite_file(self.suite) else file)
+        return load_pairs(next((file for file in read if set_name(file) == set_name(self.suite)), self.suite))
 
     def _sources(self) -> list[tuple[str, str, str]]:
         """Return name, folder and stage of what is shown: the starts of runs first."""
