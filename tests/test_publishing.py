@@ -9,9 +9,8 @@ from huggingface_hub import ModelCard
 from written_runs import write_run
 
 from workbench.config import BaselineConfig
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, push_folder, push_run
 from workbench.errors import RunError
-from workbench.publishing import push_folder
 
 METRICS = {"world-test": {"spearman": 0.45678, "kcc": 0.3, "ndcg": None, "n": 10}, "my average": {"spearman": 0.5}}
 
@@ -74,6 +73,6 @@ def require_scores_and_no_path(text: str, folder: Path) -> None:
 def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Path):
     run = write_run(tmp_path, BaselineConfig.from_parameters("demo"), 0.5)
     with pytest.raises(RunError, match="no saved encoder"):
-        run.push_to_hub("me/mine", dry_run=True)
+        push_run(run, "me/mine", dry_run=True)
     with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):  # the tests are offline
         push_folder(saved, "me/mine")

@@ -16,11 +16,11 @@ from workbench.encoder import Encoder
 from workbench.errors import EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.losses import info_nce
-from workbench.methods.rank_mixture import RankMixture
+from workbench.methods.rank_mixture import RankMixture, rank_similarity
 from workbench.methods.rank_targets import RankTargets, draw_corpus
 from workbench.methods.rankencoder import RankEncoder, load_e1
 from workbench.methods.simcse import SimCSE
-from workbench.ranks import Corpus, rank_similarity
+from workbench.ranks import Corpus
 from workbench.runs import Run
 from workbench.training import fit
 

@@ -8,7 +8,8 @@ import torch
 from scipy.stats import rankdata, spearmanr
 from torch import Tensor
 
-from workbench import ranks
+from workbench import losses, ranks
+from workbench.methods.rank_mixture import rank_similarity
 
 
 def unit_rows(n: int, d: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -57,12 +58,12 @@ def test_a_constant_row_has_the_zero_vector_and_carries_no_gradient() -> None:
 def test_exact_similarity_is_spearman_of_the_lists(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "_BLOCK", block)  # 120: three rows of scores are ranked at a time
     a, b, corpus = unit_rows(6, 8), unit_rows(5, 8, seed=1), unit_rows(40, 8, seed=2)
-    similarity = ranks.rank_similarity(a, b, corpus)
+    similarity = rank_similarity(a, b, corpus)
     for i in range(6):
         for j in range(5):
             expected = spearmanr((corpus @ a[i]).numpy(), (corpus @ b[j]).numpy()).statistic
             assert similarity[i, j].item() == pytest.approx(expected, abs=1e-12)
-    own = ranks.rank_similarity(a, a, corpus)
+    own = rank_similarity(a, a, corpus)
     torch.testing.assert_close(own.diagonal(), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-12)
     assert own.abs().max() <= 1
 
@@ -77,15 +78,15 @@ def test_copies_in_the_corpus_tie_whatever_the_matrix_product_rounds(width: int)
     for row, order in zip(lists, expected, strict=True):
         assert len(row.unique()) == 5
         assert np.array_equal(rankdata([row[k].item() for k in range(5)]), order)
-    assert (ranks.rank_similarity(a, a, distinct[:1].repeat(37, 1)) == 0).all()
-    assert (ranks.rank_similarity(a, a, distinct[:1].repeat(37, 1), how="gaussian") == 0).all()
+    assert (rank_similarity(a, a, distinct[:1].repeat(37, 1)) == 0).all()
+    assert (rank_similarity(a, a, distinct[:1].repeat(37, 1), how="gaussian") == 0).all()
 
 
 def test_bfloat16_and_autocast_are_ranked_in_float32() -> None:
     a, corpus = unit_rows(3, 16, dtype=torch.bfloat16), unit_rows(300, 16, seed=1, dtype=torch.bfloat16)
-    wide = ranks.rank_similarity(a.float(), a.float(), corpus.float())
+    wide = rank_similarity(a.float(), a.float(), corpus.float())
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        torch.testing.assert_close(ranks.rank_similarity(a, a, corpus), wide, rtol=0, atol=1e-6)
+        torch.testing.assert_close(rank_similarity(a, a, corpus), wide, rtol=0, atol=1e-6)
 
 
 def test_corpus_covariance_equals_numpy_across_blocks() -> None:
@@ -99,7 +100,7 @@ def test_gaussian_equals_the_formula_by_hand() -> None:
     a, b = torch.tensor([[1.0, 0.0]], dtype=torch.float64), torch.tensor([[1.0, 2.0]], dtype=torch.float64)
     # r = 4 / sqrt(4 * 8) = 1 / sqrt(2)
     expected = 6 / math.pi * math.asin(1 / math.sqrt(2) / 2)
-    assert ranks.gaussian_rank_similarity(a, b, covariance).item() == pytest.approx(expected, abs=1e-15)
+    assert losses.gaussian_rank_similarity(a, b, covariance).item() == pytest.approx(expected, abs=1e-15)
 
 
 def test_gaussian_meets_exact_on_a_gaussian_corpus_at_the_rate_of_sampling() -> None:
@@ -108,7 +109,7 @@ def test_gaussian_meets_exact_on_a_gaussian_corpus_at_the_rate_of_sampling() -> 
         torch.randn(size, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) @ unit_rows(5, 5, 4) + 1
     )
     a = unit_rows(20, 5, seed=5)
-    gap = ranks.rank_similarity(a, a, corpus) - ranks.rank_similarity(a, a, corpus, how="gaussian")
+    gap = rank_similarity(a, a, corpus) - rank_similarity(a, a, corpus, how="gaussian")
     # Both estimate one number; each has a standard error of at most about 1 / sqrt(size), here 0.005.
     assert gap.abs().max() < 4 / math.sqrt(size)  # over 190 pairs
 
@@ -116,17 +117,17 @@ def test_gaussian_meets_exact_on_a_gaussian_corpus_at_the_rate_of_sampling() -> 
 def test_gaussian_is_differentiable_also_where_a_sentence_sees_no_spread() -> None:
     covariance = ranks.corpus_covariance(unit_rows(50, 4))
     a, b = unit_rows(3, 4, seed=1).requires_grad_(), unit_rows(2, 4, seed=2).requires_grad_()
-    assert torch.autograd.gradcheck(ranks.gaussian_rank_similarity, (a, b, covariance))
+    assert torch.autograd.gradcheck(losses.gaussian_rank_similarity, (a, b, covariance))
     flat = torch.zeros(4, 4, dtype=torch.float64)
-    gradient = torch.autograd.grad(ranks.gaussian_rank_similarity(a, b, flat).sum(), a)[0]
+    gradient = torch.autograd.grad(losses.gaussian_rank_similarity(a, b, flat).sum(), a)[0]
     assert torch.equal(gradient, torch.zeros_like(a))
 
 
 def test_mistakes_are_reported() -> None:
     for call, text in (
-        (lambda: ranks.rank_similarity(unit_rows(2, 3), unit_rows(2, 3), unit_rows(1, 3)), "the corpus has 1 sentence"),
+        (lambda: rank_similarity(unit_rows(2, 3), unit_rows(2, 3), unit_rows(1, 3)), "the corpus has 1 sentence"),
         (lambda: ranks.corpus_covariance(unit_rows(1, 3)), "at least 2"),
-        (lambda: ranks.rank_similarity(*unit_rows(27, 3).split(9), how="cosine"), "how is 'cosine'"),
+        (lambda: rank_similarity(*unit_rows(27, 3).split(9), how="cosine"), "how is 'cosine'"),
         (lambda: ranks.rank_vectors(torch.tensor([[0.0, math.nan, 1.0]])), "nan in 1 of 1 rows"),
     ):
         with pytest.raises(ValueError, match=text):

@@ -19,7 +19,8 @@ from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.execution import runs_folder
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
-from workbench.runs import Run, is_running, list_runs, metrics_table
+from workbench.metrics import metrics_table
+from workbench.runs import Run, is_running, list_runs
 from workbench.runs._run import checkout_commit
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="open files and processes are read from /proc")

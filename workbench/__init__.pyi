@@ -1,5 +1,5 @@
-from . import data as data, evaluation as evaluation, execution as execution, runs as runs, sweeps as sweeps
-from . import views as views
+from . import data as data, encoder as encoder, evaluation as evaluation, execution as execution
+from . import metrics as metrics, runs as runs, sweeps as sweeps, views as views
 from .baselines import load_baseline as load_baseline
 from .config import CONFIGS as CONFIGS, BaselineConfig as BaselineConfig, TrainingConfig as TrainingConfig
 from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, MixedConfig as MixedConfig

@@ -62,7 +62,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     if (page := finished.path / "notebook.ipynb").is_file():
         echo(f"notebook: {page}")
         if html:
-            echo(f"html:     {workbench.execution.export_html(page)}")
+            echo(f"html:     {workbench.views.export_html(page)}")
 
 
 @app.command()

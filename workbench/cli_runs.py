@@ -56,9 +56,9 @@ def print_scores(run: Any) -> None:
     """Print the scores of a finished run, and those of its start."""
     if run.has("before"):
         echo("before training:")
-        print_table(workbench.runs.metrics_table(run.metrics("before")))
+        print_table(workbench.metrics.metrics_table(run.metrics("before")))
         echo("after:")
-    print_table(workbench.runs.metrics_table(run.metrics()))
+    print_table(workbench.metrics.metrics_table(run.metrics()))
 
 
 @runs_app.command("runs")
@@ -134,7 +134,7 @@ def push(
 ) -> None:
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
     run = workbench.runs.find_run(name, runs)
-    files = run.push_to_hub(repo_id, private=private, dry_run=dry_run, license=license_)
+    files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_)
     echo("\n  ".join([f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files]))
 
 

@@ -20,10 +20,6 @@ _LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a notebook.
 _KERNEL = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PLOTLY_RENDERER": "plotly_mimetype"}
 _KERNEL |= {"TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}
-_EQUATION, _DISPLAY = re.compile(r"(\$\$?)([^$]+)\1"), {"$": "inline", "$$": "block"}
-_FIGURE = "application/vnd.plotly.v1+json"
-# Tables and figures before a widget's own view, which a page could only draw with a network.
-_ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
 
 
 def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool = False) -> Run:
@@ -159,31 +155,3 @@ def runs_folder(runs_root: str | Path = "../runs") -> str:
     if not is_live and path.parts[:1] == ("..",) and (notebooks.parent / "pyproject.toml").is_file():
         path = notebooks / path
     return str(path.resolve())
-
-
-def export_html(notebook: Path) -> Path:
-    """Write `notebook` as one HTML file in its folder that needs no network, and return its path.
-
-    The script that draws plotly's figures goes into the page once; equations become MathML.
-    """
-    import nbformat
-    from latex2mathml.converter import convert
-    from nbconvert import HTMLExporter
-    from plotly.io import to_html
-    from traitlets.config import Config
-
-    content = nbformat.read(notebook, as_version=4)
-    content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
-    for cell in content.cells:
-        if cell.cell_type == "markdown":
-            cell.source = _EQUATION.sub(lambda found: convert(found[2], display=_DISPLAY[found[1]]), cell.source)
-    outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
-    for number, data in enumerate(data for data in outputs if _FIGURE in data):
-        data["text/html"] = to_html(data[_FIGURE], full_html=False, include_plotlyjs=number == 0, validate=False)
-    config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
-    exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
-    # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
-    page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", exporter.from_notebook_node(content)[0])
-    target = notebook.with_suffix(".html")
-    target.write_text(page, encoding="utf-8")
-    return target

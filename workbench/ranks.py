@@ -1,9 +1,7 @@
-"""Rank vectors: a sentence as the ranks of a corpus by similarity to it, exact and in closed form.
+"""Rank vectors: a sentence as the ranks of a corpus by similarity to it.
 
 Ranks ascend with the score and are averaged over ties. Their direction and start change no product of two rank vectors.
 """
-
-import math
 
 import numpy as np
 import torch
@@ -21,7 +19,7 @@ def _require_corpus(size: int) -> None:
         raise ValueError(f"the corpus has {size} sentence(s); ranks need at least 2, the paper took 100,000")
 
 
-def _widest(tensor: Tensor) -> torch.dtype:
+def widest(tensor: Tensor) -> torch.dtype:
     return torch.float32 if tensor.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
 
 
@@ -37,7 +35,7 @@ def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     middle = (corpus - 1) / 2
     places = torch.arange(corpus, device=scores.device, dtype=scores.dtype) - middle
     ranks = torch.empty_like(scores).scatter_(1, order, places.expand(rows, corpus))
-    squares = torch.full((rows,), corpus * (corpus**2 - 1) / 12, dtype=_widest(scores), device=scores.device)
+    squares = torch.full((rows,), corpus * (corpus**2 - 1) / 12, dtype=widest(scores), device=scores.device)
     # Ties are few (two float32 cosines now and then, duplicates): only their runs are visited. Place p of the flattened
     # order is listed when it ties with p + 1; a run of such places is a tie of one item more.
     equal = ordered[:, 1:] == ordered[:, :-1]
@@ -99,68 +97,16 @@ class Corpus:
 
 
 @full_precision
-def rank_similarity(
-    a: Float[Tensor, "n d"],
-    b: Float[Tensor, "m width"],
-    corpus: Float[Tensor, "c width_of_corpus"],
-    *,
-    how: str = "exact",
-) -> Float[Tensor, "n m"]:
-    """Return u_i . u_j of RankEncoder eq. 4: Spearman's correlation of how two sentences order the corpus.
-
-    "gaussian" is the closed form of `gaussian_rank_similarity`: differentiable, and close if similarity lists are close
-    to Gaussian (about 0.01 on average on real sentences). "exact" has no gradient, and keeps the [n, c] and [m, c] rank
-    vectors in memory.
-
-    `a`, `b` and `corpus` are unit rows; copies in the corpus tie. The result is [n, m] in [-1, 1], larger is closer,
-    and 0 for a sentence to which all of the corpus is equally similar. Raises ValueError for fewer than two corpus
-    sentences, an unknown `how`, and nan among the vectors.
-    """
-    if how == "gaussian":
-        return gaussian_rank_similarity(a, b, corpus_covariance(corpus))
-    if how != "exact":
-        raise ValueError(f"how is {how!r}; choose 'exact' or 'gaussian'")
-    rows = Corpus(corpus)
-    u = rank_vectors(rows.lists(a))
-    v = u if a is b else rank_vectors(rows.lists(b))
-    # Summed over the corpus in pieces: float32 is off by 2e-6 at 100,000 sentences, so by 1e-7.
-    total = torch.zeros(len(u), len(v), dtype=_widest(u), device=u.device)
-    for left, right in zip(u.split(_PIECE, dim=1), v.split(_PIECE, dim=1), strict=True):
-        total += left @ right.T
-    return total.to(u.dtype).clamp(-1, 1)
-
-
-@full_precision
 def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
     """Return the covariance of the corpus' vectors, divided by c; exactly 0 for copies of one sentence."""
     _require_corpus(len(corpus))
     origin = corpus[:1]  # covariance does not move with the origin; from one of them, copies are exactly 0
-    total = torch.zeros(corpus.shape[1], dtype=_widest(corpus), device=corpus.device)
+    total = torch.zeros(corpus.shape[1], dtype=widest(corpus), device=corpus.device)
     for block in corpus.split(_PIECE):
         total += (block - origin).sum(dim=0)
     mean = (total / len(corpus)).to(corpus.dtype)
-    covariance = torch.zeros(corpus.shape[1], corpus.shape[1], dtype=_widest(corpus), device=corpus.device)
+    covariance = torch.zeros(corpus.shape[1], corpus.shape[1], dtype=widest(corpus), device=corpus.device)
     for block in corpus.split(_PIECE):
         centred = block - origin - mean
         covariance += centred.T @ centred
     return (covariance / len(corpus)).to(corpus.dtype)
-
-
-@full_precision
-def gaussian_rank_similarity(
-    a: Float[Tensor, "n d"], b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
-) -> Float[Tensor, "n m"]:
-    """Return (6 / pi) asin(r_ij / 2), r_ij = a_i' C b_j / sqrt(a_i' C a_i * b_j' C b_j): the closed form.
-
-    r_ij is the Pearson correlation of the lists a_i . x and b_j . x over the corpus' x. If the two lists are jointly
-    Gaussian, their Spearman correlation is (6 / pi) asin(r_ij / 2) in the limit of a large corpus.
-    The lengths of `a` and `b` do not matter; C is that of `corpus_covariance`. The result is in [-1, 1],
-    differentiable, and 0 for a sentence to which all of the corpus is equally similar.
-    """
-
-    def deviation(rows: Tensor) -> Tensor:
-        variance = ((rows @ covariance) * rows).sum(dim=1)
-        return torch.where(variance > 0, variance, math.inf).sqrt()  # without spread: divided by infinity, hence 0
-
-    correlation = (a @ covariance @ b.T) / deviation(a)[:, None] / deviation(b)
-    return 6 / math.pi * torch.asin(correlation.clamp(-1, 1) / 2)

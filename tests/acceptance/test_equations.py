@@ -15,6 +15,7 @@ from sklearn.metrics import ndcg_score
 from torch import Tensor
 
 from workbench import losses, metrics, ranks
+from workbench.methods.rank_mixture import rank_similarity
 
 draw = np.random.default_rng(0)
 S, T = draw.uniform(-1, 1, (2, 6, 6))  # scores of six anchors with six candidates; of student and teacher
@@ -131,7 +132,7 @@ def test_exact_rank_similarity_is_the_spearman_correlation_of_how_two_sentences_
         torch.nn.functional.normalize(torch.tensor(draw.normal(size=(rows, 5))), dim=1) for rows in (4, 3, 30)
     )
     expected = [[spearmanr(corpus @ one, corpus @ other).statistic for other in v] for one in u]
-    np.testing.assert_allclose(ranks.rank_similarity(u, v, corpus, how="exact"), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(rank_similarity(u, v, corpus, how="exact"), expected, rtol=0, atol=1e-12)
 
 
 def test_correlations_equal_those_of_scipy_and_are_nan_where_they_are_undefined():

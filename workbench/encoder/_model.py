@@ -21,10 +21,10 @@ from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, eval_mode, 
 from workbench.encoder._hardware import HALF, choose_hardware
 from workbench.encoder._loading import load_parts, load_weights, load_word_head
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
+from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
 from workbench.encoder._tokens import TokenRows, length_sorted_batches, sentence_chunks, special_tokens, token_ids
 from workbench.errors import EncoderError
-from workbench.publishing import push_folder
 
 _LOG = logging.getLogger("workbench")
 _CLS = Reading("cls")

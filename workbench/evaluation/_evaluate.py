@@ -16,9 +16,9 @@ from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_suites
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method, finite_array, unit_rows
-from workbench.metrics import alignment, spearman, spearman_by_subset, uniformity
+from workbench.metrics import alignment, metrics_table, spearman, spearman_by_subset, uniformity
 from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
-from workbench.runs import Run, finished_run, metrics_table
+from workbench.runs import Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # roles of inputs that are not suites
@@ -39,7 +39,7 @@ class Report:
 
     metrics: suite -> {"spearman", "n", "subsets", "kcc", "ndcg", "queries"} in [-1, 1], for transfer tasks {"accuracy",
     "n", "f1" (of pairs), "dev_accuracy", "classifier"}; "sts-average" and "transfer-average" of all seven.
-    scores: suite, subset, pair_id, gold, predicted (classes by number). rankings: as in `workbench.rankings`.
+    scores: suite, subset, pair_id, gold, predicted (classes by number). rankings: as `ranking_table` returns them.
     """
 
     metrics: dict[str, Any]

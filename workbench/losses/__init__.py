@@ -21,4 +21,9 @@ from workbench.losses._pairwise import (
     rank_mse as rank_mse,
     triplet as triplet,
 )
-from workbench.losses._scores import COMPOSITIONS as COMPOSITIONS, compose as compose, cosine_matrix as cosine_matrix
+from workbench.losses._scores import (
+    COMPOSITIONS as COMPOSITIONS,
+    compose as compose,
+    cosine_matrix as cosine_matrix,
+    gaussian_rank_similarity as gaussian_rank_similarity,
+)

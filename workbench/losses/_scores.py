@@ -1,5 +1,6 @@
-"""How vectors become scores: cosine matrices, and the composition of several parts' vectors into one."""
+"""How vectors become scores: cosines, rank similarity in closed form, and the composition of parts' vectors."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -26,6 +27,26 @@ def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Ten
     The result is [n, m], in [-1, 1] up to rounding; larger is closer. A zero row has no direction; its cosines are 0.
     """
     return _unit_rows(a) @ _unit_rows(b).T
+
+
+@full_precision
+def gaussian_rank_similarity(
+    a: Float[Tensor, "n d"], b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
+) -> Float[Tensor, "n m"]:
+    """Return (6 / pi) asin(r_ij / 2), r_ij = a_i' C b_j / sqrt(a_i' C a_i * b_j' C b_j): the closed form.
+
+    r_ij is the Pearson correlation of the lists a_i . x and b_j . x over the corpus' x. If the two lists are jointly
+    Gaussian, their Spearman correlation is (6 / pi) asin(r_ij / 2) in the limit of a large corpus.
+    The lengths of `a` and `b` do not matter; C is that of `ranks.corpus_covariance`. The result is in [-1, 1],
+    differentiable, and 0 for a sentence to which all of the corpus is equally similar.
+    """
+
+    def deviation(rows: Tensor) -> Tensor:
+        variance = ((rows @ covariance) * rows).sum(dim=1)
+        return torch.where(variance > 0, variance, math.inf).sqrt()  # without spread: divided by infinity, hence 0
+
+    correlation = (a @ covariance @ b.T) / deviation(a)[:, None] / deviation(b)
+    return 6 / math.pi * torch.asin(correlation.clamp(-1, 1) / 2)
 
 
 def compose(parts: Sequence[Float[Tensor, "n d"]], how: str) -> Float[Tensor, "n d"]:

@@ -15,9 +15,9 @@ from transformers import set_seed
 from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
-from workbench.distributed import gather_rows
 from workbench.encoder import Encoder, has_no_dropout, weights_checksum
 from workbench.errors import DataError, EncoderError
+from workbench.losses.distributed import gather_rows
 from workbench.methods.masked_words import MaskedWords
 
 _LOG = logging.getLogger("workbench")

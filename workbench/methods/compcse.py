@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from workbench.config import CompCSEConfig
 from workbench.data import Sentences
-from workbench.distributed import gather_rows
 from workbench.encoder import TokenRows
 from workbench.errors import DataError, SettingError
 from workbench.files import file_checksum
 from workbench.losses import COMPOSITIONS, compose, cosine_matrix, info_nce
+from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.methods.splitting import Spans, read_spans, split_words, subsample
 

@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
-from workbench.distributed import gather_rows
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
+from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, Method, gathered_views, require_kind
 
 

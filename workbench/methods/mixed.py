@@ -12,8 +12,8 @@ from torch.nn.functional import cosine_similarity
 
 from workbench.config import MixedConfig
 from workbench.data import Pairs, Sentences
-from workbench.distributed import gather_rows
 from workbench.losses import cosent, cosine_matrix
+from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, gathered_views, require_kind
 from workbench.methods.compcse import CompCSE
 from workbench.methods.cosent import rank_labels, require_order

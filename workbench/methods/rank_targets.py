@@ -12,10 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.data import Sentences
-from workbench.distributed import gather_rows
 from workbench.errors import DataError, EncoderError, SettingError
-from workbench.losses import full_precision
-from workbench.ranks import Corpus, corpus_covariance, gaussian_rank_similarity, rank_vectors
+from workbench.losses import full_precision, gaussian_rank_similarity
+from workbench.losses.distributed import gather_rows
+from workbench.ranks import Corpus, corpus_covariance, rank_vectors
 
 _LOG = logging.getLogger("workbench")
 _CORPUS_FILE = "corpus.json.gz"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workbench import losses
 from workbench.config import RankCSEConfig
-from workbench.distributed import gather_rows
+from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.teachers import Teacher, cached_embeddings, load_teacher
 

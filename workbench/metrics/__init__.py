@@ -5,6 +5,7 @@ from workbench.metrics.measures import (
     alignment as alignment,
     average_ranks as average_ranks,
     kendall as kendall,
+    metrics_table as metrics_table,
     ndcg as ndcg,
     ranking_groups as ranking_groups,
     similar_third as similar_third,

@@ -5,15 +5,18 @@ scikit-learn take 3 to 15 times as long. Alignment of close pairs and uniformity
 those of Wang and Isola (2020).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 FEWEST_TARGETS = 4  # of a query: more than three, RankCSE app. G
 _SHORT = 200  # items up to which counting pair by pair takes less time than scipy
 _ROWS = 1024  # whose distances to all others are held in memory at once
+_MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
 _GAINS = {"linear": np.asarray, "exponential": lambda relevance: np.exp2(relevance) - 1}
 
 
@@ -189,3 +192,15 @@ def _directions(vectors: ArrayLike) -> np.ndarray:
         raise ValueError("the vectors contain nan or infinity; the encoder is broken or diverged")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths == 0, np.nan, lengths)
+
+
+def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
+    """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has are left out."""
+    rows = [{"suite": suite, **values} for suite, values in metrics.items()]
+    for row in rows:
+        row["classified" if "accuracy" in row else "pairs"] = row.get("n")
+    table: Any = pd.DataFrame(rows)
+    table = table.filter(["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"])
+    for name in table.columns[1:]:
+        table[name] = 100 * table[name].astype(float) if name in _MEASURES else table[name].astype("Int64")
+    return table.rename(columns=_MEASURES)

@@ -112,9 +112,8 @@ def permutation_test(
     difference = _value(measure, truth, first, rows) - _value(measure, truth, second, rows)
     if np.isnan(difference):
         return PermutationTest(difference, float("nan"))
-    permuted, prepare = (_permuted_gains, np.array)
-    if measure == "spearman":
-        permuted, prepare = _permuted_correlations, _centred_ranks
+    methods = {"spearman": (_permuted_correlations, _centred_ranks), "accuracy": (_permuted_gains, np.array)}
+    permuted, prepare = methods[measure]
     sides = [[prepare(side[row]) for side in (truth, first, second)] for row in rows]
     coin, as_large, block = np.random.default_rng(seed), 0, max(1, 10 * _BLOCK // max(1, len(truth)))
     for start in range(0, samples, block):

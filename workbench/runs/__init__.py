@@ -4,7 +4,6 @@ from workbench.runs._listing import (
     choose_runs as choose_runs,
     find_run as find_run,
     list_runs as list_runs,
-    metrics_table as metrics_table,
     needed_by as needed_by,
     read_row as read_row,
     read_rows as read_rows,

@@ -3,7 +3,7 @@
 import logging
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,6 @@ _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
 _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure"}
 _TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
-_MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy", "f1": "F1"}
-_SHOWN = ["suite", "pairs", "spearman", "kcc", "ndcg", "queries", "classified", "accuracy", "f1"]
 _FILTER = re.compile(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", re.DOTALL)  # name, sign, value
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}  # methods of a series
 
@@ -143,18 +141,6 @@ def short_value(value: Any, seed: int | None = None) -> str:
     if not path.is_absolute():
         return str(value)
     return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}" if NAME.fullmatch(path.name) else path.name
-
-
-def metrics_table(metrics: Mapping[str, Any]) -> pd.DataFrame:
-    """Return metrics.json as a table, correlations and accuracies x 100; columns that no suite has are left out."""
-    rows = []
-    for suite, values in metrics.items():
-        count = "classified" if "accuracy" in values else "pairs"
-        rows.append({"suite": suite, **values, count: values.get("n")})
-    table: Any = pd.DataFrame(rows).filter(_SHOWN)
-    for name in table.columns[1:]:
-        table[name] = 100 * table[name].astype(float) if name in _MEASURES else table[name].astype("Int64")
-    return table.rename(columns=_MEASURES)
 
 
 def find_run(name: str, root: str | Path = "runs") -> Run:

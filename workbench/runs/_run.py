@@ -187,19 +187,6 @@ class Run:
         if not stage:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
-    def push_to_hub(self, repo_id: str, *, private: bool = False, dry_run: bool = False, **card: Any) -> list[str]:
-        """Upload the encoder with a card of this run's scores and return the files; with `dry_run` nothing is sent.
-
-        private: of a new repository. card: fields of the card, such as `license`.
-        """
-        from workbench.publishing import push_folder
-
-        folder = self.path / "encoder"
-        if not (folder / "README.md").is_file():
-            raise RunError(f"{self.path} has no saved encoder: push a run that was trained")
-        card |= {"metrics": self.metrics(), "model_name": f"{self.config.method}-{self.path.name}"}
-        return push_folder(folder, repo_id, private=private, dry_run=dry_run, **card)
-
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
         path = self._existing(name, stage)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from workbench.data import Pairs
-from workbench.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
 from workbench.files import checkpoint_checksum
+from workbench.losses.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.methods.base import Method
 from workbench.runs import Run
 from workbench.training._launch import fit_in_processes

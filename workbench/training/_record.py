@@ -10,10 +10,10 @@ import pandas as pd
 from torch import Tensor
 
 from workbench.data import Pairs
-from workbench.distributed import process_rank
 from workbench.errors import RunError
 from workbench.evaluation import dev_values
 from workbench.files import atomic_write, reraise_os_error
+from workbench.losses.distributed import process_rank
 from workbench.methods.base import Method
 from workbench.training._listeners import Listener, Row
 

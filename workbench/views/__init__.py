@@ -30,6 +30,7 @@ from workbench.views.notebooks import (
     LiveCurve as LiveCurve,
     Mechanism as Mechanism,
     dev_table as dev_table,
+    export_html as export_html,
     score_table as score_table,
     show_tables as show_tables,
 )

@@ -1,8 +1,10 @@
-"""What notebooks show next to figures: small tables, equations that follow their controls, the curve of a training."""
+"""What notebooks show next to figures: tables, equations that follow their controls, a training's curve; as a page."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import ipywidgets
@@ -13,12 +15,17 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from workbench.errors import RunError
-from workbench.runs import Run, metrics_table
+from workbench.metrics import metrics_table
+from workbench.runs import Run
 from workbench.views._style import figure_theme, framed, grid, paragraph
 from workbench.views._table import TypedView
 from workbench.views.figures import training_curve
 
 _ROWS = 200  # of a longer table its two ends: a page with all the pairs of a run would be megabytes
+_EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
+_FIGURE = "application/vnd.plotly.v1+json"
+# Tables and figures before a widget's own view, which a page could only draw with a network.
+_ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
 _GAP = '<div style="height: 380px"></div>'  # of the height of a figure
 
 
@@ -132,3 +139,32 @@ class LiveCurve:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
         # A plotly figure that shows itself would be a new output each time, which nothing could replace.
         return training_curve({self.label: rows}, terms=True)._repr_mimebundle_()
+
+
+def export_html(notebook: Path) -> Path:
+    """Write `notebook` as one HTML file in its folder that needs no network, and return its path.
+
+    The script that draws plotly's figures goes into the page once; equations become MathML.
+    """
+    import nbformat
+    from latex2mathml.converter import convert
+    from nbconvert import HTMLExporter
+    from plotly.io import to_html
+    from traitlets.config import Config
+
+    displays = {"$": "inline", "$$": "block"}
+    content = nbformat.read(notebook, as_version=4)
+    content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
+    for cell in content.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _EQUATION.sub(lambda found: convert(found[2], display=displays[found[1]]), cell.source)
+    outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
+    for number, data in enumerate(data for data in outputs if _FIGURE in data):
+        data["text/html"] = to_html(data[_FIGURE], full_html=False, include_plotlyjs=number == 0, validate=False)
+    config = Config({"NbConvertBase": {"display_data_priority": _ORDER}})
+    exporter = HTMLExporter(config=config, exclude_input_prompt=True, exclude_output_prompt=True)
+    # nbconvert loads require.js and MathJax from a network; nothing in our notebooks uses them.
+    page = re.sub(r'<script src="https://[^"]*">\s*</script>', "", exporter.from_notebook_node(content)[0])
+    target = notebook.with_suffix(".html")
+    target.write_text(page, encoding="utf-8")
+    return target

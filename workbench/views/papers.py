@@ -203,7 +203,7 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
 def _measure_runs(value: Any, runs: Runs) -> list[float]:
     """Return what each finished run has for a published value, in the paper's unit."""
     of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
-    numbers = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)
+    numbers: Any = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)
     return [number for number in numbers if pd.notna(number)]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import RunError
+from workbench.runs import Run
 
 _SUFFIXES = (".json", ".safetensors", ".txt", ".model", ".md")
 _METRICS = {"spearman": "spearman_cosine", "kcc": "kcc", "ndcg": "ndcg"}  # ours -> the hub's
@@ -41,3 +42,11 @@ def push_folder(
     except Exception as error:  # the hub's client raises a dozen unrelated types
         raise RunError(f"{repo_id} was not pushed: {error}; log in with `hf auth login` and name OWNER/NAME") from None
     return files
+
+
+def push_run(run: Run, repo_id: str, **options: Any) -> list[str]:
+    """Upload the encoder of a trained run with a card of its scores; other arguments as for `push_folder`."""
+    if not (run.path / "encoder" / "README.md").is_file():
+        raise RunError(f"{run.path} has no saved encoder: push a run that was trained")
+    options |= {"metrics": run.metrics(), "model_name": f"{run.config.method}-{run.path.name}"}
+    return push_folder(run.path / "encoder", repo_id, **options)
