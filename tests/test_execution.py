@@ -13,8 +13,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from workbench import Run
 from workbench.config import CONFIGS, SimCSEConfig
 from workbench.errors import DataError, EncoderError, RunError, SettingError
-from workbench.execution import check_parameters, execute, notebook_of, run_method
-from workbench.views import export_html
+from workbench.execution import execute, notebook_of, run_method
+from workbench.views import check_parameters, export_html
 
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
 PARAMETERS = "x = 1\nlabel = 'a'"

@@ -17,11 +17,11 @@ from forking import python
 from workbench import look
 from workbench.config import SimCSEConfig
 from workbench.errors import RunError
-from workbench.execution import runs_folder
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
 from workbench.runs import Run, is_running, list_runs
 from workbench.runs._run import checkout_commit
+from workbench.views import runs_folder
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="open files and processes are read from /proc")
 

@@ -10,8 +10,7 @@ from .encoder import Encoder as Encoder
 from .errors import DataError as DataError, EncoderError as EncoderError, RunError as RunError
 from .errors import SettingError as SettingError, WorkbenchError as WorkbenchError
 from .evaluation import Report as Report, evaluate as evaluate
-from .execution import check_parameters as check_parameters, run as run, run_method as run_method
-from .execution import runs_folder as runs_folder
+from .execution import run as run, run_method as run_method
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT
@@ -24,3 +23,4 @@ from .runs import Run as Run, list_runs as list_runs
 from .sweeps import sweep as sweep
 from .teachers import cached_embeddings as cached_embeddings, load_teacher as load_teacher
 from .training import fit as fit
+from .views import check_parameters as check_parameters, runs_folder as runs_folder

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import workbench
 from workbench.checkpoints import find_checkpoint
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
-from workbench.errors import DataError, RunError, SettingError, unknown_name
+from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.runs import Run, finished_run
 
@@ -127,31 +126,3 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
         running.replace(output)
     if failure:
         raise failure
-
-
-def check_parameters(namespace: dict[str, Any]) -> None:
-    """Raise SettingError for a papermill parameter that the running notebook does not declare.
-
-    Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p sead 3` would
-    otherwise only warn and train seed 0. Without papermill nothing is checked.
-    """
-    cells = list(namespace.get("In", []))
-    names = [re.findall(r"^(\w+) = ", source, re.MULTILINE) for source in cells]
-    injected = max((number for number, cell in enumerate(cells) if cell.startswith("# Parameters\n")), default=0)
-    declared = {name for assigned in names[:injected] for name in assigned}
-    for name in names[injected] if declared else ():
-        if name not in declared:
-            raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
-
-
-def runs_folder(runs_root: str | Path = "../runs") -> str:
-    """Return the absolute path of a notebook's parameter `runs_root`.
-
-    A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in its own working
-    directory, so in a checkout it is resolved from notebooks/ there.
-    """
-    path, notebooks = Path(runs_root).expanduser(), project_path("notebooks")
-    is_live = os.environ.get("JPY_SESSION_NAME")  # a kernel of JupyterLab works in its notebook's own folder
-    if not is_live and path.parts[:1] == ("..",) and (notebooks.parent / "pyproject.toml").is_file():
-        path = notebooks / path
-    return str(path.resolve())

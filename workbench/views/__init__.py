@@ -29,8 +29,10 @@ from workbench.views.finished import (
 from workbench.views.notebooks import (
     LiveCurve as LiveCurve,
     Mechanism as Mechanism,
+    check_parameters as check_parameters,
     dev_table as dev_table,
     export_html as export_html,
+    runs_folder as runs_folder,
     score_table as score_table,
     show_tables as show_tables,
 )

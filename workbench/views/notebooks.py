@@ -1,5 +1,6 @@
 """What notebooks show next to figures: tables, equations that follow their controls, a training's curve; as a page."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,7 +15,8 @@ import plotly.io as pio
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from workbench.errors import RunError
+from workbench.errors import RunError, SettingError, unknown_name
+from workbench.files import project_path
 from workbench.metrics import metrics_table
 from workbench.runs import Run
 from workbench.views._style import figure_theme, framed, grid, paragraph
@@ -168,3 +170,31 @@ def export_html(notebook: Path) -> Path:
     target = notebook.with_suffix(".html")
     target.write_text(page, encoding="utf-8")
     return target
+
+
+def check_parameters(namespace: dict[str, Any]) -> None:
+    """Raise SettingError for a papermill parameter that the running notebook does not declare.
+
+    Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p sead 3` would
+    otherwise only warn and train seed 0. Without papermill nothing is checked.
+    """
+    cells = list(namespace.get("In", []))
+    names = [re.findall(r"^(\w+) = ", source, re.MULTILINE) for source in cells]
+    injected = max((number for number, cell in enumerate(cells) if cell.startswith("# Parameters\n")), default=0)
+    declared = {name for assigned in names[:injected] for name in assigned}
+    for name in names[injected] if declared else ():
+        if name not in declared:
+            raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
+
+
+def runs_folder(runs_root: str | Path = "../runs") -> str:
+    """Return the absolute path of a notebook's parameter `runs_root`.
+
+    A path that begins with ".." is relative to the notebook's folder. papermill starts kernels in its own working
+    directory, so in a checkout it is resolved from notebooks/ there.
+    """
+    path, notebooks = Path(runs_root).expanduser(), project_path("notebooks")
+    is_live = os.environ.get("JPY_SESSION_NAME")  # a kernel of JupyterLab works in its notebook's own folder
+    if not is_live and path.parts[:1] == ("..",) and (notebooks.parent / "pyproject.toml").is_file():
+        path = notebooks / path
+    return str(path.resolve())
