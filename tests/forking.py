@@ -6,6 +6,7 @@ loads its modules on first use. Output, exit code and signals are those of the f
 All forks share one hash seed, so that a dependence on the order of a set appears only in fresh processes.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -20,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -40,16 +42,16 @@ class Loaded(NamedTuple):
         return [self.name, *(name for one in self.below for name in one.names)]
 
 
-LOOKS = [f"workbench.{name}" for name in ("execution", "views.comparison", "views.papers", "views.explorer")]
+LOOKS = [f"workbench.{name}" for name in ("cli", "execution", "views.comparison", "views.papers", "views.explorer")]
 LOOKS += ["workbench.views.run_picker", "workbench.views.pair_explorer"]
-TRAINS = [f"workbench.{name}" for name in ("methods", "baselines", "training", "evaluation", "views")]
+TRAINS = [f"workbench.{name}" for name in ("cli", "methods", "baselines", "training", "evaluation", "views")]
 TORCH = [
     *("torch.distributed.run", "transformers.models.auto.modeling_auto"),
     *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),
 ]
 REST = [
     *("pandas", "pydantic", "scipy.stats", "sklearn.feature_extraction.text", "plotly.io", "plotly.graph_objects"),
-    *("papermill", "ipykernel.kernelapp", "ipykernel.ipkernel", "anywidget"),
+    *("papermill", "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.debugger", "anywidget", "typer.rich_utils"),
 ]
 TREE = Loaded("rest", REST, [Loaded("looks", LOOKS), Loaded("tests", TORCH, [Loaded("trains", TRAINS)])])
 # Program of each command: it requests a fork and relays its output, signals and exit code.
@@ -91,6 +93,7 @@ def pythons(folder: Path) -> Iterator[None]:
         argv = [str(program), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
     environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}  # the default in a kernel
+    environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # otherwise the debugger of kernels prints a warning
     with subprocess.Popen([sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment) as process:
         while not (folder / TREE.names[-1] / "socket").exists():
             assert process.poll() is None
@@ -203,15 +206,30 @@ def _become(request: dict[str, Any], handles: Sequence[int]) -> NoReturn:
     more = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in more if path not in sys.path]
     sys.argv = rest if kind in ("-c", "-m") else [kind, *rest]
-    if kind == "-c":
-        exec(rest[0], {"__name__": "__main__"})
-    elif kind == "-m":
-        if rest[0] == "ipykernel_launcher":  # which read its parent from the environment when it was loaded
-            sys.argv.append(f"--IPKernelApp.parent_handle={os.getppid()}")
-        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(kind, run_name="__main__")
-    sys.exit(0)
+    code: Any = 0
+    try:
+        if kind == "-c":
+            exec(rest[0], {"__name__": "__main__"})
+        elif kind == "-m":
+            if rest[0] == "ipykernel_launcher":  # which read its parent from the environment when it was loaded
+                sys.argv.append(f"--IPKernelApp.parent_handle={os.getppid()}")
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(kind, run_name="__main__")
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise  # so that its text is printed
+        code = ended.code or 0
+    _exit(code)
+
+
+def _exit(code: int) -> NoReturn:
+    """End like `sys.exit`, but free no objects: this would copy nearly every page of the fork."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
