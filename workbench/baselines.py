@@ -25,8 +25,10 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     if config.kind == "tfidf":
         return TfIdf(sentences or [], words=config.words)
     checkpoint = find_checkpoint(config.encoder, config.revision)
-    template = config.template
-    reading = Reading.from_template(template) if template else checkpoint.read(config.pooling) or Reading("cls")
+    if config.template:
+        reading = Reading("mask", config.template, ".", ".?\"'")  # sentences end as PromptBERT ends them
+    else:
+        reading = checkpoint.read(config.pooling) or Reading("cls")
     # Whitening divides by small standard deviations, which would enlarge the rounding of bf16.
     precision = "fp32" if config.kind == "whitening" and config.precision == "auto" else config.precision
     encoder = Encoder(checkpoint, reading, precision=precision, device=config.device)

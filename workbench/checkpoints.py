@@ -1,12 +1,12 @@
 """Find a checkpoint by name, without torch; only safetensors are read, and no code of a checkpoint is executed.
 
-Weights on the hub carry no pooling, and a wrong one costs twenty points without an error: READINGS has it by name.
+data/checkpoints.toml has the pooling of published checkpoints by name, which the hub does not.
 """
 
 import json
 import logging
 import re
-import string
+import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -23,15 +23,7 @@ _BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
-# Main branches with pickled weights alone, and the pull request in which the hub's converter added safetensors of them.
-_CONVERTED = {
-    "princeton-nlp/unsup-simcse-bert-base-uncased": "refs/pr/5",
-    "princeton-nlp/unsup-simcse-bert-large-uncased": "refs/pr/3",
-    "princeton-nlp/unsup-simcse-roberta-base": "refs/pr/1",
-    "princeton-nlp/unsup-simcse-roberta-large": "refs/pr/1",
-    "voidism/diffcse-bert-base-uncased-sts": "refs/pr/1",
-    "voidism/diffcse-roberta-base-sts": "refs/pr/1",
-}
+_PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -52,35 +44,10 @@ class Reading:
         if self.pooling not in POOLINGS:
             raise EncoderError(f"pooling is {self.pooling!r}; choose one of {', '.join(POOLINGS)}")
 
-    @classmethod
-    def from_template(cls, template: str, caution: str = "") -> "Reading":
-        """Return the reading at the [MASK] of a template, with sentences ended as PromptBERT ends them."""
-        return cls("mask", template, ".", ".?\"'", caution)
-
     def add_full_stop(self, sentence: str) -> str:
         """Return the sentence as the authors of the checkpoint put it into the template."""
         text = sentence.rstrip()
         return f"{text}{self.full_stop}" if self.full_stop and text and text[-1] not in self.endings else sentence
-
-
-_PROMPTBERT = 'This sentence of "{sentence}" means [MASK].'
-_PROMPTROBERTA = "This sentence : ' {sentence} ' means [MASK]."
-_SUPERVISED_PROMPT = (
-    "supervised PromptBERT passes the [MASK] state through a further layer and subtracts that of the empty template; "
-    "here the [MASK] state alone is read"
-)
-_SUPERVISED_SIMCSE = "supervised SimCSE keeps its tanh layer at test; here [CLS] is read in front of it"
-# Pattern in the lower-case name -> reading; the first match counts.
-# PromptBERT's and SNCSE's templates and full stops are those of their released evaluation code.
-READINGS: tuple[tuple[str, Reading], ...] = (
-    (r"unsup-?_?promptroberta", Reading.from_template(_PROMPTROBERTA)),
-    (r"unsup-?_?promptbert", Reading.from_template(_PROMPTBERT)),
-    (r"promptroberta", Reading.from_template(_PROMPTROBERTA, _SUPERVISED_PROMPT)),
-    (r"promptbert", Reading.from_template(_PROMPTBERT, _SUPERVISED_PROMPT)),
-    (r"sncse", Reading("mask", 'This sentence : " {sentence} " means [MASK] .', " .", string.punctuation)),
-    (r"(?<!un)sup-simcse", Reading("cls", caution=_SUPERVISED_SIMCSE)),
-    (r"simcse|diffcse|rankcse|compositional|world-(encoder|teacher)$", Reading("cls")),
-)
 
 
 def published_reading(name: str) -> Reading | None:
@@ -90,7 +57,8 @@ def published_reading(name: str) -> Reading | None:
     """
     parts = Path(name).parts or ("",)
     repository = next((part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")), parts[-1])
-    return next((reading for pattern, reading in READINGS if re.search(pattern, repository.lower())), None)
+    entries = ({**entry} for entry in _PUBLISHED["reading"])
+    return next((Reading(**entry) for entry in entries if re.search(entry.pop("name"), repository.lower())), None)
 
 
 @dataclass(frozen=True)
@@ -149,7 +117,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         bundled = ", ".join(map(repr, BUNDLED_MODELS))
         raise EncoderError(f"{name!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
     else:
-        root = _download_files(name, revision or _CONVERTED.get(name))
+        root = _download_files(name, revision or _PUBLISHED["safetensors"].get(name))
         source = f"hub:{name}@{root.name}"
     return _inspect(root, name, source)
 
