@@ -1,8 +1,11 @@
 """The cells of a sweep and their execution on this machine. tests/acceptance tests the processes themselves."""
 
+import os
+import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,13 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
+# A cell that ignores Ctrl-C.
+_HANG = """
+import os, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(os.getpid(), "hangs", flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -64,27 +74,30 @@ def ran(root: Path) -> list[list[str]]:
     return sorted(line.split("\t") for line in (root / "ran.txt").read_text().splitlines())
 
 
-def plan(methods: object = (), seeds: object = 0, grid: object = None, without: object = ()) -> list[sweeps.Cell]:
-    return sweeps.plan_cells(methods=methods, seeds=seeds, profile="demo", grid=grid or {}, without=[*without])
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[..., list[sweeps.Cell]]:
+    return lambda *methods, **given: sweeps.sweep(*methods, **given, runs_root=tmp_path, dry=True).cells
 
 
-def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies():
+def test_every_combination_runs_with_every_seed_and_its_name_says_what_varies(plan: Callable[..., list[sweeps.Cell]]):
     methods = {"simcse": {"temperature": [0.05, 0.1]}, "cosent": {}}
-    cells = plan(methods, "0-1", {"learning_rate": [1e-3, 3e-4], "max_steps": 5})
+    cells = plan(methods, seeds="0-1", grid={"learning_rate": [1e-3, 3e-4], "max_steps": 5})
     assert len(cells) == len({cell.path for cell in cells}) == 2 * (2 * 2 + 2)
     assert cells[0].title == "simcse learning_rate=0.001, temperature=0.05 seed 0"
     assert {cell.config.max_steps for cell in cells} == {5}
     assert all(run_path(cell.config, ".").as_posix() == cell.path for cell in cells)
 
 
-def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them():
-    cells = plan(["rankencoder", "simcse"], [0, 1])  # E1 is a run of SimCSE, also in the sweep
+def test_a_run_that_others_learn_from_is_one_cell_in_front_of_them(plan: Callable[..., list[sweeps.Cell]]):
+    cells = plan(["rankencoder", "simcse"], seeds=[0, 1])  # E1 is a run of SimCSE, also in the sweep
     assert [cell.title for cell in cells[:2]] == ["simcse seed 0", "rankencoder seed 0"]
     assert len(cells) == 4
     assert [cell.needs for cell in cells] == [(), (cells[0].path,), (), (cells[2].path,)]
 
 
-def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_grid(tmp_path: Path):
+def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_grid(
+    tmp_path: Path, plan: Callable[..., list[sweeps.Cell]]
+):
     (tmp_path / "a.toml").write_text(
         'methods = ["simcse", "cosent"]\nseeds = "0-1"\n[grid]\nlearning_rate = [1e-3, 3e-4]\n'
         '[[without]]\nmethod = "cosent"\nlearning_rate = 3e-4\n'
@@ -99,7 +112,7 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
     with pytest.raises(SettingError, match="did you mean 'seeds'"):
         sweeps.read_sweep_file(tmp_path / "a.yaml")
     teachers = {"teachers": [["world-teacher"], ["world-encoder"]]}
-    (left,) = plan("rankcse", 1, teachers, [{"method": "rankcse", "teachers": ["world-teacher"]}])
+    (left,) = plan("rankcse", seeds=1, grid=teachers, without={"method": "rankcse", "teachers": ["world-teacher"]})
     assert left.overrides == {"teachers": ["world-encoder"]}
 
 
@@ -109,7 +122,7 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
         ({"methods": ["simcse", "cosent"], "grid": {"temperature": [1]}}, "no setting 'temperature' in cosent"),
         ({"methods": ["simcse"], "seeds": "0-999999999"}, "at most"),
         ({"methods": ["simcse"], "seeds": "0-999", "grid": {"temperature": [0.1] * 1000}}, "at most"),
-        ({"methods": ["simcse"], "grid": 5}, "grid: "),
+        ({"methods": ["simcse"], "seeds": "0,x"}, "'0,x' cannot be read"),
         ({"methods": ["simcse"], "without": [{"temprature": 1}]}, "temprature.* leaves nothing out"),
         ({}, "sweep is empty"),
     ],
@@ -174,6 +187,24 @@ def test_a_cell_waits_for_the_same_cell_of_another_sweep_and_ends_with_its_own(
     holder.communicate()
     assert waiting.wait(60) == 0
     assert "ranking-workbench" in two.log(two.cells[0]).read_text()
+
+
+def test_after_ctrl_c_a_cell_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sweeps.Sweep, "command", lambda *_: [sys.executable, "-S", "-c", _HANG])
+    monkeypatch.setattr("workbench.sweeps._processes._UNTIL_ENDED", 0.1)
+    made = sweeps.sweep("simcse", runs_root=tmp_path, dry=True)
+    log = made.log(made.cells[0])
+    log.touch()
+
+    def interrupt() -> None:
+        wait_for_text(log, "hangs")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        sweeps.sweep("simcse", runs_root=tmp_path)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(log.read_text().split()[0]), 0)
 
 
 @pytest.mark.usefixtures("stand_in")

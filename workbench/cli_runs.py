@@ -170,7 +170,7 @@ def start(  # noqa: PLR0917
     gpus: Annotated[int, typer.Option(min=0, help="Slurm: GPUs per cell.")] = 0,
     cpus: Annotated[int | None, typer.Option(min=1, help="Slurm: cores per cell.")] = None,
     memory: Annotated[float | None, typer.Option(min=0, help="Slurm: memory per cell, in GB.")] = None,
-    minutes: Annotated[int, typer.Option(help="Slurm: time limit of one start of a cell.")] = 60,
+    minutes: Annotated[int, typer.Option(min=3, help="Slurm: time limit of one start of a cell.")] = 60,
     sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")] = None,
 ) -> None:
     """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
@@ -189,9 +189,7 @@ def start(  # noqa: PLR0917
 def status(name: SweepName = "", runs: Runs = "runs") -> None:
     """List all sweeps, or the cells of one: finished, running, unfinished, waiting, or failed and why."""
     if not name:
-        lines = [
-            f"{each.name}: {workbench.sweeps.summarize(each.table())}" for each in workbench.sweeps.list_sweeps(runs)
-        ]
+        lines = [each.summary() for each in workbench.sweeps.list_sweeps(runs)]
         echo("\n".join(lines) or f"No sweeps under {runs}. Start one: workbench sweep simcse --seeds 0-4")
     else:
         chosen = workbench.sweeps.find_sweep(name, runs)
@@ -234,5 +232,5 @@ def print_cells(sweep: Any) -> Any:
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
         failure = f"\n    {row['failure']}\n    run: {row['path']}" if row["failure"] else ""
         echo(f"  {row['state']:<10} {row['cell']}{seconds}{failure}")
-    echo(f"{sweep.folder}: {workbench.sweeps.summarize(table)}")
+    echo(f"{sweep.summary()}, in {sweep.folder}")
     return table

@@ -30,8 +30,8 @@ def list_runs(
 ) -> pd.DataFrame:
     """Return a row for each run under `root` that satisfies every filter; scores are Spearman or accuracy x 100.
 
-    status is "finished", "failed", "unfinished", or "unreadable: " and the reason: one broken run does not hide the
-    others. Raises SettingError if no run has a column, suite or setting of a given name, and for a malformed filter.
+    status is "finished", "failed", "unfinished" or "unreadable", and `failure` the reason: one broken run does not hide
+    the others. Raises SettingError if no run has a column, suite or setting of this name, and for a malformed filter.
 
     Args:
         root: Folder of runs.
@@ -77,11 +77,10 @@ def list_runs(
 
 
 def _comparable(column: Any, *, as_text: bool = False) -> Any:
-    """Return a column as numbers if it has any, otherwise as lower-case text; of a status only its first word."""
+    """Return a column as numbers if it has any, otherwise as lower-case text."""
     texts = column.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore")
-    texts = (texts.str.split(":").str[0] if column.name == "status" else texts).str.lower()
     numbers: Any = pd.to_numeric(texts, errors="coerce")
-    return texts if as_text or numbers.isna().all() else numbers
+    return texts.str.lower() if as_text or numbers.isna().all() else numbers
 
 
 def run_folders(root: str | Path) -> list[Path]:
@@ -109,8 +108,8 @@ def read_row(path: Path) -> dict[str, Any]:
         facts = row["facts"] = run.facts()
         config = run.config_of(facts)
         row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
-        row["digest"] = str(facts.get("digest", ""))
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
+        row["digest"] = str(facts.get("digest", ""))
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
         row["settings"] = config.model_dump(mode="json")
@@ -120,7 +119,7 @@ def read_row(path: Path) -> dict[str, Any]:
             row["scores"][suite] = (float("nan" if value is None else value), measure)
         row["status"] = "finished" if run.finished else "failed" if row["failure"] else "unfinished"
     except Exception as problem:  # whatever is wrong with one run, the others are listed
-        row["status"] = f"unreadable: {problem}"
+        row |= {"status": "unreadable", "failure": str(problem)}
     return row
 
 

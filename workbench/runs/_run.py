@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -62,23 +62,16 @@ class Run:
         if is_finished(path):
             shutil.rmtree(path / "checkpoint", ignore_errors=True)  # of a process that was killed at the very end
             return cls(path)
-        with reraise_os_error(path):
+        with reraise_os_error(path), ExitStack() as failing:
             path.mkdir(parents=True, exist_ok=True)
-            try:
-                lock = lock_run(path)
-            except RunError:
-                if is_finished(path):  # finished by that process
-                    return cls(path)
-                raise
-            try:
+            lock = lock_run(path)
+            failing.callback(lock.release, force=True)
+            if not is_finished(path):  # by another process meanwhile
                 undo_write(path / "encoder")
-                if not is_finished(path):  # by another process meanwhile
-                    _write_facts(path / "config.json", config)
-            except BaseException:
-                lock.release(force=True)
-                raise
-        run = cls(path)
-        run._lock = lock
+                _write_facts(path / "config.json", config)
+            run = cls(path)
+            run._lock = lock
+            failing.pop_all()
         return run
 
     def release(self) -> None:
@@ -213,7 +206,7 @@ def is_finished(path: Path) -> bool:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Take the lock of the run in `path`. Raises RunError if another process holds it.
+    """Take the lock of the run in `path`. Raises RunError if another process holds it and has not finished the run.
 
     A cell of a sweep, and its kernel, wait until that process ends or has finished the run.
     """
@@ -223,9 +216,10 @@ def lock_run(path: Path) -> filelock.BaseFileLock:
         try:
             lock.acquire(timeout=0.5)  # `is_running` may hold it for a moment
         except filelock.Timeout:
-            if "WORKBENCH_CELL" in os.environ and not is_finished(path):
-                continue
-            raise RunError(f"another process is working on {path} ({file.read_text()}); wait until it ends") from None
+            if is_finished(path):
+                return lock
+            if "WORKBENCH_CELL" not in os.environ:
+                raise RunError(f"another process is working on {path} ({file.read_text()}); wait for its end") from None
     notebook = f", the kernel of {session}" if (session := os.environ.get("JPY_SESSION_NAME")) else ""
     with suppress(OSError):  # the disk is full
         file.write_text(f"process {os.getpid()} on {platform.node()} since {timestamp()}{notebook}")
@@ -279,9 +273,7 @@ def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
 
 def checkout_commit(folder: Path = PACKAGE.parent) -> str | None:
     """Return the commit of a checkout, with "+changes" if tracked files except notebooks differ; None elsewhere."""
-    if not (folder / ".git").exists():
-        return None
-    git = ["git", "-C", str(folder)]
+    git = ["git", "-C", str(folder), "--git-dir=.git"]  # not that of a folder above
     with suppress(OSError, subprocess.CalledProcessError):
         commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True, stderr=subprocess.DEVNULL).strip()
         differs = subprocess.call([*git, "diff", "--quiet", "HEAD", "--", ".", ":!*.ipynb"])

@@ -5,8 +5,6 @@ from workbench.sweeps._cells import (
     Sweep as Sweep,
     find_sweep as find_sweep,
     list_sweeps as list_sweeps,
-    plan_cells as plan_cells,
     read_sweep_file as read_sweep_file,
-    summarize as summarize,
 )
 from workbench.sweeps._processes import Slurm as Slurm, cancel as cancel, queued as queued, sweep as sweep

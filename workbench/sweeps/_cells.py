@@ -7,17 +7,19 @@ import itertools
 import logging
 import math
 import os
+import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import filelock
 import pandas as pd
 import pydantic
+import yaml
 
 from workbench.config import CONFIGS, TrainingConfig, setting_text
 from workbench.errors import RunError, SettingError, unknown_name
@@ -27,7 +29,7 @@ from workbench.runs import is_finished, is_running, read_json, read_row, run_pat
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
-_MOST_CELLS = 100_000
+_MOST_CELLS = 100_000  # of one method
 _NAMES = ("methods", "seeds", "profile", "grid", "without")  # of a sweep's file
 
 
@@ -41,43 +43,27 @@ class Cell:
     overrides: dict[str, Any]
     path: str  # of its folder, relative to the folder of runs
     needs: tuple[str, ...] = ()  # paths of the cells that must be finished before it
-    name: str = ""  # the settings of the grid that vary
+    title: str = ""  # method, settings of the grid that vary, and seed
 
     @property
     def config(self) -> TrainingConfig:
         """All settings of the run."""
         return CONFIGS[self.method].from_parameters(self.profile, self.seed, self.overrides)
 
-    @property
-    def title(self) -> str:
-        """Method, varied settings and seed, as text."""
-        return " ".join(part for part in (self.method, self.name, f"seed {self.seed}") if part)
 
-
-def _as_grids(methods: Any) -> Any:
-    names = [methods] if isinstance(methods, str) else methods
-    return {name: (methods[name] if isinstance(methods, Mapping) else None) or {} for name in names}
-
-
-def _read_seeds(value: Any) -> Any:
-    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"."""
-    if not isinstance(value, str):
-        return [value] if isinstance(value, int) else [*value]
-    parts = [part.partition("-") for part in value.split(",")]
-    ranges = [range(int(first), int(last or first) + 1) for first, _, last in parts]
-    if not all(ranges) or sum(map(len, ranges)) > _MOST_CELLS:
-        raise ValueError(f"{value!r}: expected 3, 0-4 or 0-2,7, and at most {_MOST_CELLS} seeds")
-    return list(dict.fromkeys(itertools.chain(*ranges)))
-
-
-_as_list = pydantic.BeforeValidator(lambda value: [*value] if isinstance(value, (list, tuple)) else [value])
-Grid = dict[str, Annotated[list[Any], _as_list]]
+def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
+    """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"; of more than a sweep may have, the first."""
+    if not isinstance(seeds, str):
+        return [seeds] if isinstance(seeds, int) else [*seeds]
+    parts = [re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part) for part in seeds.split(",")]
+    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) if part else () for part in parts]
+    if not all(ranges):
+        raise SettingError(f"seeds={seeds!r} cannot be read; write 3, 0-4 or 0-2,7")
+    return [*itertools.islice(itertools.chain(*ranges), _MOST_CELLS + 1)]
 
 
 def read_sweep_file(path: Path) -> dict[str, Any]:
     """Return the contents of a TOML or YAML file that describes a sweep: arguments of `sweep`. Raises SettingError."""
-    import yaml
-
     try:
         text = path.read_text(encoding="utf-8")
         content = dict(tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text))
@@ -88,44 +74,41 @@ def read_sweep_file(path: Path) -> dict[str, Any]:
     return content
 
 
-@pydantic.validate_call
 def plan_cells(
-    methods: Annotated[dict[str, Grid], pydantic.BeforeValidator(_as_grids)],
-    seeds: Annotated[list[int], pydantic.BeforeValidator(_read_seeds)],
-    profile: str,
-    grid: Grid,
-    without: list[dict[str, Any]],
+    grids: Mapping[str, Mapping[str, Any]], seeds: Sequence[int], profile: str, without: Sequence[dict[str, Any]]
 ) -> list[Cell]:
-    """Return each run once, after the runs that it needs; arguments as for `sweep`."""
-    count = len(seeds) * sum(math.prod(map(len, (grid | own).values())) for own in methods.values())
-    if count > _MOST_CELLS:
-        raise SettingError(f"the sweep has {count} cells; at most {_MOST_CELLS} are possible")
+    """Return each run once, after the runs that it needs; `grids` has the values of each method's settings."""
     cells: dict[str, Cell] = {}
     unused = list(without)
-    for method, own in methods.items():
-        settings = {CONFIGS[method].setting_name(name): values for name, values in (grid | own).items()}
+
+    def add_cell(method: str, profile: str, seed: int, settings: dict[str, Any], varied: Sequence[str] = ()) -> str:
+        config = CONFIGS[method].from_parameters(profile, seed, settings)
+        path = run_path(config, ".").as_posix()
+        if path not in cells:
+            needs = tuple(add_cell(*needed, seed, {}) for needed in config.runs_needed)
+            overrides = config.model_dump(mode="json", include={*settings})
+            words = [method, ", ".join(f"{name}={settings[name]}" for name in varied), f"seed {seed}"]
+            cells[path] = Cell(method, profile, seed, overrides, path, needs, " ".join(filter(None, words)))
+        return path
+
+    for method, grid in grids.items():
+        lists = {name: values if isinstance(values, (list, tuple)) else [values] for name, values in grid.items()}
+        settings = {CONFIGS[method].setting_name(name): values for name, values in lists.items()}
+        if len(seeds) * math.prod(map(len, settings.values())) > _MOST_CELLS:
+            raise SettingError(f"more than {_MOST_CELLS} cells of {method}: at most so many are possible")
         varied = [name for name in settings if len(settings[name]) > 1]
         for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
             chosen = dict(zip(settings, values, strict=True))
             facts = {"method": method, "profile": profile, "seed": seed, **chosen}
             excluding = [entry for entry in without if facts | entry == facts]
             unused = [entry for entry in unused if entry not in excluding]
-            cell = _cell(method, profile, seed, chosen, ", ".join(f"{name}={chosen[name]}" for name in varied))
-            if not excluding and cell.path not in cells:
-                needs = [_cell(*needed, seed, {}) for needed in cell.config.runs_needed]
-                cells |= {needed.path: needed for needed in needs if needed.path not in cells}
-                cells[cell.path] = replace(cell, needs=tuple(needed.path for needed in needs))
+            if not excluding:
+                add_cell(method, profile, seed, chosen, varied)
     if unused:
         raise SettingError(f"without: {unused[0]} leaves nothing out; write names and values as in the grid")
     if not cells:
         raise SettingError("The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`.")
     return list(cells.values())
-
-
-def _cell(method: str, profile: str, seed: int, settings: dict[str, Any], name: str = "") -> Cell:
-    config = CONFIGS[method].from_parameters(profile, seed, settings)
-    overrides = config.model_dump(mode="json", include={*settings})
-    return Cell(method, profile, seed, overrides, run_path(config, ".").as_posix(), name=name)
 
 
 class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
@@ -171,13 +154,13 @@ class Sweep:
         """Return a row of `table`; state: finished, running, failed, unfinished, waiting or unreadable."""
         path = self.root / cell.path
         row = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
-        state, _, problem = row["status"].partition(": ")
-        if state == "finished" and self.notebook and (row["failure"] or not (path / "notebook.ipynb").is_file()):
-            state = "failed" if row["failure"] else "unfinished"
+        state, failure = row["status"], row.get("failure") or ""
+        if state == "finished" and self.notebook and (failure or not (path / "notebook.ipynb").is_file()):
+            state = "failed" if failure else "unfinished"
         if state != "finished" and is_running(path):
             state = "running"
-        row |= {"cell": cell.title, "method": cell.method, "seed": cell.seed, "path": str(path)}
-        return row | {"state": state, "failure": problem or (state == "failed" and row["failure"]) or ""}
+        row |= {"cell": cell.title or cell.path, "method": cell.method, "seed": cell.seed, "path": str(path)}
+        return row | {"state": state, "failure": failure if state in ("failed", "unreadable") else ""}
 
     def missing_stages(self) -> list[list[Cell]]:
         """Return the cells that are not finished: those that need no other, then those that do."""
@@ -188,6 +171,11 @@ class Sweep:
         """Return a row for each cell: cell, method, seed, state, failure (of its last start), seconds, path."""
         columns = ["cell", "method", "seed", "state", "failure", "seconds", "path"]
         return pd.DataFrame(map(self.read, self.cells), columns=columns).astype({"seconds": float})
+
+    def summary(self) -> str:
+        """Return its name and the number of cells in each state."""
+        counts = self.table()["state"].value_counts().items()
+        return f"{self.name}: {len(self.cells)} cells: {', '.join(f'{count} {state}' for state, count in counts)}"
 
 
 def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook: bool) -> Sweep:
@@ -227,9 +215,3 @@ def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
     if name not in near and len(near) != 1:
         raise RunError(f"{len(near)} sweeps under {runs_root} begin with {name!r}; see `workbench sweep status`")
     return near.get(name) or near.popitem()[1]
-
-
-def summarize(table: pd.DataFrame) -> str:
-    """Return the number of cells in each state of `Sweep.table`, as text."""
-    states = table["state"].value_counts().items()
-    return f"{len(table)} cells: {', '.join(f'{count} {state}' for state, count in states)}"

@@ -7,27 +7,27 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import pydantic
+import pydantic.dataclasses
 
 from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import write_json
 from workbench.runs import is_finished, read_json
-from workbench.sweeps._cells import Cell, Sweep, open_sweep, plan_cells, summarize
+from workbench.sweeps._cells import Cell, Sweep, open_sweep, plan_cells, read_seeds
 
 _JOBS = "slurm.json"  # job id -> path of its cell
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
 _NOTICE = 90  # seconds before the time limit at which a cell is interrupted
+_UNTIL_ENDED = 12  # seconds until an interrupted cell is killed; 15 s after Ctrl-C the command itself ends
 _UNTIL_KILLED = 900  # seconds that a job waits for its end once Slurm has ended its job
 
 
-@dataclass(frozen=True)
+@pydantic.dataclasses.dataclass(frozen=True)
 class Slurm:
     """Resources of each cell on the cluster; None is the cluster's default.
 
@@ -39,12 +39,8 @@ class Slurm:
     gpus: int = 0
     cpus: int | None = None
     memory: float | None = None
-    minutes: int = 60
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if 60 * self.minutes <= _NOTICE + 60:  # Slurm may send the signal a minute early
-            raise SettingError(f"minutes={self.minutes}: set 3 or more, as a cell is interrupted {_NOTICE} s before")
+    minutes: Annotated[int, pydantic.Field(ge=3)] = 60  # Slurm may send the signal a minute before the notice
+    options: Mapping[str, Any] = pydantic.Field(default_factory=dict)
 
 
 def sweep(
@@ -53,7 +49,7 @@ def sweep(
     seeds: str | int | Iterable[int] = 0,
     profile: str = "demo",
     grid: Mapping[str, Any] | None = None,
-    without: Iterable[Mapping[str, Any]] = (),
+    without: dict[str, Any] | Sequence[dict[str, Any]] = (),
     runs_root: str | Path = "runs",
     name: str = "",
     jobs: int = 0,
@@ -70,7 +66,7 @@ def sweep(
         seeds: "0-4", a number, or numbers.
         profile: Of every method.
         grid: Setting -> its values (a single one without a list); every method runs every combination.
-        without: Combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
+        without: One or several combinations to leave out: {"method": ..., setting: value, ...}, all of which must hold.
         runs_root: The folder of runs.
         name: Of the sweep; by default its methods and a checksum of its contents.
         jobs: Cells at a time; 0: one per GPU, or one without GPUs; on Slurm without a limit.
@@ -78,16 +74,13 @@ def sweep(
         slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this machine.
         notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
     """
-    asked: Any = {"methods": methods, "seeds": seeds, "profile": profile, "grid": grid or {}, "without": [*without]}
-    try:
-        cells = plan_cells(**asked)
-    except pydantic.ValidationError as error:
-        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise SettingError("; ".join(problems)) from None
+    own = methods if isinstance(methods, Mapping) else dict.fromkeys([methods] if isinstance(methods, str) else methods)
+    grids = {method: {**(grid or {}), **(own[method] or {})} for method in own}
+    cells = plan_cells(grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without])
     made = open_sweep(cells, runs_root, name, notebook=notebook)
-    print(f"{made.name}: {summarize(made.table())}")
+    print(made.summary())
     if slurm is not None and not dry:
-        print(f"{submit(made, slurm, at_once=jobs)} cells submitted to Slurm")
+        submit(made, slurm, at_once=jobs)
     elif not dry:
         run_here(made, jobs=jobs)
     return made
@@ -98,7 +91,7 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     stages = sweep.missing_stages()
     missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
     environments = _environments([cell.config for cell in missing], jobs)
-    processes, stopped = list[subprocess.Popen[bytes]](), threading.Event()
+    stopped = threading.Event()
 
     def run(cell: Cell) -> str:
         """Run a cell to its end and return a line about it."""
@@ -106,15 +99,18 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
             return f"left out {cell.title}: a run that it needs is not finished"
         started, environment = time.monotonic(), environments.pop()
         with sweep.start(cell, **environment) as process:
-            processes.append(process)
+            while process.poll() is None and not stopped.wait(0.1):
+                continue
             if stopped.is_set():
-                process.send_signal(signal.SIGINT)
-            code = process.wait()
+                process.send_signal(signal.SIGINT)  # it keeps its last state
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_UNTIL_ENDED)
+                process.kill()
         environments.append(environment)
         row = sweep.read(cell)
         if row["state"] == "finished":
             return f"finished {cell.title} ({time.monotonic() - started:.0f} s)"
-        return f"failed   {cell.title}: {row['failure'] or f'exit code {code}'}\n  log: {sweep.log(cell)}"
+        return f"failed   {cell.title}: {row['failure'] or f'exit code {process.returncode}'}\n  log: {sweep.log(cell)}"
 
     with ThreadPoolExecutor(len(environments)) as pool:
         try:
@@ -123,14 +119,7 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
                     print(f"[{next(numbers)}/{len(missing)}] {future.result()}", flush=True)
         finally:
             stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
-                process.send_signal(signal.SIGINT)  # a cell keeps its last state, and ends within 15 s
-            end = time.monotonic() + 20  # for all of them together
-            for process in processes:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(max(0, end - time.monotonic()))
-                process.kill()
+            pool.shutdown(cancel_futures=True)
 
 
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
@@ -152,8 +141,8 @@ def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, st
     return [{"OMP_NUM_THREADS": threads, **each} for each in own]
 
 
-def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
-    """Submit the cells that are neither finished nor in the queue, and return their number; those needed come first.
+def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
+    """Submit the cells that are neither finished nor in the queue, those that others need first.
 
     Each stage is an array of jobs, which Slurm limits to MaxArraySize (often 1,001); `at_once` of them run at a time
     (0: no limit). Raises RunError if Slurm accepts no job.
@@ -161,12 +150,12 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
     import submitit
 
     jobs = queued(sweep)
-    earlier = len(jobs)
     for stage in sweep.missing_stages():
         if not (cells := [cell for cell in stage if cell.path not in jobs.values()]):
             continue
         needs = {need for cell in cells for need in cell.needs}
         needed = sorted(job for job, path in jobs.items() if path in needs)
+        started = list[submitit.Job[None]]()
         try:
             executor = submitit.SlurmExecutor(sweep.folder / "slurm", max_num_timeout=_REQUEUES)
             executor.update_parameters(
@@ -183,35 +172,25 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> int:
                 dependency=f"afterany:{':'.join(needed)}" if needed else None,
             )
             with executor.batch():
-                started = [executor.submit(CellJob(sweep.folder, cell)) for cell in cells]
+                for cell in cells:
+                    work: Any = submitit.helpers.FunctionSequence()  # requeued at a time limit or a preemption
+                    work.add(run_cell, sweep.folder, cell)
+                    started.append(executor.submit(work))
         except RuntimeError as problem:
             raise RunError(f"Slurm accepted no jobs: {problem}") from None
         jobs |= {job.job_id: cell.path for job, cell in zip(started, cells, strict=True)}
         write_json(sweep.folder / _JOBS, jobs)
-    return len(jobs) - earlier
+        print(f"{len(cells)} cells submitted to Slurm")
 
 
-@dataclass(frozen=True)
-class CellJob:
-    """The work of one job: its cell as a process; submitit requeues it at a time limit or a preemption."""
-
-    folder: Path
-    cell: Cell
-
-    def __call__(self) -> None:
-        """Return when the run is finished. Raises RunError if it failed, so that Slurm shows the job as failed."""
-        sweep = Sweep(self.folder)
-        code = sweep.start(self.cell).wait()
-        if code in (-signal.SIGTERM, -signal.SIGUSR2):
-            time.sleep(_UNTIL_KILLED)  # a job that returns now would not be requeued
-        if code:
-            raise RunError(f"{self.cell.title} failed; see {sweep.log(self.cell)}")
-
-    def checkpoint(self) -> Any:
-        """Return the job to requeue; submitit calls this and then ends, which interrupts the cell."""
-        from submitit.helpers import DelayedSubmission
-
-        return DelayedSubmission(self)
+def run_cell(folder: Path, cell: Cell) -> None:
+    """Run a cell as the work of one job. Raises RunError if it failed, so that Slurm shows the job as failed."""
+    sweep = Sweep(folder)
+    code = sweep.start(cell).wait()
+    if code in (-signal.SIGTERM, -signal.SIGUSR2):
+        time.sleep(_UNTIL_KILLED)  # a job that returns now would not be requeued
+    if code:
+        raise RunError(f"{cell.title} failed; see {sweep.log(cell)}")
 
 
 def queued(sweep: Sweep) -> dict[str, str]:
@@ -223,9 +202,8 @@ def queued(sweep: Sweep) -> dict[str, str]:
 
 def cancel(sweep: Sweep) -> int:
     """Remove a sweep's jobs from Slurm and return their number; started again, each cell goes on."""
-    jobs = queued(sweep)
-    if jobs:
-        _call("scancel", *sorted({job.partition("_")[0] for job in jobs}))
+    if jobs := queued(sweep):
+        _call("scancel", *jobs)
     return len(jobs)
 
 

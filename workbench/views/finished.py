@@ -58,8 +58,8 @@ def finished_rows(runs_root: str | Path) -> list[dict[str, Any]]:
     """Return `read_rows` of finished runs; a run that cannot be read is left out with a warning."""
     rows = read_rows(runs_root)
     for row in rows:
-        if row["status"].startswith("unreadable"):
-            _LOG.warning("left out: %s: %s", row["path"], row["status"])
+        if row["status"] == "unreadable":
+            _LOG.warning("left out: %s: %s", row["path"], row["failure"])
     return [row for row in rows if row["status"] == "finished"]
 
 
