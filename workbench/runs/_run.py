@@ -22,7 +22,7 @@ from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_err
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
-_TEXT_COLUMNS = ("suite", "subset", "pair_id", "query_id", "target_id", "query", "target")
+_TEXT_COLUMNS: Any = dict.fromkeys(("suite", "subset", "pair_id", "query_id", "target_id", "query", "target"), str)
 FINISHED = "metrics.json"  # written last
 _REMEDY = "restore the file, or move the folder of the run away and run it again"
 _ANY_OBJECT, _METRICS = TypeAdapter(dict[str, Any]), TypeAdapter(dict[str, dict[str, Any]])
@@ -182,8 +182,7 @@ class Run:
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
         """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
-        path = self._existing(name, stage)
-        return pd.read_csv(path, dtype=dict.fromkeys(_TEXT_COLUMNS, str), na_filter=name == "history.csv")
+        return pd.read_csv(self._existing(name, stage), dtype=_TEXT_COLUMNS, na_filter=name == "history.csv")
 
     def _existing(self, name: str, stage: str) -> Path:
         """Return the path of a file after comparing its content with what was written."""
