@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.baselines import load_baseline
 from workbench.config import SEVEN_STS, BaselineConfig
 from workbench.data import Pairs, load_pairs, load_sentences
-from workbench.evaluation import evaluate
+from workbench.evaluation import evaluate, load_baseline
 
 POOLINGS = ["cls", "mean", "max", "avg_first_last", "avg_embedding_last"]
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from workbench.baselines import StaticWords, TfIdf, Whitened, load_baseline
+from workbench.baselines import StaticWords, TfIdf, Whitened
 from workbench.checkpoints import Reading, published_reading
 from workbench.config import BaselineConfig
 from workbench.data import Pairs, load_sentences
 from workbench.encoder import Encoder
 from workbench.errors import DataError, SettingError
-from workbench.evaluation import evaluate
+from workbench.evaluation import evaluate, load_baseline
 
 
 def base_of(encoder: Path, sentences: list[str] | None = None, **overrides: object) -> Any:

@@ -1,6 +1,5 @@
 from . import data as data, encoder as encoder, evaluation as evaluation, execution as execution
 from . import metrics as metrics, runs as runs, sweeps as sweeps, views as views
-from .baselines import load_baseline as load_baseline
 from .config import CONFIGS as CONFIGS, BaselineConfig as BaselineConfig, TrainingConfig as TrainingConfig
 from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, MixedConfig as MixedConfig
 from .config import RankCSEConfig as RankCSEConfig, RankEncoderConfig as RankEncoderConfig, SimCSEConfig as SimCSEConfig
@@ -9,7 +8,7 @@ from .data import load_dev as load_dev, load_suites as load_suites, load_trainin
 from .encoder import Encoder as Encoder
 from .errors import DataError as DataError, EncoderError as EncoderError, RunError as RunError
 from .errors import SettingError as SettingError, WorkbenchError as WorkbenchError
-from .evaluation import Report as Report, evaluate as evaluate
+from .evaluation import Report as Report, evaluate as evaluate, load_baseline as load_baseline
 from .execution import run as run, run_method as run_method
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE

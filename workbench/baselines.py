@@ -9,32 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from workbench.checkpoints import Reading, find_checkpoint
-from workbench.config import BaselineConfig
-from workbench.data import load_sentences
 from workbench.encoder import Encoder
-
-
-def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
-    """Load the baseline of `config`; whitening and tfidf are fitted on `sentences`, by default on `config.fit_on`.
-
-    Its `encode(sentences)` returns unit rows, float32, on the CPU; zeros for a sentence without a known word.
-    """
-    if sentences is None and config.kind in ("whitening", "tfidf"):
-        sentences = load_sentences(config.fit_on, limit=config.fit_limit).sentences
-    if config.kind == "tfidf":
-        return TfIdf(sentences or [], words=config.words)
-    checkpoint = find_checkpoint(config.encoder, config.revision)
-    if config.template:
-        reading = Reading("mask", config.template, ".", ".?\"'")  # sentences end as PromptBERT ends them
-    else:
-        reading = checkpoint.read(config.pooling) or Reading("cls")
-    # Whitening divides by small standard deviations, which would enlarge the rounding of bf16.
-    precision = "fp32" if config.kind == "whitening" and config.precision == "auto" else config.precision
-    encoder = Encoder(checkpoint, reading, precision=precision, device=config.device)
-    if config.kind == "static":
-        return StaticWords(encoder)
-    return Whitened(encoder, sentences or [], width=config.width) if config.kind == "whitening" else encoder
 
 
 class Whitened:

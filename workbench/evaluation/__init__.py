@@ -7,5 +7,6 @@ from workbench.evaluation._evaluate import (
     dev_values as dev_values,
     evaluate as evaluate,
     evaluate_model as evaluate_model,
+    load_baseline as load_baseline,
 )
 from workbench.evaluation._transfer import Classifier as Classifier, classify as classify
