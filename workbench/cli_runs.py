@@ -13,21 +13,22 @@ from typer.core import TyperGroup
 
 import workbench
 from workbench.config import CONFIGS, RECORDED
-from workbench.errors import RunError, SettingError, printable
+from workbench.errors import RunError, SettingError
 
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")]
 # The name of a run that is not the end of a path.
 _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
-_SHOWN = ("path", "status", "method", "profile", "seed", "changed", "failure", "started", "ended", "seconds", "host")
+# Control characters except tab and line feed, and the codes that are printed instead.
+_CONTROL = {code: f"\\u{code:04x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 
 runs_app = typer.Typer()
 
 
 def echo(text: object, *, err: bool = False) -> None:
-    """Print a text without control characters, which names may contain."""
-    typer.echo(printable(text), err=err)
+    """Print a text without control characters, such as escape sequences of a terminal in the name of a suite."""
+    typer.echo(str(text).translate(_CONTROL), err=err)
 
 
 def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:
@@ -53,12 +54,11 @@ def print_table(table: Any) -> None:
 
 
 def print_scores(run: Any) -> None:
-    """Print the scores of a finished run, and those of its start."""
-    if run.has("before"):
-        echo("before training:")
-        print_table(workbench.metrics.metrics_table(run.metrics("before")))
-        echo("after:")
-    print_table(workbench.metrics.metrics_table(run.metrics()))
+    """Print the scores of a run: those of its start, if it was trained, and those of its end, if it is finished."""
+    for stage, title in (("before", "before training:"), ("", "after:" if run.has("before") else "scores:")):
+        if run.has(stage):
+            echo(title)
+            print_table(workbench.metrics.metrics_table(run.metrics(stage)))
 
 
 @runs_app.command("runs")
@@ -94,15 +94,13 @@ def show(name: RunName, runs: Runs = "runs") -> None:
     """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
     run = workbench.runs.find_run(name, runs)
     facts = run.facts() | workbench.runs.read_row(run.path)
-    shown = {fact: facts.get(fact) for fact in (*_SHOWN, "device", "git_commit")}
-    shown |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
-    shown["version"] = facts.get("versions", {}).get("ranking-workbench")
-    shown["needed by"] = ", ".join(map(str, workbench.runs.needed_by(runs).get(run.path.resolve(), [])))
-    for fact, value in shown.items():
-        if value not in (None, ""):
+    facts |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
+    facts["version"] = facts.get("versions", {}).get("ranking-workbench")
+    facts["needed by"] = ", ".join(map(str, workbench.runs.needed_by(runs).get(run.path.resolve(), [])))
+    for fact, value in facts.items():
+        if isinstance(value, str | int | float) and value != "":
             echo(f"{fact:<13} {value}")
-    if run.finished:
-        print_scores(run)
+    print_scores(run)
 
 
 @runs_app.command("rm")
@@ -138,20 +136,20 @@ def push(
     echo("\n  ".join([f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files]))
 
 
-class _StartByDefault(TyperGroup):
-    """Read `workbench sweep WORDS` as `workbench sweep start WORDS`."""
+class Sweeps(TyperGroup):
+    """Run the missing cells (runs) of methods x settings x seeds. The same command continues an interrupted sweep.
+
+    workbench sweep simcse cosent --seeds 0-4 learning_rate=3e-4,1e-3 simcse.temperature=0.05,0.07
+
+    workbench sweep grid.toml --slurm --partition gpu --gpus 1 --minutes 240
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read `workbench sweep WORDS` as `workbench sweep start WORDS`."""
         return super().parse_args(ctx, args if not args or args[0] in (*self.commands, "--help") else ["start", *args])
 
 
-_HELP = """Run the missing cells (runs) of methods x settings x seeds. The same command continues an interrupted sweep.
-
-workbench sweep simcse cosent --seeds 0-4 learning_rate=3e-4,1e-3 simcse.temperature=0.05,0.07
-
-workbench sweep grid.toml --slurm --partition gpu --gpus 1 --minutes 240
-"""
-sweep_app = typer.Typer(cls=_StartByDefault, no_args_is_help=True, help=_HELP)
+sweep_app = typer.Typer(cls=Sweeps, no_args_is_help=True, help=Sweeps.__doc__)
 SweepName = Annotated[str, typer.Argument(help="A sweep, or the beginning of its name.")]
 
 
@@ -213,16 +211,15 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
 
     if len(words) == 1 and words[0].endswith((".toml", ".yaml", ".yml")):
         return workbench.sweeps.read_sweep_file(Path(words[0]))
-    methods: dict[str, dict[str, Any]] = {word: {} for word in words if "=" not in word}
-    grid: dict[str, Any] = {}
+    grids: dict[str, dict[str, Any]] = {word: {} for word in ["", *words] if "=" not in word}
     for name, values in overrides_of([word for word in words if "=" in word], runs_root).items():
         method, _, key = name.rpartition(".")
         try:
-            (methods[method] if method else grid)[key] = yaml.safe_load(f"[{values}]")
+            grids[method][key] = yaml.safe_load(f"[{values}]")
         except (KeyError, yaml.YAMLError):
             problem = f"{name}={values} cannot be read; add METHOD to the methods; put a text with commas in quotes"
             raise SettingError(problem) from None
-    return {"methods": methods, "grid": grid}
+    return {"grid": grids.pop(""), "methods": grids}
 
 
 def print_cells(sweep: Any) -> Any:

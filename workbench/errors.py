@@ -1,10 +1,7 @@
 """The errors of the library; every message contains the value, and what is allowed or how to go on."""
 
 import difflib
-import re
 from collections.abc import Iterable
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and line feed
 
 
 class WorkbenchError(Exception):
@@ -25,11 +22,6 @@ class EncoderError(WorkbenchError, ValueError):
 
 class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
-
-
-def printable(text: object) -> str:
-    """Replace control characters, such as the escape sequences of a terminal, by their codes."""
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:

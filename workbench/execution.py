@@ -85,14 +85,13 @@ def check_settings(config: TrainingConfig) -> None:
 
     Encoders are fetched from the hub, data sets are not.
     """
+    sets = [(name, setting, kinds) for setting, (names, kinds) in config.data_sets.items() for name in names]
     problems = [
         f"{setting}: {name} holds {held[0]}; {config.method} needs {' or '.join(kinds)} there"
-        for setting, (names, kinds) in config.data_sets.items()
-        for name in names
+        for name, setting, kinds in sets
         if not {*(held := kinds_of(name))} & {*kinds}
     ]
-    names = dict.fromkeys(name for names, _ in config.data_sets.values() for name in names)
-    problems += [f"{name}: {problem}" for name, problem in unusable(check(names)).items()]
+    problems += [f"{name}: {problem}" for name, problem in unusable(check(sorted({name for name, *_ in sets}))).items()]
     if problems:
         raise DataError("\n".join(problems))
     if shared := {config.train} & {config.dev, *config.suites} | {config.dev} & {*config.suites}:
@@ -119,8 +118,7 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
         with mock.patch.dict(os.environ, environment):
             papermill.execute_notebook(str(notebook), str(running), parameters, **options)
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
-        name = getattr(error, "ename", "")
-        problem = f"{name}: {getattr(error, 'evalue', '')}" if name else error
+        problem = f"{error.ename}: {error.evalue}" if isinstance(error, papermill.PapermillExecutionError) else error
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")
     if running.is_file():  # not reached after Ctrl-C, so an earlier notebook stays
         running.replace(output)

@@ -15,11 +15,10 @@ from workbench.errors import RunError
 
 PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
-OWN_FILES = tuple(f"{kind}{packed}" for kind in (".txt", ".tsv", ".csv", ".jsonl") for packed in ("", ".gz"))
-OWN_FILES += (".parquet",)
-# The files of an encoder's folder, or of a folder in it, that are read in addition to its weights.
+OWN_FILES = (".txt", ".tsv", ".csv", ".jsonl", ".txt.gz", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".parquet")
+# The files of an encoder's folder, or of a folder in it, that are read.
 _CHECKPOINT_FILES = {
-    *("config.json", "encoder.json", "modules.json", "model.safetensors.index.json"),
+    *("config.json", "encoder.json", "modules.json", "*.safetensors", "model.safetensors.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"),
 }
@@ -111,10 +110,8 @@ def reraise_os_error(path: Path, other: str = "a runs folder that can be written
 
 def text_checksum(*texts: str | bytes) -> str:
     """Return the sha256 of the concatenated texts, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
-    return digest.hexdigest()
+    parts = (text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts)
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def file_checksum(path: Path) -> str:
@@ -134,9 +131,8 @@ def checkpoint_checksum(folder: Path) -> str:
     root = folder / "encoder" if (folder / "encoder").is_dir() else folder
     # In an encoder of this project sentence_bert_config.json only repeats its other files.
     names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else {"sentence_bert_config.json"})
-    files = (path for path in sorted([*root.glob("*"), *root.glob("*/*")]) if path.is_file())
-    read = (path for path in files if path.name in names or path.suffix == ".safetensors")
-    own = (path for path in read if not path.parent.name.startswith("checkpoint-"))  # of other trainers
+    paths = sorted(path for name in names for path in [*root.glob(name), *root.glob(f"*/{name}")] if path.is_file())
+    own = (path for path in paths if not path.parent.name.startswith("checkpoint-"))  # of other trainers
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))
 
 
