@@ -110,12 +110,11 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
 
     running, failure = output.with_name(f".{output.name}"), None
     running.unlink(missing_ok=True)  # of an execution that was killed
-    environment = {**_KERNEL, **os.environ, "JPY_SESSION_NAME": ""}  # not that of a notebook from which this is called
     options: dict[str, Any] = {"kernel_name": "python3", "progress_bar": False, "start_timeout": 120}
     options |= {"log_output": True, "stdout_file": sys.stdout}  # warnings and progress of the kernel
     options |= {"extra_arguments": ["--IPKernelApp.log_level=50"]}  # no warning that loopback is not encrypted
     try:
-        with mock.patch.dict(os.environ, environment):
+        with mock.patch.dict(os.environ, {**_KERNEL, **os.environ, "JPY_SESSION_NAME": ""}):  # not the calling notebook
             papermill.execute_notebook(str(notebook), str(running), parameters, **options)
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
         problem = f"{error.ename}: {error.evalue}" if isinstance(error, papermill.PapermillExecutionError) else error

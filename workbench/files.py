@@ -36,8 +36,7 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
     Its content is synced to the disk first: a power loss leaves the old content or the new one.
     """
-    undo_write(target)
-    new, old = _neighbours(target)
+    new, old = undo_write(target)
     new.mkdir() if folder else new.touch()
     mode = new.stat().st_mode & 0o666
     try:
@@ -60,19 +59,16 @@ def atomic_write(target: Path) -> Iterator[TextIO]:
         yield file
 
 
-def undo_write(target: Path) -> None:
-    """Remove the files of an interrupted `atomic_path`, after restoring a folder that it had moved."""
-    new, old = _neighbours(target)
+def undo_write(target: Path) -> tuple[Path, Path]:
+    """Remove the two paths of an interrupted `atomic_path`, after restoring a folder that it had moved; return them."""
+    new, old = (target.with_name(f".{target.name}.{end}") for end in ("new", "old"))
     if old.exists() and not target.exists():
         old.rename(target)
     for path in (new, old):
         shutil.rmtree(path, ignore_errors=True)  # does nothing with a file or a link
         if not path.is_dir() or path.is_symlink():
             path.unlink(missing_ok=True)
-
-
-def _neighbours(target: Path) -> tuple[Path, Path]:
-    return target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
+    return new, old
 
 
 def _sync(path: Path) -> None:
