@@ -38,8 +38,8 @@ def test_the_first_ten_steps_of_the_demo_give_the_weights_that_they_always_gave(
     expected, run = stored["short"][method], train_demo(method, runs, **SHORT)
     # Another processor or torch rounds otherwise. With the kernels of the oldest x86 instead of AVX-512 no loss
     # differed by more than 1.5e-5 of itself; another method, seed or setting differs by more than a thousandth.
-    # RankEncoder keeps pairs by thresholds on their ranks: on an AMD EPYC its tenth loss differed by 2e-3 of itself, and
-    # with a temperature of 0.052 instead of 0.05 each loss by 8e-3 or more.
+    # RankEncoder keeps pairs by thresholds on their ranks: on an AMD EPYC its tenth loss differed by 2e-3 of itself,
+    # and with a temperature of 0.052 instead of 0.05 each loss by 8e-3 or more.
     tolerance = 4e-3 if method == "rankencoder" else 1e-3
     assert run.history()["loss"].dropna().tolist() == pytest.approx(expected["losses"], rel=tolerance)
     if environment() == stored["environment"]:
