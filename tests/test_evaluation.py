@@ -15,8 +15,7 @@ from workbench.config import SEVEN_STS, BaselineConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError
-from workbench.evaluation import evaluate, evaluate_model
-from workbench.rankings import per_query_metrics
+from workbench.evaluation import evaluate, evaluate_model, per_query_metrics
 from workbench.runs import Run, list_runs
 
 WORDS = ["a b", "a c", "b c", "c d", "d e", "a e"]

@@ -8,6 +8,7 @@ import pytest
 
 from workbench import metrics, rankings
 from workbench.data import Pairs, load_pairs
+from workbench.evaluation import per_query_metrics
 
 # p is a query of four targets, one of them twice and one on the other side; q of five; nothing else is.
 PAIRS = Pairs(
@@ -46,18 +47,18 @@ def test_each_target_has_its_rank_and_ties_share_their_average() -> None:
 
 
 def test_per_query_metrics_are_the_metrics_of_each_query() -> None:
-    result = rankings.per_query_metrics(pd.concat([table(TIED), table(RIGHT, "other")])).set_index(["suite", "query"])
+    result = per_query_metrics(pd.concat([table(TIED), table(RIGHT, "other")])).set_index(["suite", "query"])
     assert result.loc[("few", "p"), "kcc"] == metrics.kendall([3, 1, 2, 0], [0.9, 0.5, 0.5, 0.1])
     assert result.loc[("few", "p"), "ndcg"] == metrics.ndcg([3, 1, 2, 0], [0.9, 0.5, 0.5, 0.1])
     assert result["kcc"].iloc[1:].to_numpy() == pytest.approx([-1, 1, 1], abs=1e-15)
     assert result["n"].tolist() == [4, 5, 4, 5]
-    assert rankings.per_query_metrics(table([1.0] * 9))["kcc"].isna().all()
-    assert len(rankings.per_query_metrics(table(RIGHT)[:0])) == 0
+    assert per_query_metrics(table([1.0] * 9))["kcc"].isna().all()
+    assert len(per_query_metrics(table(RIGHT)[:0])) == 0
 
 
 def test_gold_ranked_by_itself_is_perfect(real_data: Path) -> None:
     for name, queries, undefined in (("world-test", 250, 0), ("stsb-test", 19, 1)):
         pairs = load_pairs(name)
-        result = rankings.per_query_metrics(rankings.ranking_table(pairs, pairs.gold, name))
+        result = per_query_metrics(rankings.ranking_table(pairs, pairs.gold, name))
         assert (len(result), result["kcc"].isna().sum()) == (queries, undefined), "one query's labels are all equal"
         assert result["kcc"].dropna().to_numpy() == pytest.approx(1, abs=1e-12)

@@ -92,7 +92,7 @@ def test_bfloat16_and_autocast_are_ranked_in_float32() -> None:
 def test_corpus_covariance_equals_numpy_across_blocks() -> None:
     corpus = unit_rows(20_000, 6) + 3
     expected = torch.from_numpy(np.cov(corpus.numpy().T, bias=True))
-    torch.testing.assert_close(ranks.corpus_covariance(corpus), expected, rtol=1e-11, atol=1e-14)
+    torch.testing.assert_close(losses.corpus_covariance(corpus), expected, rtol=1e-11, atol=1e-14)
 
 
 def test_gaussian_equals_the_formula_by_hand() -> None:
@@ -115,7 +115,7 @@ def test_gaussian_meets_exact_on_a_gaussian_corpus_at_the_rate_of_sampling() -> 
 
 
 def test_gaussian_is_differentiable_also_where_a_sentence_sees_no_spread() -> None:
-    covariance = ranks.corpus_covariance(unit_rows(50, 4))
+    covariance = losses.corpus_covariance(unit_rows(50, 4))
     a, b = unit_rows(3, 4, seed=1).requires_grad_(), unit_rows(2, 4, seed=2).requires_grad_()
     assert torch.autograd.gradcheck(losses.gaussian_rank_similarity, (a, b, covariance))
     flat = torch.zeros(4, 4, dtype=torch.float64)
@@ -126,7 +126,7 @@ def test_gaussian_is_differentiable_also_where_a_sentence_sees_no_spread() -> No
 def test_mistakes_are_reported() -> None:
     for call, text in (
         (lambda: rank_similarity(unit_rows(2, 3), unit_rows(2, 3), unit_rows(1, 3)), "the corpus has 1 sentence"),
-        (lambda: ranks.corpus_covariance(unit_rows(1, 3)), "at least 2"),
+        (lambda: rank_similarity(*[unit_rows(1, 3)] * 3, how="gaussian"), "at least 2"),
         (lambda: rank_similarity(*unit_rows(27, 3).split(9), how="cosine"), "how is 'cosine'"),
         (lambda: ranks.rank_vectors(torch.tensor([[0.0, math.nan, 1.0]])), "nan in 1 of 1 rows"),
     ):

@@ -128,7 +128,7 @@ def checkpoint_checksum(folder: Path) -> str:
     # In an encoder of this project sentence_bert_config.json only repeats its other files.
     names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else {"sentence_bert_config.json"})
     paths = sorted(path for name in names for path in [*root.glob(name), *root.glob(f"*/{name}")] if path.is_file())
-    own = (path for path in paths if not path.parent.name.startswith("checkpoint-"))  # of other trainers
+    own = (path for path in paths if path.parent == root or not path.parent.name.startswith("checkpoint-"))
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))
 
 

@@ -4,17 +4,14 @@ A table has one row per target of a query, with the columns of `COLUMNS`. Rank 1
 average rank, so a rank may end in .5.
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from workbench.data import Pairs
-from workbench.metrics import average_ranks, kendall, ndcg, ranking_groups
+from workbench.metrics import average_ranks, ranking_groups
 
 COLUMNS = ("suite", "query_id", "target_id", "query", "target", "gold", "score", "rank")
-_QUERY = ["suite", "query_id"]
 
 
 def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
@@ -43,18 +40,3 @@ def ranking_table(pairs: Pairs, scores: ArrayLike, suite: str) -> pd.DataFrame:
             "rank": np.concatenate([average_ranks(-values[query.pairs]) for query in queries]),
         }
     )
-
-
-def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """Return suite, query_id, query, kcc, ndcg, n: how well each query's ranking keeps the order of gold.
-
-    kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is undefined (all labels
-    or all scores equal). n counts the targets.
-    """
-    queries: Any = table.groupby(_QUERY, sort=False)
-    rows = [
-        (*key, group["query"].iloc[0], kendall(group["gold"], group["score"]), ndcg(group["gold"], group["score"]))
-        for key, group in queries
-    ]
-    metrics = pd.DataFrame(rows, columns=[*_QUERY, "query", "kcc", "ndcg"])
-    return metrics.assign(n=queries.size().to_numpy())

@@ -8,19 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.losses import full_precision
+from workbench.losses import full_precision, widest
 
 _BLOCK = 2**25  # entries of one [sentences, corpus] block: 128 MiB in float32, 256 MiB for its int64 order
-_PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
 
 
 def _require_corpus(size: int) -> None:
     if size < 2:
         raise ValueError(f"the corpus has {size} sentence(s); ranks need at least 2, the paper took 100,000")
-
-
-def widest(tensor: Tensor) -> torch.dtype:
-    return torch.float32 if tensor.device.type == "mps" else torch.float64  # Apple's GPUs have no float64
 
 
 def _rank_block(scores: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
@@ -94,19 +89,3 @@ class Corpus:
         """Return the cosine of each of the unit `rows` with each corpus sentence, bitwise equal for copies."""
         scores = rows @ self.rows.T
         return scores if self._first is None else scores[:, self._first]
-
-
-@full_precision
-def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
-    """Return the covariance of the corpus' vectors, divided by c; exactly 0 for copies of one sentence."""
-    _require_corpus(len(corpus))
-    origin = corpus[:1]  # covariance does not move with the origin; from one of them, copies are exactly 0
-    total = torch.zeros(corpus.shape[1], dtype=widest(corpus), device=corpus.device)
-    for block in corpus.split(_PIECE):
-        total += (block - origin).sum(dim=0)
-    mean = (total / len(corpus)).to(corpus.dtype)
-    covariance = torch.zeros(corpus.shape[1], corpus.shape[1], dtype=widest(corpus), device=corpus.device)
-    for block in corpus.split(_PIECE):
-        centred = block - origin - mean
-        covariance += centred.T @ centred
-    return (covariance / len(corpus)).to(corpus.dtype)

@@ -1,6 +1,5 @@
 """Frozen encoders by name, and a cache of their embeddings on disk."""
 
-import hashlib
 import json
 import logging
 import os
@@ -67,7 +66,7 @@ def cached_embeddings(
     weights, configuration, tokenizer, reading, limit and precision. The cache's folder may be deleted at any time;
     folder=None means WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written.
     """
-    facts = {"version": 1, "encoder": fingerprint(teacher), "sentences": _hash_sentences(sentences)}
+    facts = {"version": 2, "encoder": fingerprint(teacher), "sentences": text_checksum(json.dumps(list(sentences)))}
     default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
     root = Path(folder or os.environ.get("WORKBENCH_CACHE") or default).expanduser()
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]
@@ -96,18 +95,9 @@ def fingerprint(teacher: Teacher) -> str:
     else:
         pipeline = [type(tokenizer).__name__, tokenizer.get_vocab()]
         pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
-    former: Any = reading.pooling.removeprefix("avg_")  # the pooling's name in existing caches
-    usage = [former, reading.template, reading.full_stop, reading.endings, ""]  # "": existing caches have a caution
+    usage: list[Any] = [reading.pooling, reading.template, reading.full_stop, reading.endings]
     usage += [teacher.max_seq_length, teacher.precision]
     return text_checksum(json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str))
-
-
-def _hash_sentences(sentences: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for sentence in sentences:
-        content = sentence.encode("utf-8", "surrogatepass")
-        digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.hexdigest()
 
 
 def _is_intact(entry: Path) -> bool:

@@ -8,5 +8,6 @@ from workbench.evaluation._evaluate import (
     evaluate as evaluate,
     evaluate_model as evaluate_model,
     load_baseline as load_baseline,
+    per_query_metrics as per_query_metrics,
 )
 from workbench.evaluation._transfer import Classifier as Classifier, classify as classify

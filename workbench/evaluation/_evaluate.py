@@ -18,8 +18,8 @@ from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method, finite_array, unit_rows
-from workbench.metrics import alignment, metrics_table, spearman, spearman_by_subset, uniformity
-from workbench.rankings import COLUMNS, per_query_metrics, ranking_table
+from workbench.metrics import alignment, kendall, metrics_table, ndcg, spearman, spearman_by_subset, uniformity
+from workbench.rankings import COLUMNS, ranking_table
 from workbench.runs import Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
@@ -241,3 +241,18 @@ def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> t
         defined = int(queries["kcc"].notna().sum())
         values |= {"kcc": kcc, "ndcg": ndcg, "queries": len(queries), "queries_with_kcc": defined}
     return values, ranked
+
+
+def per_query_metrics(table: pd.DataFrame) -> pd.DataFrame:
+    """Return suite, query_id, query, kcc, ndcg, n: how well each query's ranking keeps the order of gold.
+
+    kcc is tau-b, in [-1, 1]; ndcg has linear gain, in [0, 1]; each is nan for a query where it is undefined (all labels
+    or all scores equal). n counts the targets.
+    """
+    queries: Any = table.groupby(["suite", "query_id"], sort=False)
+    rows = [
+        (*key, group["query"].iloc[0], kendall(group["gold"], group["score"]), ndcg(group["gold"], group["score"]))
+        for key, group in queries
+    ]
+    metrics = pd.DataFrame(rows, columns=["suite", "query_id", "query", "kcc", "ndcg"])
+    return metrics.assign(n=queries.size().to_numpy())

@@ -4,7 +4,7 @@ Ties, extreme values and degenerate batches have a defined value, given at each 
 and nan among labels raise ValueError.
 """
 
-from workbench.losses._arguments import full_precision as full_precision
+from workbench.losses._arguments import full_precision as full_precision, widest as widest
 from workbench.losses._listwise import (
     entropy_consistency as entropy_consistency,
     info_nce as info_nce,
@@ -24,6 +24,7 @@ from workbench.losses._pairwise import (
 from workbench.losses._scores import (
     COMPOSITIONS as COMPOSITIONS,
     compose as compose,
+    corpus_covariance as corpus_covariance,
     cosine_matrix as cosine_matrix,
     gaussian_rank_similarity as gaussian_rank_similarity,
 )

@@ -51,3 +51,8 @@ def require_labels(labels: Tensor, name: str) -> None:
     """Raise if a label is nan: it has no position in any order."""
     if bool(labels.isnan().any()):
         raise ValueError(f"{name} contains nan; drop unlabelled pairs, or check the teacher's vectors")
+
+
+def widest(tensor: Tensor) -> torch.dtype:
+    """Return the most precise floating-point type of the tensor's device."""
+    return torch.float32 if tensor.device.type == "mps" else torch.float64  # Apple's GPUs have no float64

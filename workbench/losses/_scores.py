@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.losses._arguments import full_precision
+from workbench.losses._arguments import full_precision, widest
 
+_PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
 COMPOSITIONS = ("avg", "sum", "concat_halves")
 
 
@@ -30,6 +31,21 @@ def cosine_matrix(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Ten
 
 
 @full_precision
+def corpus_covariance(corpus: Float[Tensor, "c d"]) -> Float[Tensor, "d d"]:
+    """Return the covariance of the corpus' vectors, divided by c; exactly 0 for copies of one sentence."""
+    origin = corpus[:1]  # covariance does not move with the origin; from one of them, copies are exactly 0
+    total = torch.zeros(corpus.shape[1], dtype=widest(corpus), device=corpus.device)
+    for block in corpus.split(_PIECE):
+        total += (block - origin).sum(dim=0)
+    mean = (total / len(corpus)).to(corpus.dtype)
+    covariance = torch.zeros(corpus.shape[1], corpus.shape[1], dtype=widest(corpus), device=corpus.device)
+    for block in corpus.split(_PIECE):
+        centred = block - origin - mean
+        covariance += centred.T @ centred
+    return (covariance / len(corpus)).to(corpus.dtype)
+
+
+@full_precision
 def gaussian_rank_similarity(
     a: Float[Tensor, "n d"], b: Float[Tensor, "m d"], covariance: Float[Tensor, "d d"]
 ) -> Float[Tensor, "n m"]:
@@ -37,7 +53,7 @@ def gaussian_rank_similarity(
 
     r_ij is the Pearson correlation of the lists a_i . x and b_j . x over the corpus' x. If the two lists are jointly
     Gaussian, their Spearman correlation is (6 / pi) asin(r_ij / 2) in the limit of a large corpus.
-    The lengths of `a` and `b` do not matter; C is that of `ranks.corpus_covariance`. The result is in [-1, 1],
+    The lengths of `a` and `b` do not matter; C is that of `corpus_covariance`. The result is in [-1, 1],
     differentiable, and 0 for a sentence to which all of the corpus is equally similar.
     """
 

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.data import Pairs
-from workbench.losses import full_precision, gaussian_rank_similarity
-from workbench.ranks import Corpus, corpus_covariance, rank_vectors, widest
+from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
+from workbench.ranks import Corpus, rank_vectors
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
@@ -36,11 +36,11 @@ def rank_similarity(
     and 0 for a sentence to which all of the corpus is equally similar. Raises ValueError for fewer than two corpus
     sentences, an unknown `how`, and nan among the vectors.
     """
+    rows = Corpus(corpus)
     if how == "gaussian":
-        return gaussian_rank_similarity(a, b, corpus_covariance(corpus))
+        return gaussian_rank_similarity(a, b, corpus_covariance(rows.rows))
     if how != "exact":
         raise ValueError(f"how is {how!r}; choose 'exact' or 'gaussian'")
-    rows = Corpus(corpus)
     u = rank_vectors(rows.lists(a))
     v = u if a is b else rank_vectors(rows.lists(b))
     # Summed over the corpus in pieces: float32 is off by 2e-6 at 100,000 sentences, so by 1e-7.

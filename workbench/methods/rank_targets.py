@@ -13,9 +13,9 @@ from torch import Tensor
 
 from workbench.data import Sentences
 from workbench.errors import DataError, EncoderError, SettingError
-from workbench.losses import full_precision, gaussian_rank_similarity
+from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity
 from workbench.losses.distributed import gather_rows
-from workbench.ranks import Corpus, corpus_covariance, rank_vectors
+from workbench.ranks import Corpus, rank_vectors
 
 _LOG = logging.getLogger("workbench")
 _CORPUS_FILE = "corpus.json.gz"
