@@ -71,6 +71,8 @@ def read_sweep_file(path: Path) -> dict[str, Any]:
         raise SettingError(f"{path} cannot be read ({problem}); expected {', '.join(_NAMES)} by name") from None
     for name in content.keys() - _NAMES:
         raise SettingError(f"{path}: {unknown_name('entry', name, _NAMES, 'of a sweep')}")
+    if not isinstance(content.get("grid", {}), dict):
+        raise SettingError(f"{path}: grid is {content['grid']!r}; expected values by setting")
     return content
 
 
