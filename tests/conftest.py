@@ -196,6 +196,22 @@ def graded(tiny_sentences: list[str]) -> "Pairs":
 
 
 @pytest.fixture(scope="session")
+def small_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return settings dev and suites: files with twelve queries of the bundled world each, evaluated in a moment."""
+    import pandas as pd
+
+    from workbench.data import load_pairs
+
+    folder, settings = tmp_path_factory.mktemp("small"), {}
+    for name in ("dev", "test"):
+        pairs = load_pairs(f"world-{name}")
+        rows = {"sentence1": pairs.sentence1, "sentence2": pairs.sentence2, "score": pairs.gold}
+        settings["suites" if name == "test" else name] = str(folder / f"small-{name}.csv")
+        pd.DataFrame(rows)[:84].to_csv(folder / f"small-{name}.csv", index=False)
+    return settings
+
+
+@pytest.fixture(scope="session")
 def triplets(tiny_sentences: list[str]) -> "Triplets":
     """Return twelve triplets of them."""
     from workbench.data import Triplets

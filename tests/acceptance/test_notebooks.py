@@ -43,11 +43,11 @@ def papermill(notebook: str, output: Path, **parameters: object) -> "subprocess.
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(tmp_path_factory: pytest.TempPathFactory, small_files: dict[str, str]) -> dict[str, Path]:
     """Run the notebook of every method from the command line; return the folder of each run."""
-    folder = tmp_path_factory.mktemp("notebooks")
+    folder, given = tmp_path_factory.mktemp("notebooks"), QUICK | {"dev": small_files["dev"]}
     for method in METHOD_NAMES:
-        settings = [f"{name}={value}" for name, value in (QUICK | MORE.get(method, {})).items()]
+        settings = [f"{name}={value}" for name, value in (given | MORE.get(method, {})).items()]
         command = [python(), "-m", "workbench", "run", method, *settings, "--runs", folder / "runs"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{method}: {done.stderr[-2000:]}"

@@ -107,7 +107,7 @@ def test_a_sweep_from_a_file_trains_each_cell_once_and_to_the_weights_of_a_singl
     assert again.returncode == 0
     assert written(swept) == before
 
-    done = workbench("run", "simcse", "--seed", 1, *simcse[3:], "--runs", tmp_path)
+    done = workbench("run", "simcse", "--seed", 1, *simcse[3:], "--no-notebook", "--runs", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     ((name, found),) = read_results(tmp_path).items()
     assert found == uninterrupted[name]
@@ -273,6 +273,7 @@ def test_cells_on_slurm_that_are_interrupted_at_the_end_of_their_time_or_requeue
 def test_a_cancelled_sweep_leaves_the_queue_and_is_finished_on_this_machine(
     cluster: Slurm, simcse: list[str], uninterrupted: dict, tmp_path: Path
 ):
+    simcse = [*simcse, "--no-notebook"]  # unlike the sweep whose results it must have
     done = workbench("sweep", *simcse, "--name", "mine", "--slurm", "--jobs", 1, "--runs", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     wait_until(lambda: list(tmp_path.glob(f"simcse/*/{STATE}")))

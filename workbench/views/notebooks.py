@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
@@ -119,19 +120,21 @@ class Mechanism(TypedView):
 
 
 class LiveCurve:
-    """A callback of `fit` that draws dev and the loss terms each time dev is measured, in one output of the cell."""
+    """A callback of `fit` that draws dev and the loss terms when dev is measured and every second, in one output."""
 
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
         self.label, self._rows = label, []
         with suppress(RunError):  # it has no history yet
             self._rows = run.history().to_dict("records") if run is not None else []
-        self._output = display(self, display_id=True)
+        self._output, self._drawn = display(self, display_id=True), time.monotonic()
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
         self._rows = [old for old in self._rows if old["step"] < row["step"]] + [row]
-        if self._output is not None and ("dev_spearman" in row or len(self._rows) % 10 == 0):
+        # A drawing takes about 60 ms, as long as several steps of a small encoder.
+        if self._output is not None and ("dev_spearman" in row or time.monotonic() > self._drawn + 1):
+            self._drawn = time.monotonic()
             # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
             # another kind: a gap of the figure's height, so that nothing below it jumps.
             self._output.update({"text/html": _GAP, "text/plain": ""}, raw=True)
