@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -126,11 +127,14 @@ def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measur
 
     monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
     monkeypatch.setattr("workbench.views.notebooks.display", lambda view, display_id: Output())
+    now = 0.0
+    monkeypatch.setattr("workbench.views.notebooks.time", SimpleNamespace(monotonic=lambda: now))
     run = Run.open(SimCSEConfig.from_parameters("demo", 0, {}), tmp_path)
     curve = LiveCurve(run, "m")
     for step in range(1, 21):
+        now += 0.125
         curve({"step": step, "loss": 1.0})
-    assert [len(drawing["m: loss"]) for drawing in drawn] == [10, 20], "otherwise now and then"
+    assert [len(drawing["m: loss"]) for drawing in drawn] == [9, 18], "otherwise after a second"
     rows = [{"step": 0, "dev_spearman": 0.1}, {"step": 10, "loss": 2.0, "dev_spearman": 0.2}, {"step": 20, "loss": 1.0}]
     pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
     curve = LiveCurve(run, "m")
