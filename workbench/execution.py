@@ -91,7 +91,8 @@ def check_settings(config: TrainingConfig) -> None:
         for name, setting, kinds in sets
         if not {*(held := kinds_of(name))} & {*kinds}
     ]
-    problems += [f"{name}: {problem}" for name, problem in unusable(check(sorted({name for name, *_ in sets}))).items()]
+    broken = unusable(check(sorted({name for name, *_ in sets})))
+    problems += [each if each.startswith(name) else f"{name}: {each}" for name, each in broken.items()]
     if problems:
         raise DataError("\n".join(problems))
     if shared := {config.train} & {config.dev, *config.suites} | {config.dev} & {*config.suites}:

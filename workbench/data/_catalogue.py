@@ -144,8 +144,8 @@ def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]])
     known = ", ".join(f"{role} = {columns[0]}" for role, columns in matches.items() if columns) or "none"
     missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
     have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
-    what = f"{kind} have {', '.join(ROLES[kind])}: name the missing ones"
-    return DataError(f"{have}; {what}: `workbench data check` or `data split` --columns {missing}")
+    what = f"{kind} have {', '.join(ROLES[kind])}: rename columns in the file"
+    return DataError(f"{have}; {what}, or rewrite it with `workbench data split` and --columns {missing}")
 
 
 def to_number(text: str) -> float:

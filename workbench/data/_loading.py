@@ -49,7 +49,7 @@ def load_data(
             raise DataError(f"{path}: {stem} is the name of a data set of the catalogue; rename the file")
         entry, table, note = read_roles(stem, kind, read_own(path, file_checksum(path)), columns, scale)
         source = f"file {path}" + (f"; {note}" if note else "")
-        _log_once(f"{path}: {kind}; {note}")
+        _log_once(f"{path}: {kind}; {note}".removesuffix("; "))
     elif scale is not None or columns:
         raise DataError(f"{name}: columns and scale follow from the catalogue; they can only be set for your own file")
     else:
