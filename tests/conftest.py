@@ -260,8 +260,20 @@ def in_two_processes(tmp_path: Path) -> Callable[[str, Any], Any]:
     return run
 
 
-@pytest.fixture(scope="module")  # until it ends its event loop runs in this thread, and no test can start another
-def browser() -> Iterator[Any]:
+RUNNING = contextlib.ExitStack()  # Chromium and JupyterLab, for consecutive tests that use them
+STARTED: dict[str, Any] = {}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End Chromium before other tests: its event loop runs in this thread, and no test could start another."""
+    if nextitem is None or goes_with(nextitem.nodeid) != "browser":
+        RUNNING.close()
+        STARTED.clear()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
     """Return a Chromium; skip the test if there is none."""
     import shutil
 
@@ -271,10 +283,26 @@ def browser() -> Iterator[Any]:
     if executable is None:
         pytest.skip("no Chromium on this machine: install chromium, or google-chrome, for the tests in a browser")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=executable, args=FLAGS)
-        yield running
-        running.close()
+    if "browser" not in STARTED:
+        started = RUNNING.enter_context(playwright.sync_playwright())
+        STARTED["browser"] = started.chromium.launch(executable_path=executable, args=FLAGS)
+        RUNNING.callback(STARTED["browser"].close)
+    return STARTED["browser"]
+
+
+@pytest.fixture(scope="module")
+def jupyter(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a JupyterLab: the `folder` that it serves, its `address`, and a `watched` page for its notebooks."""
+    from types import SimpleNamespace
+
+    from live_lab import Watched, jupyterlab
+
+    if "jupyter" not in STARTED:
+        folder = tmp_path_factory.mktemp("lab") / "notebooks"
+        folder.mkdir()
+        address = RUNNING.enter_context(jupyterlab(folder))
+        STARTED["jupyter"] = SimpleNamespace(folder=folder, address=address, watched=Watched(browser))
+    return STARTED["jupyter"]
 
 
 _PEAK = """

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--no-sandbox", "--disable-gpu", "--in-process-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--force-prefers-reduced-motion",
 ]
 PATIENCE = 60_000  # milliseconds for a step of the browser; a busy machine starts a kernel slowly
 BETWEEN = 500  # milliseconds between two checks, instead of one per frame of the page

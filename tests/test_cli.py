@@ -89,7 +89,8 @@ def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
 
 @pytest.mark.slow
 def test_ctrl_c_three_times_ends_in_one_line(tmp_path: Path):
-    command = [python(), "-m", "workbench", "run", "simcse", "--runs", str(tmp_path), "--set", "max_steps=5000"]
+    settings = ["max_steps=5000", "suites=ladders-all"]
+    command = [python(), "-m", "workbench", "run", "simcse", *settings, "--runs", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         while not run.stdout.readline().startswith("step"):

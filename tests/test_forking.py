@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere proce
 
 
 def test_what_shares_a_browser_or_a_cluster_goes_to_one_process():
-    shares = re.compile(r"browser\b: Any|^from real_slurm", re.MULTILINE)
+    shares = re.compile(r"\((browser|jupyter): |^from (live_lab|real_slurm)", re.MULTILINE)
     tests = Path(__file__).parent
     sharing = [path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))]
     assert {path.relative_to(tests).as_posix() for path in sharing} == TOGETHER.keys()

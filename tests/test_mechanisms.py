@@ -1,10 +1,16 @@
 """Interactive equations: the drawing follows the controls."""
 
+from pathlib import Path
+from typing import Any
+
+import nbformat
 import numpy as np
 import pandas as pd
+import pytest
 
 from workbench import views
 
+MECHANISM = views.Mechanism
 HOSTILE = '<script>alert(1)</script> & "quotes" $1'
 
 
@@ -24,3 +30,34 @@ def test_a_table_follows_its_controls_and_a_problem_is_shown_in_its_place():
     view.controls["how"].value = "none"
     assert 'role="alert"' in view.panel.html
     assert "choose another way" in view._repr_mimebundle_()[0]["text/html"]
+
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+
+
+@pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")  # of torch under numpy 2
+@pytest.mark.parametrize("name", ["11_rankcse", "12_compcse", "13_cosent", "14_rankencoder"])
+def test_each_control_of_a_notebook_changes_its_drawing(
+    name: str, small_files: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """The mechanism comes before the training."""
+    shown: list[views.Mechanism] = []
+    monkeypatch.setattr(views, "Mechanism", lambda *of, **controls: shown.append(MECHANISM(*of, **controls)))
+    values: dict[str, Any] = {"overrides": {"train_limit": 64, **small_files}, "runs_root": str(tmp_path)}
+    names: dict[str, Any] = {}
+    cells = [
+        cell for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells if cell.cell_type == "code"
+    ]
+    for cell in cells:
+        exec(cell.source, names)
+        names |= values if "parameters" in cell.metadata.get("tags", []) else {}
+        if shown:
+            break
+    (view,) = shown
+    for control in view.controls.values():
+        before = view._repr_mimebundle_()[0]["text/html"]
+        if hasattr(control, "max"):
+            control.value = control.max
+        else:
+            control.value = control.options[-1]
+        assert view._repr_mimebundle_()[0]["text/html"] != before, control.description

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import pandas as pd
 import pytest
 from forking import python
 from nbformat import NotebookNode
@@ -156,22 +155,6 @@ def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path, executed: Call
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, {"runs_root": str(tmp_path)})
     texts = [item.text for cell in code(done) for item in cell.outputs if item.output_type == "stream"]
     assert any("workbench run simcse --seed 0" in text for text in texts)
-
-
-@pytest.mark.slow
-def test_tables_of_the_papers_have_finished_runs_and_the_commands_of_missing_ones(
-    tmp_path: Path, executed: Callable[..., NotebookNode]
-):
-    for config, noise in ((SimCSEConfig, 2.0), (CoSENTConfig, 1.0)):
-        run = write_run(tmp_path / "runs", config.from_parameters("demo", 0, {}), noise)
-        rows = {"step": [0, 5], "loss": [None, 1.5], "dev_spearman": [0.2, 0.3], "alignment": 0.1, "uniformity": -1}
-        pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
-    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
-    done = executed(FOLDER / "22_what_of_the_papers.ipynb", tmp_path, parameters)
-    tables = "\n".join(output(done, "text/html"))
-    assert "workbench run rankcse --profile paper --set info_nce=false --set beta=0; " in tables
-    assert "80.05" in tables
-    assert len(output(done, "application/vnd.plotly.v1+json")) >= 8
 
 
 @pytest.mark.slow

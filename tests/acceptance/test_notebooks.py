@@ -17,7 +17,7 @@ from .lab import NOTEBOOKS
 pytestmark = pytest.mark.slow
 
 QUICK: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "train_limit": 64, "batch_size": 16, "device": "cpu"}
-QUICK |= {"suites": "ladders-all"}
+SUITE = "small-test"
 MORE: dict[str, dict[str, Any]] = {"rankencoder": {"base": "world-encoder", "corpus_size": 64}}
 MORE["mixed"] = MORE["rankencoder"]
 FIGURE, TABLE = "application/vnd.plotly.v1+json", "text/html"
@@ -45,7 +45,7 @@ def papermill(notebook: str, output: Path, **parameters: object) -> "subprocess.
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory, small_files: dict[str, str]) -> dict[str, Path]:
     """Run the notebook of every method from the command line; return the folder of each run."""
-    folder, given = tmp_path_factory.mktemp("notebooks"), QUICK | {"dev": small_files["dev"]}
+    folder, given = tmp_path_factory.mktemp("notebooks"), QUICK | small_files
     for method in METHOD_NAMES:
         settings = [f"{name}={value}" for name, value in (given | MORE.get(method, {})).items()]
         command = [python(), "-m", "workbench", "run", method, *settings, "--runs", folder / "runs"]
@@ -63,23 +63,23 @@ def test_a_notebook_is_kept_without_outputs(path: Path):
 def test_every_method_runs_by_the_command_line_and_keeps_its_notebook(runs: dict[str, Path]):
     for method, folder in runs.items():
         metrics = json.loads((folder / "metrics.json").read_text())
-        assert -1 <= metrics["ladders-all"]["spearman"] <= 1
+        assert -1 <= metrics[SUITE]["spearman"] <= 1
         assert (folder / "encoder" / "model.safetensors").is_file()
         notebook = folder / "notebook.ipynb"
         assert outputs(notebook, FIGURE), method
         shown = "\n".join(outputs(notebook, TABLE))
-        assert f"{100 * metrics['ladders-all']['spearman']:.2f}" in shown, method
+        assert f"{100 * metrics[SUITE]['spearman']:.2f}" in shown, method
         assert "gold rank" in shown, method
 
 
-def test_the_other_notebooks_run_on_these_runs(runs: dict[str, Path], tmp_path: Path):
-    root = runs["simcse"].parents[1]
+def test_the_other_notebooks_run_on_these_runs(runs: dict[str, Path], small_files: dict[str, str], tmp_path: Path):
+    root, suite = runs["simcse"].parents[1], small_files["suites"]
     given = {
-        "00_tour": {"suite": "ladders-all"},
+        "00_tour": {"suite": suite},
         "15_rank_closed_form": {"corpus_size": 200},
-        "20_compare": {"runs_root": root, "suite": "ladders-all", "samples": 20},
-        "21_rankings": {"runs_root": root, "suite": "ladders-all"},
-        "22_what_of_the_papers": {"runs_root": root, "suite": "ladders-all"},
+        "20_compare": {"runs_root": root, "suite": suite, "samples": 20},
+        "21_rankings": {"runs_root": root, "suite": suite},
+        "22_what_of_the_papers": {"runs_root": root, "suite": suite},
     }
     for name, parameters in given.items():
         done = papermill(name, tmp_path / f"{name}.ipynb", **parameters)
@@ -87,13 +87,14 @@ def test_the_other_notebooks_run_on_these_runs(runs: dict[str, Path], tmp_path: 
     shown = {name: "\n".join(outputs(tmp_path / f"{name}.ipynb", TABLE)) for name in given}
     assert "gold rank" in shown["00_tour"]
     for method, folder in runs.items():
-        value = json.loads((folder / "metrics.json").read_text())["ladders-all"]["spearman"]
+        value = json.loads((folder / "metrics.json").read_text())[SUITE]["spearman"]
         assert method in shown["20_compare"]
         assert f"{100 * value:.2f}" in shown["20_compare"]
         assert method in shown["21_rankings"]
     assert len(outputs(tmp_path / "20_compare.ipynb", FIGURE)) >= 2
     assert len(outputs(tmp_path / "21_rankings.ipynb", VIEW)) == 5
     assert "80.05" in shown["22_what_of_the_papers"]
+    assert "workbench run rankcse --profile paper --set info_nce=false --set beta=0; " in shown["22_what_of_the_papers"]
     assert len(outputs(tmp_path / "22_what_of_the_papers.ipynb", FIGURE)) >= 4
 
 

@@ -70,7 +70,7 @@ def simcse(values: dict[str, Any], words: Callable[[dict], list[str]]) -> list[s
 
 @pytest.fixture(scope="module")
 def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the runs of an uninterrupted sweep of four cells from a YAML file."""
+    """Return the runs of an uninterrupted sweep of four cells from a YAML file, without notebooks."""
     folder = tmp_path_factory.mktemp("swept")
     content = {
         "methods": {
@@ -82,7 +82,7 @@ def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pyte
         "without": [{"method": "simcse", "temperature": 0.1, "seed": 1}, {"method": "cosent", "seed": 1}],
     }
     (folder / "grid.yaml").write_text(yaml.safe_dump(content))
-    done = workbench("sweep", folder / "grid.yaml", "--jobs", 2, "--runs", folder / "runs")
+    done = workbench("sweep", folder / "grid.yaml", "--jobs", 2, "--no-notebook", "--runs", folder / "runs")
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "runs"
 
@@ -103,7 +103,7 @@ def test_a_sweep_from_a_file_trains_each_cell_once_and_to_the_weights_of_a_singl
     cells = [["cosent", 0, None], ["simcse", 0, 0.05], ["simcse", 0, 0.1], ["simcse", 1, 0.05]]
     assert sorted(list_runs(swept), key=str) == [[*cell, "finished"] for cell in cells]
     before = written(swept)
-    again = workbench("sweep", swept.parent / "grid.yaml", "--jobs", 2, "--runs", swept)
+    again = workbench("sweep", swept.parent / "grid.yaml", "--jobs", 2, "--no-notebook", "--runs", swept)
     assert again.returncode == 0
     assert written(swept) == before
 
@@ -273,7 +273,7 @@ def test_cells_on_slurm_that_are_interrupted_at_the_end_of_their_time_or_requeue
 def test_a_cancelled_sweep_leaves_the_queue_and_is_finished_on_this_machine(
     cluster: Slurm, simcse: list[str], uninterrupted: dict, tmp_path: Path
 ):
-    simcse = [*simcse, "--no-notebook"]  # unlike the sweep whose results it must have
+    simcse = [*simcse, "--no-notebook"]
     done = workbench("sweep", *simcse, "--name", "mine", "--slurm", "--jobs", 1, "--runs", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     wait_until(lambda: list(tmp_path.glob(f"simcse/*/{STATE}")))

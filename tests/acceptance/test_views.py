@@ -13,7 +13,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from live_lab import BETWEEN, OPEN, PATIENCE, Watched, command, errors, jupyterlab, open_notebook, run_all
+from live_lab import BETWEEN, OPEN, PATIENCE, command, errors, open_notebook, run_all
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from scipy.stats import kendalltau, rankdata, spearmanr
 
@@ -92,30 +92,25 @@ def ranking(query: str, runs: SimpleNamespace, labels: list[str]) -> pd.DataFram
 
 
 @pytest.fixture(scope="module")
-def lab(browser: Any, runs: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+def lab(jupyter: SimpleNamespace, runs: SimpleNamespace) -> SimpleNamespace:
     """Run the rankings notebook in JupyterLab; return the page and the outputs with views."""
     from playwright.sync_api import expect
 
     expect.set_options(timeout=PATIENCE)
-    folder = tmp_path_factory.mktemp("lab") / "notebooks"
-    folder.mkdir()
     given = {"runs_root": str(runs.root), "suite": str(runs.suite), "before": False}
     given["ask_with"] = ["world-encoder", "world-teacher"]
-    with_parameters(NOTEBOOKS / "21_rankings.ipynb", folder / "live.ipynb", **given)
-    with jupyterlab(folder) as address:
-        watched, dialogs = Watched(browser), []
-        page = watched.page
-        page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        open_notebook(page, address, "live.ipynb")
-        run_all(page, seconds=240)
-        views = {
-            "picker": output_of(page, "RunPicker("),
-            "explorer": output_of(page, "RankingExplorer("),
-            "every_pair": output_of(page, "PairExplorer("),
-            "question": output_of(page, "Ask("),
-        }
-        yield SimpleNamespace(page=page, watched=watched, dialogs=dialogs, folder=folder, address=address, **views)
-        page.close()
+    with_parameters(NOTEBOOKS / "21_rankings.ipynb", jupyter.folder / "live.ipynb", **given)
+    page, dialogs = jupyter.watched.page, []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    open_notebook(page, jupyter.address, "live.ipynb")
+    run_all(page, seconds=240)
+    views = {
+        "picker": output_of(page, "RunPicker("),
+        "explorer": output_of(page, "RankingExplorer("),
+        "every_pair": output_of(page, "PairExplorer("),
+        "question": output_of(page, "Ask("),
+    }
+    return SimpleNamespace(page=page, watched=jupyter.watched, dialogs=dialogs, folder=jupyter.folder, **views)
 
 
 def queries_of(lab: SimpleNamespace) -> list[str]:
