@@ -1,6 +1,7 @@
 """Fixtures: shapes are checked, sockets closed, warnings are errors; real data is used if it is available."""
 
 import contextlib
+import gc
 import os
 import sys
 import tempfile
@@ -47,6 +48,11 @@ def pytest_xdist_setupnodes(specs: list[Any]) -> None:
     """Import torch and other libraries before tests are distributed, but not the workbench."""
     for spec in specs:
         spec.python = python("tests")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what has been imported out of garbage collection."""
+    gc.freeze()
 
 
 # Tests that share a slow start, of a browser with JupyterLab or of a Slurm, run in one process.

@@ -70,11 +70,6 @@ def assert_same(first: tuple[dict, dict], second: tuple[dict, dict]) -> None:
         torch.testing.assert_close(gradient, second[1][name], rtol=1e-9, atol=1e-12, msg=name)
 
 
-def test_the_gradient_of_chunks_is_that_of_the_whole_batch(case: tuple[str, dict], tiny_sentences: list[str]):
-    whole, chunked = (step(prepared(case, tiny_sentences, 0.0, size)) for size in (None, 3))
-    assert_same(whole, chunked)
-
-
 def test_chunks_are_computed_again_with_the_same_dropout_masks(
     case: tuple[str, dict], tiny_sentences: list[str], monkeypatch: pytest.MonkeyPatch
 ):

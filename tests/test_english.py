@@ -51,5 +51,5 @@ def test_it_has_the_scores_of_its_card(encoder: Encoder, real_data: Path) -> Non
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     scores = {name: float(score) for name, score in re.findall(r"(?m)^\| ([\w-]+) \| (-?[\d.]+) \|", card)}
     assert {*SEVEN_STS, "stsb-dev", "ladders-all"} <= set(scores)
-    for name in ("ladders-all", "sts16-test"):  # the smallest: all seven take a minute
-        assert measured(encoder, name) == pytest.approx(scores[name], abs=0.05), name
+    name = "sts16-test"  # the smallest: all seven take a minute
+    assert measured(encoder, name) == pytest.approx(scores[name], abs=0.05)
