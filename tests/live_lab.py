@@ -96,8 +96,12 @@ class Watched:
         self.page.set_default_timeout(PATIENCE)
         self.problems: list[str] = []
         self.elsewhere: list[str] = []
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("pageerror", self._problem)
         self.page.on("request", self._request)
+
+    def _problem(self, error: Any) -> None:
+        if "Canceled future for" not in str(error):  # JupyterLab says so when a kernel is ended before it answered
+            self.problems.append(str(error))
 
     def _request(self, request: Any) -> None:
         if not re.match(r"(https?://127\.0\.0\.1|data:|blob:|file:)", request.url):
