@@ -26,7 +26,14 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "simcse": [{}, MLM],
     "compcse": [{}, MLM],
     "cosent": [{}, {"model": "interaction"}, {"objective": "softmax"}, {"objective": "triplet"}],
-    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"lists_after_mlp": False}, MLM],
+    "rankcse": [
+        {},
+        {"ranking": "listmle"},
+        {"ranking": "cosent"},
+        {"lists_after_mlp": False},
+        {"consistency_after_mlp": False},
+        MLM,
+    ],
     "rankencoder": [{}, {"similarity": "gaussian"}, MLM],
     "mixed": [{}, EVERY_TERM | MLM],
 }

@@ -132,6 +132,21 @@ def test_lists_can_be_of_the_vectors_under_the_tanh_layer(spread: Path, sentence
     assert RankCSE(config_of(spread, lists_after_mlp=False, info_nce=False)).head is None
 
 
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("compared", [None, False, True])
+def test_the_consistency_has_its_own_place_above_or_below_the_layer(
+    lists: bool, compared: bool | None, spread: Path, sentences: Sentences
+):
+    method = prepared(spread, sentences, lists_after_mlp=lists, consistency_after_mlp=compared, beta=1.0)
+    batch = method.collate(ROWS)
+    scores = student_lists(method, sentences, head=lists if compared is None else compared)
+    expected = js_consistency(scores, temperature=0.05)
+    torch.testing.assert_close(method(batch)["consistency"], expected, rtol=1e-4, atol=1e-6)
+    temperatures = {"student_temperature": 0.025, "teacher_temperature": 0.0125}
+    expected = listnet(student_lists(method, sentences, head=lists), method.teacher_lists(batch), **temperatures)
+    torch.testing.assert_close(method(batch)["listnet"], expected, rtol=1e-4, atol=1e-5)
+
+
 def test_teachers_of_any_width_are_averaged_as_similarities(spread: Path, wide_teacher: Path, sentences: Sentences):
     method = prepared(spread, sentences, teachers=[str(spread), str(wide_teacher)])
     batch = method.collate(ROWS)

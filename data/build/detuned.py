@@ -1,12 +1,13 @@
 """Train a detuned start in English, from which unsupervised methods can gain. It is not bundled and not shipped.
 
     export WORKBENCH_DATA=DIR       # a data folder with the set "wiki" and STS-B dev
-    python data/build/detuned.py OUT [--steps 6000] [--keep 1500 3000] [--halves]
+    python data/build/detuned.py OUT [--source FOLDER] [--steps 6000] [--keep 1500 3000] [--stop 3000] [--halves]
 
-all-MiniLM-L6-v2, which is tuned for sentences, is trained back towards a raw language model: masked language modelling
-of Wikipedia sentences of at most 24 tokens, with a new head. OUT/<steps> is the last checkpoint; --keep names earlier
-steps to keep. Prints Spearman x 100 on STS-B dev with mean pooling and [CLS], and the agreement of the mean's cosines
-with those of the original model: the tuning that is left is a confound of every gain from this start.
+all-MiniLM-L6-v2, or another BERT that is tuned for sentences (--source), is trained back towards a raw language model:
+masked language modelling of Wikipedia sentences of at most 24 tokens, with a new head and dropout 0.1. OUT/<steps> is
+the last checkpoint; --keep names earlier steps to keep, --stop ends the training early, on the same schedule. Prints
+Spearman x 100 on STS-B dev with mean pooling and [CLS], and the agreement of the mean's cosines with those of the
+original model: the tuning that is left is a confound of every gain from this start.
 
 Masked words never use [CLS], so it keeps its tuning. With --halves [CLS] is also trained like BERT's on two sentences:
 to predict whether two halves belong to one sentence; in half of the rows the second half is from another sentence.
@@ -37,7 +38,8 @@ MAX_TOKENS, BATCH = 24, 32
 
 def with_fresh_head(folder: Path) -> BertForMaskedLM:
     """Return the encoder of `folder` with a masked-language head whose dense layer starts as the identity."""
-    model = BertForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    model = BertForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32, **rates)
     dense = model.cls.predictions.transform.dense
     torch.nn.init.eye_(dense.weight)
     torch.nn.init.zeros_(dense.bias)
@@ -97,7 +99,9 @@ def report(folder: Path, source: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--source", type=Path, help="folder of a BERT; default: all-MiniLM-L6-v2")
     parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--stop", type=int, help="last step, if training ends before --steps")
     parser.add_argument("--keep", type=int, nargs="*", default=[])
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--mask-rate", type=float, default=0.15)
@@ -107,11 +111,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     generator = torch.Generator().manual_seed(options.seed)
-    source = minilm()
+    source = options.source or minilm()
     tokenizer, model = load_tokenizer(source), with_fresh_head(source)
     sentences = load_sentences("wiki", limit=options.sentences, seed=options.seed).sentences
     ids: list[list[int]] = tokenizer(sentences, truncation=True, max_length=MAX_TOKENS)["input_ids"]  # type: ignore[assignment]
     order = batches(ids, BATCH, generator)
+    fast = Encoder.from_pretrained(source, pooling="mean").precision == "bf16"
     halves = Halves(model, tokenizer, sentences) if options.halves else None
 
     def keep(steps: int) -> None:
@@ -128,15 +133,17 @@ def main() -> None:
         tokens, attention = pad(drawn)
         hidden, labels = mask_tokens(tokens, tokenizer, options.mask_rate, generator)
         chosen = labels != -100
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=fast):
             states = model.bert(input_ids=hidden, attention_mask=attention, token_type_ids=types).last_hidden_state
             loss = cross_entropy(model.cls(states[chosen]).float(), labels[chosen])
             if halves is None or strange is None:
                 return loss
             return loss + cross_entropy(halves.head(states[:, 0]).float(), strange)
 
-    train(model, loss_of_step, steps=options.steps, learning_rate=options.learning_rate, name="masked words")
-    keep(options.steps)
+    last = options.stop or options.steps
+    rates = {"steps": options.steps, "learning_rate": options.learning_rate}
+    train(model, loss_of_step, **rates, stop=last, name="masked words")
+    keep(last)
 
 
 if __name__ == "__main__":

@@ -96,16 +96,22 @@ def mask_tokens(
 
 
 def train(
-    model: torch.nn.Module, loss_of_step: Callable[[int], Tensor], *, steps: int, learning_rate: float, name: str
+    model: torch.nn.Module,
+    loss_of_step: Callable[[int], Tensor],
+    *,
+    steps: int,
+    learning_rate: float,
+    name: str,
+    stop: int | None = None,
 ) -> None:
-    """Train with AdamW, a tenth of warm-up and linear decay; print the loss at intervals."""
+    """Train with AdamW, a tenth of warm-up and linear decay; print the loss at intervals, end before step `stop`."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / (0.1 * steps), (steps - step) / (0.9 * steps))
     )
     model.train()
     started, running = time.perf_counter(), math.nan
-    for step in range(steps):
+    for step in range(steps if stop is None else stop):
         loss = loss_of_step(step)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -24,6 +24,7 @@ class RankCSEConfig(SimCSEConfig):
     """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9)."""
 
     method = "rankcse"
+    added = SimCSEConfig.added | {"consistency_after_mlp"}
     profiles = {
         "paper": _table_9("bert-base-uncased", "listnet", 3e-5, 0.025, 0.0125),
         "paper-listmle": _table_9("bert-base-uncased", "listmle", 2e-5, 0.05),
@@ -55,6 +56,8 @@ class RankCSEConfig(SimCSEConfig):
     """tau_1 of infoNCE and of the consistency; divides the cosines"""
     lists_after_mlp: bool = True
     """the student's lists are made of the vectors of infoNCE; false: of those before the tanh layer"""
+    consistency_after_mlp: bool | None = None
+    """the same of the lists that the consistency compares; none: the lists of the ranking loss"""
     info_nce: Annotated[bool, Source("RankCSE table 4")] = True
     """the contrastive term"""
     beta: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
@@ -87,6 +90,12 @@ class RankCSEConfig(SimCSEConfig):
     """teachers cut sentences here, specials included, as the student does; none: never"""
     cache: Folder | None = None
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""
+
+    @property
+    def layered(self) -> tuple[bool, bool]:
+        """Whether the ranking loss's lists, and those of the consistency, are read after the train-only layer."""
+        after = self.lists_after_mlp
+        return after, after if self.consistency_after_mlp is None else self.consistency_after_mlp
 
     @property
     def checkpoints(self) -> list[str]:

@@ -93,8 +93,9 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composed_views(vectors, self.head))
-        lists = scores if config.lists_after_mlp else cosine_matrix(*self.composed_views(vectors, None))
-        terms = self.list_terms(scores, lists, batch)
+        plain = scores if all(config.layered) else cosine_matrix(*self.composed_views(vectors, None))
+        lists = scores if config.lists_after_mlp else plain
+        terms = self.list_terms(scores, plain, batch)
         if not (config.rank_weight or config.rank_lists):
             return terms
         target = self.targets.similarities(batch["base"]).to(scores.device)

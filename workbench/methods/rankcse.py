@@ -28,7 +28,8 @@ class RankCSE(ContrastiveMethod):
     config: RankCSEConfig
 
     def reads_head(self) -> bool:
-        return super().reads_head() and (self.config.info_nce or self.config.lists_after_mlp)
+        lists, consistency = self.config.layered
+        return super().reads_head() and bool(self.config.info_nce or lists or (self.config.beta and consistency))
 
     def prepare(self, data: Any) -> None:
         sentences = training_sentences(self, data)
@@ -71,18 +72,22 @@ class RankCSE(ContrastiveMethod):
         terms = self.guess_words(batch["tokens"])
         vectors = self.embed(batch["tokens"])
         scores = losses.cosine_matrix(*gathered_views(vectors, self.head))
-        lists = scores if self.config.lists_after_mlp else losses.cosine_matrix(*gathered_views(vectors))
-        return terms | self.list_terms(scores, lists, batch)
+        plain = scores if all(self.config.layered) else losses.cosine_matrix(*gathered_views(vectors))
+        return terms | self.list_terms(scores, plain, batch)
 
-    def list_terms(self, scores: Float[Tensor, "n n"], lists: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
-        """Return the three terms: infoNCE of the scores, consistency and ranking loss of the student's lists."""
+    def list_terms(self, scores: Float[Tensor, "n n"], plain: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
+        """Return the three terms: infoNCE of the scores; consistency and ranking loss of these or of the `plain` ones.
+
+        `plain` are the cosines of the vectors before the train-only layer.
+        """
         config = self.config
+        lists, compared = (scores if after else plain for after in config.layered)
         terms: dict[str, Tensor] = {}
         if config.info_nce:
             terms["info_nce"] = losses.info_nce(scores, temperature=config.temperature)
         if config.beta:
             consistency = losses.js_consistency if config.consistency == "js" else losses.entropy_consistency
-            terms["consistency"] = config.beta * consistency(lists, temperature=config.temperature)
+            terms["consistency"] = config.beta * consistency(compared, temperature=config.temperature)
         if config.gamma:
             terms[config.ranking] = config.gamma * self.ranking_loss(lists, self.teacher_lists(batch))
         return terms
