@@ -1,20 +1,21 @@
-"""Train the methods on real English from one start with one budget; report the STS scores.
+"""Train the methods on real English from one start with one budget, and record every run in data/results.csv.
 
-    WORKBENCH_DATA=DIR python benchmarks/english.py START [--runs runs] [--seeds 3] [--only CompCSE ...] [--finished]
-    WORKBENCH_DATA=DIR python benchmarks/english.py START --rates 1e-5 3e-5 1e-4      # only dev of SimCSE, seed 0
+    export WORKBENCH_DATA=DIR
+    python benchmarks/english.py START --name english-450 [--pooling cls] [--seeds 0 1 2] [--only CompCSE ...]
+    python benchmarks/english.py START --rates 3e-5 1e-4 3e-4      # only dev of SimCSE, seed 0
 
-START is a folder written by data/build/detuned.py. Dev (STS-B) selects learning rate and checkpoint; the test sets are
-evaluated once. KCC, NDCG and the Spearman of the similar third (pairs whose gold is above 0.67 of its range) are
-averages over the seven sets; alignment and uniformity are measured on dev at the selected checkpoint. "Agreement" is
-Spearman's correlation with the cosines of all-MiniLM-L6-v2 on STS-B dev: a gain in it may only recover tuning that
-detuning left in START. "Beyond" is the partial rank correlation with gold on STS-B dev that controls for those cosines.
-"Against SimCSE" is the difference of the averages of the seven sets, paired by seed, with the standard error of the
-mean; a second table contains it by seed.
---finished: report finished runs, train nothing. --pooling cls: the pooling of the methods' papers.
+START is a folder written by data/build/detuned.py, or world-encoder for the demo of the bundled world. Dev (STS-B)
+selects learning rate and checkpoint; the test sets are evaluated once. The better teacher is all-MiniLM-L6-v2, in the
+world world-teacher. A recorded row is not trained again, so that the command can be continued anywhere;
+benchmarks/claims.py writes the tables of docs/results.md from the file. Its columns: Spearman x 100 of dev, of each test set, of their
+average and of the average of the similar thirds (gold above 0.67 of its range); alignment and uniformity on dev;
+"agreement", the correlation with the cosines of all-MiniLM-L6-v2 on dev (a gain in it may only recover tuning that
+detuning left in START); "beyond", the partial correlation with gold with those cosines held fixed; for SimCSE and
+RankEncoder the averages by cosine, by rank vectors alone (eq. 2), by eq. 7 with a share of 0.1 and with the share that
+dev chooses; "resampled", the average under 200 resamples of the pairs, which are the same for every run.
 """
 
 import argparse
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,74 +23,79 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from filelock import FileLock
 from methods import fill_placeholder, trained_run
 from minilm import minilm
 
-from workbench import METHODS, Encoder, evaluate, load_pairs
+from workbench import METHODS, Encoder, evaluate, load_pairs, load_training
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
-from workbench.methods import Method
-from workbench.metrics import similar_third, spearman
-from workbench.runs import Run, is_finished, run_path
+from workbench.files import atomic_write, project_path
+from workbench.methods.rank_mixture import RankMixture
+from workbench.methods.rankencoder import RankEncoder
+from workbench.metrics import alignment, similar_third, spearman, uniformity
+from workbench.runs import Run
 
 _OWN = {"teachers": ["<SimCSE>"]}
-_MINILM = {"teachers": [str(minilm())]}
+_TWO = {"teachers": ["<SimCSE>", "<another SimCSE>"]}
+_BETTER = {"teachers": ["<better>"]}
 _COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
 _SUPERVISED = {"train": "stsb-train", "dev": "stsb-dev", "train_limit": "none"}
 _SICK = _SUPERVISED | {"train": "sick-train", "dev": "sick-trial"}  # dev is SICK too
 _NLI = _SUPERVISED | {"train": "cad-snli-train"}
-_LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}
+_RANKINGS = {
+    "ListNet": {},
+    "ListMLE": {"ranking": "listmle", "student_temperature": 0.05},
+    "CoSENT on lists": {"ranking": "cosent"},
+}
+# Where RankCSE reads the student's lists, and those of its consistency: above the train-only layer or below it.
+PLACES: dict[str, dict[str, Any]] = {
+    "lists above": {"lists_after_mlp": True},
+    "lists below": {"lists_after_mlp": False},
+    "lists below, consistency above": {"lists_after_mlp": False, "consistency_after_mlp": True},
+}
+_E1 = {"base": "<SimCSE>", "corpus_size": 10_000}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE": ("simcse", {}),
     "CompCSE": ("compcse", {"subvector": None}),
-    "RankCSE, ListNet, taught by its SimCSE": ("rankcse", _OWN),
-    "RankCSE without its ranking loss": ("rankcse", _OWN | {"gamma": 0.0}),
-    "RankCSE, softer ListNet (tau_2 0.1, tau_3 0.05), taught by its SimCSE": (
-        "rankcse",
-        _OWN | {"student_temperature": 0.1, "teacher_temperature": 0.05},
-    ),
-    "RankCSE, ListMLE, taught by its SimCSE": ("rankcse", _OWN | _LISTMLE),
-    "RankCSE, CoSENT on lists, taught by its SimCSE": ("rankcse", _OWN | {"ranking": "cosent"}),
-    "RankCSE, ListNet, taught by two SimCSE": ("rankcse", {"teachers": ["<SimCSE>", "<another SimCSE>"]}),
-    "RankCSE, ListNet, taught by all-MiniLM-L6-v2": ("rankcse", _MINILM),
-    "RankEncoder, the paper's max with lambda 0.05": ("rankencoder", {"base": "<SimCSE>", "corpus_size": 10_000}),
-    "RankEncoder, summed with weight 100": (
-        "rankencoder",
-        {"base": "<SimCSE>", "corpus_size": 10_000, "combination": "sum", "rank_weight": 100.0},
-    ),
     **{
-        f"RankEncoder as printed, corpus of {size:,} out of all Wikipedia sentences": (
-            "rankencoder",
-            {"base": "<SimCSE>", "corpus": "wiki", "corpus_size": size},
-        )
-        for size in (10_000, 100_000)
+        f"RankCSE, {ranking}, taught by its SimCSE, {place}": ("rankcse", _OWN | changes | where)
+        for ranking, changes in _RANKINGS.items()
+        for place, where in PLACES.items()
     },
-    "mixed: CompCSE's positives, RankCSE's lists of its SimCSE": ("mixed", _COMPOSED | _OWN),
-    "mixed: CompCSE's positives, RankCSE's lists of all-MiniLM-L6-v2": ("mixed", _COMPOSED | _MINILM),
-    "mixed: CompCSE's positives, rank similarities of its SimCSE": (
+    **{
+        f"RankCSE without its ranking loss, consistency {place}": (
+            "rankcse",
+            _OWN | {"gamma": 0.0, "consistency_after_mlp": place == "above"},
+        )
+        for place in ("above", "below")
+    },
+    **{
+        f"{method}, {teacher}, {place}": (name, settings | lists | where)
+        for method, name, settings in (
+            ("RankCSE, ListNet", "rankcse", {}),
+            ("mixed, CompCSE's positives and ListNet", "mixed", _COMPOSED),
+        )
+        for teacher, lists in (
+            ("taught by two SimCSE", _TWO),
+            ("taught by a better teacher", _BETTER),
+            ("taught by its SimCSE", _OWN),
+        )
+        for place, where in PLACES.items()
+        if (name, lists) not in (("mixed", _TWO), ("rankcse", _OWN))
+    },
+    "SimCSE, its rank vectors": ("simcse", {}),
+    "RankEncoder, the paper's max with lambda 0.05": ("rankencoder", _E1),
+    "RankEncoder, max with lambda 0.002": ("rankencoder", _E1 | {"rank_weight": 0.002}),
+    "RankEncoder, summed with weight 100": ("rankencoder", _E1 | {"combination": "sum", "rank_weight": 100.0}),
+    "mixed, CompCSE's positives and rank similarities of its SimCSE": (
         "mixed",
-        {"compose": "positive", "base": "<SimCSE>", "corpus_size": 10_000, "rank_weight": 100.0},
+        _E1 | {"compose": "positive", "rank_weight": 100.0},
     ),
     "CoSENT, supervised on STS-B": ("cosent", _SUPERVISED),
     "MSE, supervised on STS-B": ("cosent", _SUPERVISED | {"objective": "mse"}),
     "CoSENT, supervised on SICK": ("cosent", _SICK),
     "MSE, supervised on SICK": ("cosent", _SICK | {"objective": "mse"}),
-    "CoSENT, supervised on NLI (CAD-SNLI)": ("cosent", _NLI),
-    "softmax, supervised on NLI (CAD-SNLI)": ("cosent", _NLI | {"objective": "softmax"}),
-    "MSE, supervised on NLI (CAD-SNLI)": ("cosent", _NLI | {"objective": "mse"}),
 }
-COLUMNS = [
-    "dev",
-    "STS-B",
-    "average of seven",
-    "similar third",
-    "KCC",
-    "NDCG",
-    "alignment",
-    "uniformity",
-    "agreement",
-    "beyond",
-    "seconds",
-]
 BUDGET = {
     "train": "wiki",
     "train_limit": 6400,
@@ -99,111 +105,114 @@ BUDGET = {
     "eval_steps": 25,
     "suites": SEVEN_STS,
 }
+WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the rank similarity at test among which dev chooses
+RESULTS = project_path("data") / "results.csv"
+KEY = ["start", "pooling", "row", "seed"]
+DRAWS = 200
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("start", type=Path)
+    parser.add_argument("--name", help="of the start in the results; default: its last two folders")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="only rows whose label begins with one of these")
-    parser.add_argument("--rate", type=float, default=3e-5)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--only", nargs="*", help="only rows with one of these labels or beginnings")
+    parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--pooling", default="mean", choices=["mean", "cls"])
-    parser.add_argument("--finished", action="store_true", help="report finished runs, train nothing")
     parser.add_argument("--rates", type=float, nargs="*", help="only print SimCSE's dev score at each learning rate")
+    parser.add_argument("--list", action="store_true", help="only print the labels of the rows")
     options = parser.parse_args()
+    options.name = options.name or "-".join(options.start.resolve().parts[-2:])
     torch.set_num_threads(1)
-    for rate in options.rates or []:
-        run = trained_run(settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]), options.runs)
-        print(f"SimCSE at {rate:g}: dev {100 * run.history()['dev_spearman'].max():.2f}", flush=True)
-    if not options.rates:
-        table(options)
+    chosen = [label for label in ROWS if not options.only or any(is_meant(label, name) for name in options.only)]
+    if options.list:
+        print(*chosen, sep="\n")
+    elif options.rates:
+        for rate in options.rates:
+            run = trained_run(settings("simcse", 0, options, learning_rate=rate, suites=["stsb-dev"]), options.runs)
+            print(f"SimCSE at {rate:g}: dev {100 * run.history()['dev_spearman'].max():.2f}", flush=True)
+    else:
+        record_start(options)
+        for seed in options.seeds:
+            for label in chosen:
+                record_row(label, seed, options)
 
 
-def table(options: argparse.Namespace) -> None:
-    """Print a row of a Markdown table for each method, and the differences to SimCSE by seed."""
-    minilm_cosines = cosines(Encoder.from_pretrained(minilm()).encode)
-    start = Encoder.from_pretrained(options.start, pooling=options.pooling)
-    report = evaluate(start.encode, {name: load_pairs(name) for name in SEVEN_STS})
-    print(f"| | seeds | {' | '.join(COLUMNS)} | against SimCSE |\n|---|---|{'---|' * len(COLUMNS)}---|")
-    simcse = {seed: run_of("simcse", {}, seed, options) for seed in range(options.seeds)}
-    averages = {seed: sts_columns(run.metrics())["average of seven"] for seed, run in simcse.items() if run is not None}
-    if simcse[0] is not None:
-        columns = (
-            sts_columns(report.metrics)
-            | similar_column(report.scores)
-            | dev_columns(simcse[0].history().iloc[0], start.encode, minilm_cosines)
-        )
-        print(f"| the start | |{cells([columns])} |", flush=True)
-    gains: dict[str, dict[int, float]] = {}
-    for label, (method, changed) in ROWS.items():
-        if options.only and not label.startswith(tuple(options.only)):
-            continue
-        runs = {seed: run_of(method, changed, seed, options) for seed in range(options.seeds)}
-        rows = {seed: run_columns(run, minilm_cosines) for seed, run in runs.items() if run is not None}
-        if rows:
-            against = {seed: row["average of seven"] - averages[seed] for seed, row in rows.items() if seed in averages}
-            gains[label] = against
-            print(f"| {label} | {len(rows)} |{cells([*rows.values()])} {gain([*against.values()])} |", flush=True)
-    print_gains_by_seed(gains, list(averages))
+def is_meant(label: str, name: str) -> bool:
+    """Return whether `name` is this label or, if it is no row's, the beginning of this label."""
+    return label == name or (name not in ROWS and label.startswith(name))
 
 
-def print_gains_by_seed(gains: dict[str, dict[int, float]], seeds: list[int]) -> None:
-    """Print the difference of each row to SimCSE, per seed."""
-    print(f"\n| against SimCSE, by seed | {' | '.join(map(str, seeds))} | |\n|---|{'---|' * len(seeds)}---|")
-    for label, row in gains.items():
-        each = "".join(f" {row[seed]:+.1f} |" if seed in row else " |" for seed in seeds)
-        print(f"| {label} |{each} {gain([*row.values()])} |")
+def record_start(options: argparse.Namespace) -> None:
+    """Measure the start as it is, once."""
+    key = {"start": options.name, "pooling": options.pooling, "row": "the start", "seed": 0}
+    if is_recorded(key):
+        return
+    encoder = Encoder.from_pretrained(options.start, pooling=options.pooling)
+    config = settings("simcse", 0, options)
+    record(key | values_of(evaluate(encoder.encode, config.suites).scores) | dev_columns(encoder.encode, config.dev))
 
 
-def run_of(method: str, changed: dict[str, Any], seed: int, options: argparse.Namespace) -> Run | None:
-    """Return the trained run of a row; None if it is unfinished and --finished is set."""
-    names = {"<SimCSE>": seed, "<another SimCSE>": (seed + 1) % max(2, options.seeds)}
+def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
+    """Train a row with a seed and record it, unless it is recorded."""
+    key = {"start": options.name, "pooling": options.pooling, "row": label, "seed": seed}
+    if is_recorded(key):
+        return
+    method, changes = ROWS[label]
+    run = run_of(method, changes, seed, options)
+    history, model, config = run.history(), restore(run), run.config
+    best = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
+    values = values_of(run.scores()) | dev_columns(model.encode_plain, config.dev)
+    values |= {"rate": config.learning_rate, "step": int(best["step"]), "seconds": float(history["seconds"].max())}
+    if isinstance(model, RankEncoder):
+        values |= parts_of(model.mixture(), config)
+    elif "rank vectors" in label:  # E1 around which RankEncoder trains, without that training
+        corpus = list(dict.fromkeys(load_training(config).sentences))
+        values |= parts_of(RankMixture(model.encode_plain, corpus, weight=0.1), config)
+    record(key | values | {"precision": run.facts().get("precision"), "run": run.path.name})
+
+
+def run_of(method: str, changes: dict[str, Any], seed: int, options: argparse.Namespace) -> Run:
+    """Return the trained run of a row."""
+    better = "world-teacher" if str(options.start) == "world-encoder" else str(minilm())
+    names = {"<SimCSE>": seed, "<another SimCSE>": (seed + 1) % 5, "<better>": None}
     for name, of in names.items():
-        if name in str(changed):
-            simcse = run_of("simcse", {}, of, options)
-            if simcse is None:
-                return None
-            changed = {key: fill_placeholder(value, str(simcse.path), name) for key, value in changed.items()}
-    config = settings(method, seed, options, learning_rate=options.rate, **changed)
-    if options.finished and not is_finished(run_path(config, options.runs)):
-        return None
-    return trained_run(config, options.runs)
+        if name in str(changes):
+            teacher = better if of is None else str(run_of("simcse", {}, of, options).path)
+            changes = {key: fill_placeholder(value, teacher, name) for key, value in changes.items()}
+    return trained_run(settings(method, seed, options, **changes), options.runs)
 
 
 def settings(method: str, seed: int, options: argparse.Namespace, **changes: Any) -> TrainingConfig:
-    """Return the method's paper settings with this budget and start."""
-    start = {"encoder": str(options.start), "pooling": options.pooling}
+    """Return the method's paper settings with this budget and start, or those of the bundled world's demo."""
+    if str(options.start) == "world-encoder":
+        return CONFIGS[method].from_parameters("demo", seed, changes)
+    start = {"encoder": str(options.start), "pooling": options.pooling, "learning_rate": options.rate}
     return CONFIGS[method].from_parameters("paper", seed, {**start, **BUDGET, **changes})
 
 
-def restore(run: Run) -> Method:
+def restore(run: Run) -> Any:
     """Return the method of a run with the encoder selected on dev."""
     method = METHODS[run.config.method](run.config)
     method.restore(run.path / "encoder")
     return method.eval()
 
 
-def cosines(encode: Callable[[list[str]], torch.Tensor]) -> np.ndarray:
-    """Return the cosines of the pairs of STS-B dev."""
-    dev = load_pairs("stsb-dev")
-    return (encode(dev.sentence1) * encode(dev.sentence2)).sum(dim=1).numpy()
-
-
-def run_columns(run: Run, minilm_cosines: np.ndarray) -> dict[str, float]:
-    """Return the columns of a run; the seconds include the evaluations on dev."""
-    history = run.history()
-    selected = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
-    columns = sts_columns(run.metrics()) | similar_column(run.scores())
-    columns |= dev_columns(selected, restore(run).encode_plain, minilm_cosines)
-    return columns | {"seconds": float(history["seconds"].max())}
-
-
-def sts_columns(metrics: dict[str, Any]) -> dict[str, float]:
-    """Return the columns measured on the test sets, x 100."""
-    average = metrics["sts-average"]
-    columns = {"STS-B": metrics["stsb-test"]["spearman"], "average of seven": average["spearman"]}
-    return {name: 100 * value for name, value in (columns | {"KCC": average["kcc"], "NDCG": average["ndcg"]}).items()}
+def values_of(scores: pd.DataFrame) -> dict[str, Any]:
+    """Return Spearman x 100 of each test set, of their average and similar thirds, and the average's resamples."""
+    values: dict[str, Any] = {}
+    thirds, resampled = [], np.zeros(DRAWS)
+    for name, pairs in scores.groupby("suite", sort=False):
+        gold, predicted = pairs["gold"].to_numpy(), pairs["predicted"].to_numpy()
+        values[str(name).removesuffix("-test")] = 100 * spearman(gold, predicted)
+        near = similar_third(gold, score_range(str(name)))
+        thirds.append(100 * spearman(gold[near], predicted[near]))
+        rows = np.random.default_rng(0).integers(0, len(gold), (DRAWS, len(gold)))  # the same for every model
+        resampled += [100 * spearman(gold[row], predicted[row]) for row in rows]
+    average, third = float(np.mean([*values.values()])), float(np.mean(thirds))
+    texts = " ".join(f"{value:.2f}" for value in resampled / len(values))
+    return values | {"average": average, "similar third": third, "resampled": texts}
 
 
 @cache
@@ -212,43 +221,69 @@ def score_range(name: str) -> tuple[float, float]:
     return load_pairs(name).score_range
 
 
-def similar_column(scores: pd.DataFrame) -> dict[str, float]:
-    """Return the average Spearman of the similar third of the seven sets, x 100."""
-    values = []
-    for name in SEVEN_STS:
-        pairs = scores[scores["suite"] == name]
-        close = pairs[similar_third(pairs["gold"], score_range(name))]
-        values.append(100 * spearman(np.asarray(close["gold"]), np.asarray(close["predicted"])))
-    return {"similar third": float(np.mean(values))}
+def dev_columns(encode: Any, name: str) -> dict[str, float]:
+    """Return the columns of dev: Spearman x 100, alignment and uniformity; on STS-B agreement with all-MiniLM, too."""
+    dev = load_pairs(name)
+    first, second = (encode(side).numpy() for side in (dev.sentence1, dev.sentence2))
+    cosines, close = (first * second).sum(axis=1), dev.gold > dev.score_range[1] * 0.8
+    shape = {"alignment": alignment(first[close], second[close]), "uniformity": uniformity(np.vstack([first, second]))}
+    quality = spearman(dev.gold, cosines)
+    values = {"dev": 100 * quality} | shape
+    if name != "stsb-dev":
+        return values
+    reference = minilm_cosines()
+    agreement, own = spearman(reference, cosines), spearman(dev.gold, reference)
+    beyond = (quality - agreement * own) / ((1 - agreement**2) * (1 - own**2)) ** 0.5
+    return values | {"agreement": 100 * agreement, "beyond": 100 * beyond}
 
 
-def dev_columns(measured: Any, encode: Any, minilm_cosines: np.ndarray) -> dict[str, float]:
-    """Return the columns measured on dev, from a row of the history and all-MiniLM's cosines."""
-    gold, ours = load_pairs("stsb-dev").gold, cosines(encode)
-    quality, agreement = spearman(gold, ours), spearman(minilm_cosines, ours)
-    reference = spearman(gold, minilm_cosines)
-    beyond = (quality - agreement * reference) / ((1 - agreement**2) * (1 - reference**2)) ** 0.5
-    columns = {"dev": 100 * float(measured["dev_spearman"]), "agreement": 100 * agreement, "beyond": 100 * beyond}
-    shape = {name: float(measured[f"dev_{name}"]) for name in ("alignment", "uniformity")}
-    return columns | shape | {"seconds": float(measured["seconds"])}
+@cache
+def minilm_cosines() -> np.ndarray:
+    """Return all-MiniLM's cosines of the pairs of STS-B dev."""
+    dev, encode = load_pairs("stsb-dev"), Encoder.from_pretrained(minilm()).encode
+    return (encode(dev.sentence1) * encode(dev.sentence2)).sum(dim=1).numpy()
 
 
-def cells(rows: list[dict[str, float]]) -> str:
-    """Format each column as mean and standard deviation over the seeds."""
-    return "".join(f" {cell(name, [row[name] for row in rows])} |" for name in COLUMNS)
+def parts_of(mixture: RankMixture, config: TrainingConfig) -> dict[str, float]:
+    """Return the averages of the tests by cosine, eq. 2 and eq. 7, and of eq. 7 with the share that dev chooses."""
+    dev = load_pairs(config.dev)
+    parts = mixture.parts(dev.sentence1, dev.sentence2)
+    on_dev = {weight: spearman(dev.gold, mixed(parts, weight)) for weight in WEIGHTS}
+    chosen = max(WEIGHTS, key=lambda weight: on_dev[weight])
+    sums = dict.fromkeys(("cosine", "eq. 2", "eq. 7", "eq. 7 chosen"), 0.0)
+    for name in config.suites:
+        pairs = load_pairs(name)
+        parts = mixture.parts(pairs.sentence1, pairs.sentence2)
+        for column, weight in zip(sums, (0.0, 1.0, 0.1, chosen), strict=True):
+            sums[column] += 100 * spearman(pairs.gold, mixed(parts, weight)) / len(config.suites)
+    return sums | {"share": chosen}
 
 
-def gain(differences: list[float]) -> str:
-    """Format the mean of the differences with its standard error."""
-    if len(differences) < 2:
-        return "".join(f"{difference:+.1f}" for difference in differences)
-    return f"{np.mean(differences):+.1f} ± {np.std(differences, ddof=1) / len(differences) ** 0.5:.1f}"
+def mixed(parts: tuple[np.ndarray, np.ndarray], weight: float) -> np.ndarray:
+    """Return eq. 7 from the two similarities."""
+    return weight * parts[1] + (1 - weight) * parts[0]
 
 
-def cell(name: str, values: list[float]) -> str:
-    digits = {"seconds": 0, "alignment": 3, "uniformity": 2}.get(name, 1)
-    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
+def is_recorded(key: dict[str, Any]) -> bool:
+    """Return whether the results contain a row of these start, pooling, label and seed."""
+    if not RESULTS.is_file():
+        return False
+    table = pd.read_csv(RESULTS)
+    return bool(np.logical_and.reduce([table[name] == value for name, value in key.items()]).any())
+
+
+def record(row: dict[str, Any]) -> None:
+    """Add a row to the results, which other processes may extend at the same time."""
+    numbers = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+    with FileLock(RESULTS.with_suffix(".lock")):
+        table = pd.DataFrame([numbers])
+        if RESULTS.is_file():
+            table = pd.concat([pd.read_csv(RESULTS), table], ignore_index=True)
+        columns = [name for name in table.columns if name != "resampled"]
+        with atomic_write(RESULTS) as file:
+            table[[*columns, "resampled"]].to_csv(file, index=False)
+    shown = {name: numbers.get(name) for name in ("dev", "average", "cosine", "eq. 2")}
+    print(*(row[name] for name in KEY), shown, flush=True)
 
 
 if __name__ == "__main__":
