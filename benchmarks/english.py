@@ -7,8 +7,8 @@
 START is a folder written by data/build/detuned.py, or world-encoder for the demo of the bundled world. Dev (STS-B)
 selects learning rate and checkpoint; the test sets are evaluated once. The better teacher is all-MiniLM-L6-v2, in the
 world world-teacher. A recorded row is not trained again, so that the command can be continued anywhere;
-benchmarks/claims.py writes the tables of docs/results.md from the file. Its columns: Spearman x 100 of dev, of each test set, of their
-average and of the average of the similar thirds (gold above 0.67 of its range); alignment and uniformity on dev;
+benchmarks/claims.py writes the tables of docs/results.md from the file. Its columns: Spearman x 100 of dev, of each
+test set, their average, and the average of the similar thirds (gold above 0.67 of its range); alignment and uniformity;
 "agreement", the correlation with the cosines of all-MiniLM-L6-v2 on dev (a gain in it may only recover tuning that
 detuning left in START); "beyond", the partial correlation with gold with those cosines held fixed; for SimCSE and
 RankEncoder the averages by cosine, by rank vectors alone (eq. 2), by eq. 7 with a share of 0.1 and with the share that
