@@ -93,7 +93,8 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composed_views(vectors, self.head))
-        plain = scores if all(config.layered) else cosine_matrix(*self.composed_views(vectors, None))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not all(config.layered)):
+            plain = cosine_matrix(*self.composed_views(vectors, None))
         lists = scores if config.lists_after_mlp else plain
         terms = self.list_terms(scores, plain, batch)
         if not (config.rank_weight or config.rank_lists):

@@ -72,13 +72,15 @@ class RankCSE(ContrastiveMethod):
         terms = self.guess_words(batch["tokens"])
         vectors = self.embed(batch["tokens"])
         scores = losses.cosine_matrix(*gathered_views(vectors, self.head))
-        plain = scores if all(self.config.layered) else losses.cosine_matrix(*gathered_views(vectors))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not all(self.config.layered)):
+            plain = losses.cosine_matrix(*gathered_views(vectors))
         return terms | self.list_terms(scores, plain, batch)
 
     def list_terms(self, scores: Float[Tensor, "n n"], plain: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
         """Return the three terms: infoNCE of the scores; consistency and ranking loss of these or of the `plain` ones.
 
-        `plain` are the cosines of the vectors before the train-only layer.
+        `plain` are the cosines of the vectors before the train-only layer. The history gets infoNCE and the ranking
+        loss above and below it.
         """
         config = self.config
         lists, compared = (scores if after else plain for after in config.layered)
@@ -89,7 +91,12 @@ class RankCSE(ContrastiveMethod):
             consistency = losses.js_consistency if config.consistency == "js" else losses.entropy_consistency
             terms["consistency"] = config.beta * consistency(compared, temperature=config.temperature)
         if config.gamma:
-            terms[config.ranking] = config.gamma * self.ranking_loss(lists, self.teacher_lists(batch))
+            teacher = self.teacher_lists(batch)
+            terms[config.ranking] = config.gamma * self.ranking_loss(lists, teacher)
+            for place, cosines in (("above", scores.detach()), ("below", plain.detach())) if self.head else ():
+                contrastive = losses.info_nce(cosines, temperature=config.temperature)
+                self.observe(**{f"info_nce_{place}": contrastive})
+                self.observe(**{f"{config.ranking}_{place}": self.ranking_loss(cosines, teacher)})
         return terms
 
     @cached_property
