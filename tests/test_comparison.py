@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from written_runs import SUITE, write_run
 
 from workbench import views
@@ -16,6 +17,7 @@ from workbench.metrics import spearman
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views.finished import label_runs
+from workbench.views.notebooks import table_html
 
 LABELS = ["cosent", "simcse", "simcse (temperature=0.2)"]
 
@@ -45,7 +47,11 @@ def test_runs_are_labelled_by_what_differs_and_their_seeds_have_mean_and_spread(
     assert (runs["spearman"] > runs["before"]).all()
     table = views.seed_table(runs)
     values = 100 * runs.loc[runs["label"] == "simcse", "spearman"].to_numpy()
-    assert table.loc["simcse", "Spearman"] == f"{values.mean():.2f} ± {values.std(ddof=1):.2f}"
+    assert table.loc["simcse", "Spearman"] == f"{values.mean():.2f} ({values.std(ddof=1):.2f})"
+    assert "(standard deviation) over seeds" in table_html(table)
+    few = views.seed_table(runs.assign(queries=[49, 50, 50, 49, 49]))
+    assert (few["KCC"] == "").tolist() == (few["NDCG"] == "").tolist() == [True, False, True]
+    assert "KCC" not in views.seed_table(runs.assign(queries=49)), "a mean of few queries is not shown"
     assert table["seeds"].tolist() == [1, 2, 2]
     undefined = views.seed_table(runs.assign(spearman=np.nan, kcc=np.nan))
     assert ("Spearman" in undefined, "KCC" in undefined) == (True, False)
@@ -134,6 +140,9 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     assert found["difference"][0] == pytest.approx(runs["spearman"][0] - runs["spearman"][1], abs=1e-12)
     assert found["p_value"].tolist() == pytest.approx([1 / 61] * 3)
     assert views.paired_tests(runs, SUITE, samples=60).equals(found), "SimCSE is the baseline"
+    one = views.paired_tests(runs.drop(index=2), SUITE, samples=5)
+    assert one["against"].tolist() == ["simcse, seed 0"] * 3
+    assert one["mean_low"].isna().all(), "differences from one run are not independent"
     simcse = runs.loc[runs["label"] == "simcse"]
     found = views.paired_tests(simcse, SUITE, samples=60)
     assert found["against"].tolist() == ["before, seed 0", "before, seed 1"]
@@ -141,6 +150,8 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     assert found["difference"].to_numpy() == pytest.approx(gains, abs=1e-12)
     assert found["mean"].to_numpy() == pytest.approx([gains.mean()] * 2, abs=1e-12)
     assert found["std"].to_numpy() == pytest.approx([gains.std(ddof=1)] * 2, abs=1e-12)
+    low, high = scipy.stats.t.interval(0.95, 1, gains.mean(), scipy.stats.sem(gains))
+    assert found[["mean_low", "mean_high"]].iloc[0].tolist() == pytest.approx([low, high], abs=1e-12)
     assert "its own encoder before training" in views.describe_runs(simcse, root)
     assert "compared with simcse" in views.describe_runs(runs, root)
 
@@ -153,14 +164,16 @@ def test_a_small_p_value_alone_is_not_called_a_gain():
         (0.005, 0.015, 0.02),
         (0.005, 0.015, 0.005),
     ]
-    table = pd.DataFrame(rows, columns=["low", "high", "std"]).assign(label="a", seed=0, against="b", p_value=0.001)
+    table = pd.DataFrame(rows, columns=["low", "high", "half"]).assign(label="a", seed=0, against="b", p_value=0.001)
     middle = (table["low"] + table["high"]) / 2
-    shown = views.summarize_tests(table.assign(difference=middle, mean=middle))
-    ends = ["no clear difference on these pairs", "under 0.1 points", "of one seed", "within the deviation over seeds"]
-    for words, end in zip(shown["reads as"], [*ends, "beyond the deviation over seeds"], strict=True):
+    over_seeds = {"mean": middle, "mean_low": middle - table["half"], "mean_high": middle + table["half"]}
+    shown = views.summarize_tests(table.assign(difference=middle, **over_seeds))
+    ends = ["no clear difference on these pairs", "under 0.1 points", "no interval over seeds", "not over seeds"]
+    for words, end in zip(shown["reads as"], [*ends, "on these pairs and over seeds"], strict=True):
         assert words.endswith(end)
     assert shown["difference"].iloc[2:].tolist() == ["+1.00"] * 3
-    assert shown["over seeds"].iloc[2:].tolist() == ["+1.00", "+1.00 ± 2.00", "+1.00 ± 0.50"]
+    assert shown["over seeds"].iloc[2:].tolist() == ["+1.00", "+1.00 [-1.00, 3.00]", "+1.00 [0.50, 1.50]"]
+    assert "over seeds: mean difference [95% t interval]" in table_html(shown)
 
 
 def write_sets(root: Path, seed: int, average: str) -> None:

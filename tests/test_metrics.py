@@ -44,6 +44,12 @@ def test_undefined_is_nan_without_a_warning() -> None:
             metrics.uniformity(np.ones((1, 3))),
             metrics.spearman_by_subset(some + some, some + flat, list("aaabbb"), how="mean"),
             metrics.seed_spread([0.5]).std,
+            metrics.seed_interval([0.5]).low,
+            metrics.seed_interval([]).high,
+            metrics.hierarchical_interval([0.5], [[0.4, 0.6]]).low,
+            metrics.hierarchical_interval([0.5, 0.6], [[0.4, 0.6], [0.5, math.nan]]).high,
+            metrics.smallest_difference(1.0, 1),
+            *metrics.bootstrap_values([], [], samples=2),
             metrics.bootstrap_interval(some, flat, samples=3).low,
             metrics.permutation_test(some, some, flat, samples=3).p_value,
         ):
@@ -121,6 +127,70 @@ def test_the_resampled_accuracy_is_that_of_scipy() -> None:
     gain = metrics.bootstrap_interval(gold, ours, theirs, measure="accuracy", samples=200)
     assert gain.value == pytest.approx(test.difference)
     assert gain.low < gain.value < gain.high
+
+
+def test_two_models_are_resampled_on_the_same_pairs() -> None:
+    gold, first, second, sets = numbers(60, 0, 5), numbers(60, 1), numbers(60, 2), ["a"] * 25 + ["b"] * 35
+    how = {"sets": sets, "samples": 700, "seed": 3}
+    one, other = (metrics.bootstrap_values(gold, side, **how) for side in (first, second))
+    assert one.shape == (700,)
+    draw, parts = np.random.default_rng(3), (np.arange(25), np.arange(25, 60))
+    drawn = [part[draw.integers(0, len(part), (20_000 // 60, len(part)))][0] for part in parts]
+    for values, side in ((one, first), (other, second)):
+        expected = np.mean([metrics.spearman(gold[rows], side[rows]) for rows in drawn])
+        assert values[0] == pytest.approx(expected, abs=1e-12)
+    paired = metrics.bootstrap_interval(gold, first, second, **how)
+    assert paired[1:] == pytest.approx(tuple(np.quantile(one - other, [0.025, 0.975])), abs=1e-12)
+
+
+def test_an_interval_over_seeds_is_students() -> None:
+    values = numbers(5, 0)
+    expected = scipy.stats.t.interval(0.9, 4, values.mean(), scipy.stats.sem(values))
+    interval = metrics.seed_interval(values, 0.9)
+    assert interval == pytest.approx((values.mean(), *expected), abs=1e-12)
+    still = metrics.hierarchical_interval(values, np.repeat(values[:, None], 9, axis=1), 0.9)
+    assert still == pytest.approx(interval, abs=1e-12), "pairs that make no difference add nothing"
+    pairs = np.random.default_rng(0).standard_normal(999)
+    alone = metrics.hierarchical_interval([0.0, 0.0], [pairs - pairs.mean()] * 2)
+    assert alone[1:] == pytest.approx(tuple(np.quantile(pairs - pairs.mean(), [0.025, 0.975])), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("starts", "of_start", "of_seed", "of_pair", "of_both"),
+    [
+        (1, 0, 1.0, 0.1, 0.1),
+        (1, 0, 0.5, 0.5, 0.0),
+        (1, 0, 0.3, 1.0, 0.3),
+        (1, 0, 0.1, 0.3, 1.0),
+        (3, 0.5, 0.3, 0.5, 0.3),
+    ],
+)
+def test_of_intervals_over_five_seeds_and_pairs_19_in_20_contain_the_truth(
+    starts: int, of_start: float, of_seed: float, of_pair: float, of_both: float
+) -> None:
+    """Simulate differences that are a sum of effects of known deviation; the true mean is 0."""
+    draw, size, trials, found = np.random.default_rng(0), 100, 500, 0
+    for _ in range(trials):
+        resamples = draw.multinomial(size, np.full(size, 1 / size), 300).T / size
+        pairs, observed, resampled = of_pair * draw.standard_normal(size), [], []
+        for shift in of_start * draw.standard_normal(starts):
+            seeds = shift + of_seed * draw.standard_normal((5, 1))
+            values = seeds + (pairs + of_both * draw.standard_normal((5, size))) * math.sqrt(size)
+            observed.append(values.mean(axis=1))
+            resampled.append(values @ resamples)
+        of_starts = (observed, resampled) if starts > 1 else (observed[0], resampled[0])
+        _, low, high = metrics.hierarchical_interval(*of_starts)
+        found += low <= 0 <= high
+    assert 0.9 <= found / trials <= 0.98
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 20])
+def test_the_smallest_difference_is_found_by_four_t_tests_in_five(n: int) -> None:
+    true = metrics.smallest_difference(0.7, n)
+    values = true + 0.7 * np.random.default_rng(n).standard_normal((20_000, n))
+    assert np.mean(scipy.stats.ttest_1samp(values, 0, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.015)
+    assert metrics.smallest_difference(0.7, n, power=0.9) > true
+    assert metrics.smallest_difference(1.4, n) == pytest.approx(2 * true)
 
 
 def test_a_permutation_test_counts_exchanges_of_ranks_one_after_the_other() -> None:

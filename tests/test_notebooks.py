@@ -143,7 +143,7 @@ def test_two_methods_are_compared_without_torch(tmp_path: Path, executed: Callab
     parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "samples": 50, "baseline": "simcse"}
     done = executed(FOLDER / "20_compare.ipynb", tmp_path, parameters)
     tables = "\n".join(output(done, "text/html"))
-    assert re.search(r"\d\d\.\d\d ± \d+\.\d\d", tables)
+    assert re.search(r"\d\d\.\d\d \(\d+\.\d\d\)", tables)
     assert "simcse, seed 0" in tables
     figures = output(done, "application/vnd.plotly.v1+json")
     assert [len(figure["data"]) for figure in figures] == [2, 2]  # dots of each method

@@ -51,6 +51,8 @@ def print_table(table: Any) -> None:
     width = max(16, shutil.get_terminal_size().columns // table.shape[1]) if sys.stdout.isatty() else None
     shown = table.astype(object).where(table.notna(), "")
     echo(shown.to_string(index=False, float_format="{:.2f}".format, max_colwidth=width))
+    if caption := table.attrs.get("caption"):
+        echo(caption)
 
 
 def print_scores(run: Any) -> None:

@@ -18,7 +18,11 @@ from workbench.metrics.significance import (
     Measure as Measure,
     Spread as Spread,
     bootstrap_interval as bootstrap_interval,
+    bootstrap_values as bootstrap_values,
+    hierarchical_interval as hierarchical_interval,
     holm as holm,
     permutation_test as permutation_test,
+    seed_interval as seed_interval,
     seed_spread as seed_spread,
+    smallest_difference as smallest_difference,
 )

@@ -1,5 +1,6 @@
-"""Significance: bootstrap intervals over pairs, paired permutation tests of two models, spread over seeds."""
+"""Significance: intervals over pairs, seeds and both, paired permutation tests of two models, power over seeds."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -63,17 +64,35 @@ def bootstrap_interval(
     rows = rows_by_set(sets, len(truth))
     value, *theirs = (_value(measure, truth, side, rows) for side in sides)
     value -= sum(theirs)
-    if np.isnan(value) or min(map(len, rows)) < 2:
+    options: Any = {"sets": sets, "measure": measure, "samples": samples, "seed": seed}
+    values, *theirs = (bootstrap_values(truth, side, **options) for side in sides)
+    values -= sum(theirs)
+    if np.isnan(value) or np.mean(np.isnan(values)) > 0.5:
         return Interval(value, float("nan"), float("nan"))
-    if measure == "accuracy":
-        codes = [truth == side for side in sides]
-    else:
-        labels, *codes = (_integer_codes(side, rows) for side in (truth, *sides))
+    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high))
 
-    def of_set(row: np.ndarray, side: np.ndarray) -> Any:
+
+def bootstrap_values(
+    gold: ArrayLike,
+    predicted: ArrayLike,
+    *,
+    sets: Sequence[str] | None = None,
+    measure: Measure = "spearman",
+    samples: int = 1000,
+    seed: int = 0,
+) -> np.ndarray:
+    """Return a model's value on each resample of the pairs [samples]; a seed draws the same for every model."""
+    truth, scores = paired_numbers(gold, predicted)
+    rows = rows_by_set(sets, len(truth))
+    if min(map(len, rows)) < 2:
+        return np.full(samples, np.nan)
+    is_right, labels, codes = truth == scores, _integer_codes(truth, rows), _integer_codes(scores, rows)
+
+    def of_set(row: np.ndarray) -> Any:
         if measure == "accuracy":
-            return side[row].mean(axis=-1)
-        a, b = (_ranks_of_integers(each[row]) - (row.shape[-1] + 1) / 2 for each in (labels, side))
+            return is_right[row].mean(axis=-1)
+        a, b = (_ranks_of_integers(each[row]) - (row.shape[-1] + 1) / 2 for each in (labels, codes))
         squares = np.einsum("...n,...n", a, a) * np.einsum("...n,...n", b, b)
         return np.clip(np.einsum("...n,...n", a, b) / np.sqrt(squares), -1, 1)
 
@@ -81,12 +100,8 @@ def bootstrap_interval(
     for start in range(0, samples, block):
         drawn = [row[draw.integers(0, len(row), (min(block, samples - start), len(row)))] for row in rows]
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = [sum(of_set(row, side) for row in drawn) / len(drawn) for side in codes]
-        values[start : start + block] = means[0] if other is None else means[0] - means[1]
-    if np.mean(np.isnan(values)) > 0.5:
-        return Interval(value, float("nan"), float("nan"))
-    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
+            values[start : start + block] = sum(map(of_set, drawn)) / len(drawn)
+    return values
 
 
 def permutation_test(
@@ -140,6 +155,48 @@ def seed_spread(values: ArrayLike) -> Spread:
     numbers = np.asarray(values, dtype=np.float64)
     mean = float(numbers.mean()) if len(numbers) else float("nan")
     return Spread(mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan"), len(numbers))
+
+
+def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
+    """Return the mean of n independent values, as of seeds, with its Student t interval; ends are nan for n < 2."""
+    from scipy.special import stdtrit
+
+    mean, std, n = seed_spread(values)
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * std / math.sqrt(max(1, n))
+    return Interval(mean, mean - half, mean + half)
+
+
+def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) -> Interval:
+    """Return the mean difference of two methods with its interval over seeds (or starts) and pairs.
+
+    observed: The difference of each seed. resampled: The same [seeds, draws] under common resamples of the pairs, from
+    `bootstrap_values`. For several starts both are sequences of these; means of starts then take the place of seeds.
+
+    Five seeds, resampled, lack the tails of t. So an end's squared distance is the sum of two (MOVER, Zou and Donner
+    2008): that of `seed_interval`, and that of the quantile of the resampled means, which are shrunk by the interaction
+    of seeds and pairs, since the first contains it. The ends are nan for one seed, or if a draw is undefined.
+    """
+    if np.ndim(observed[0]):
+        observed, resampled = list(map(np.mean, observed)), [np.mean(of_start, axis=0) for of_start in resampled]
+    value, low, high = seed_interval(observed, level)
+    draws = np.asarray(resampled, dtype=np.float64)
+    effects = draws - draws.mean(axis=1, keepdims=True)
+    means = effects.mean(axis=0)
+    interaction = ((effects - means) ** 2).mean() / max(1, len(draws) - 1)  # its part of the variance of `means`
+    means *= math.sqrt(max(0.0, 1 - interaction / max(means.var(), 1e-300)))
+    below, above = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, value - math.hypot(value - low, below), value + math.hypot(high - value, above))
+
+
+def smallest_difference(std: float, n: int, level: float = 0.95, power: float = 0.8) -> float:
+    """Return the smallest true mean difference that a paired t test over n seeds detects with this power.
+
+    std: Of the difference over seeds. The two-sided test is at 1 - level. nan for n < 2.
+    """
+    from scipy.special import nctdtrinc, stdtrit
+
+    shift = nctdtrinc(n - 1, 1 - power, stdtrit(n - 1, (1 + level) / 2))  # of noncentral t; the far tail is negligible
+    return float(shift) * std / math.sqrt(max(1, n))
 
 
 def _value(measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:

@@ -14,7 +14,7 @@ from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import set_name
-from workbench.metrics import bootstrap_interval, holm, permutation_test
+from workbench.metrics import bootstrap_interval, holm, permutation_test, seed_interval
 from workbench.runs import Run
 from workbench.views import finished
 from workbench.views.finished import BEFORE, measure_of, read_or_warn
@@ -49,7 +49,8 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     Returns:
         label, seed, against, difference of Spearman or accuracy in [-2, 2] (positive: better than the baseline), low,
         high (95% bootstrap interval over pairs), p_value (permutation test), pairs, mean and std of the difference over
-        the label's seeds (std nan for one). `summarize_tests` puts it into words.
+        the label's seeds, mean_low and mean_high (95% t interval over seeds; nan if two are compared with one run).
+        `summarize_tests` puts it into words.
 
     Raises:
         ValueError: No such label, or two runs scored different pairs.
@@ -67,8 +68,11 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         if interval and test:
             rows.append((run["label"], run["seed"], f"{name}, seed {seed}", *interval, test[1], int(run["pairs"])))
     table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
-    over_seeds = table.groupby("label")["difference"]
-    return table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
+    over_seeds, ends = table.groupby("label")["difference"], {}
+    for label, group in table.groupby("label"):  # differences from one run are not independent
+        ends[label] = seed_interval(group["difference"] if group["against"].is_unique else [])[1:]
+    table = table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
+    return table.join(pd.DataFrame(ends, ["mean_low", "mean_high"], dtype=float).T, on="label")
 
 
 def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str, Any], str, int]]:
@@ -85,23 +89,25 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str
 
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     """Return the table of `paired_tests` x 100, with each result in words."""
-    percent: Any = tests[["difference", "low", "high", "mean", "std"]].mul(100)
+    percent: Any = tests[["difference", "low", "high", "mean", "mean_low", "mean_high"]].mul(100)
     readings = {  # the first that holds
         "no clear difference on these pairs": ~((percent["low"] > 0) | (percent["high"] < 0)),
         "clear on these pairs, but under 0.1 points": percent["difference"].abs() < 0.1,
-        "clear on these pairs; of one seed": percent["std"].isna(),
-        "clear on these pairs, within the deviation over seeds": percent["mean"].abs() <= percent["std"],
+        "clear on these pairs; no interval over seeds": percent["mean_low"].isna(),
+        "clear on these pairs, not over seeds": (percent["mean_low"] <= 0) & (percent["mean_high"] >= 0),
     }
-    otherwise = "clear on these pairs, beyond the deviation over seeds"
-    deviation = percent["std"].map(" ± {:.2f}".format).replace(" ± nan", "")
+    otherwise = "clear on these pairs and over seeds"
+    ends = percent["mean_low"].map(" [{:.2f}, ".format) + percent["mean_high"].map("{:.2f}]".format)
     columns = {
         "difference": percent["difference"].map("{:+.2f}".format),
         "95% interval": percent["low"].map("{:+.2f} to ".format) + percent["high"].map("{:+.2f}".format),
         "p": tests["p_value"].map("{:.3g}".format),
-        "over seeds": percent["mean"].map("{:+.2f}".format) + deviation,
+        "over seeds": percent["mean"].map("{:+.2f}".format) + ends.replace(" [nan, nan]", ""),
         "reads as": np.select([*readings.values()], [*readings], otherwise),
     }
-    return tests[["label", "seed", "against"]].assign(**columns).set_index("label")
+    table = tests[["label", "seed", "against"]].assign(**columns).set_index("label")
+    table.attrs["caption"] = "x 100; over seeds: mean difference [95% t interval]"
+    return table
 
 
 def compare_with_start(run: Run) -> str:

@@ -21,6 +21,7 @@ from workbench.runs import Run, read_rows, short_value, split_common_settings
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
+FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 
@@ -67,7 +68,8 @@ def _values_on(run: Run, suite: str) -> dict[str, Any]:
     metrics = run.metrics()
     start = run.metrics(BEFORE).get(suite, {}) if run.has(BEFORE) else {}
     values = {**metrics[suite], "before": start.get("spearman", start.get("accuracy"))}
-    values["pairs"] = sum(metrics[name].get("n", 0) for name in AVERAGES.get(suite, [suite]) if name in metrics)
+    sets = [metrics[name] for name in AVERAGES.get(suite, [suite]) if name in metrics]
+    values |= {name: sum(one.get(key, 0) for one in sets) for name, key in (("pairs", "n"), ("queries", "queries"))}
     return {"encoder": run.config.encoder, **{name: values.get(name) for name in _VALUES}}
 
 
@@ -85,19 +87,21 @@ def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") ->
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return mean ± deviation over seeds, x 100, for each label.
+    """Return mean and (standard deviation) over seeds, x 100, for each label.
 
-    Columns: settings (without those that all runs share), seeds, Spearman before, Spearman, KCC, NDCG, or of a transfer
-    task accuracy before, accuracy, F1; pairs, queries. Columns without a value are left out.
+    Columns: settings (without those that all runs share), seeds, Spearman before, Spearman, KCC, NDCG (of 50 queries or
+    more), or of a transfer task accuracy before, accuracy, F1; pairs, queries. Columns without a value are left out.
     """
+    runs = runs.assign(**runs[["kcc", "ndcg"]].where(runs["queries"] >= FEWEST_QUERIES))
     titles = {"before": "Spearman before", "spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG"}
     if measure_of(runs) == "accuracy":
         titles = {"before": "accuracy before", "accuracy": "accuracy", "f1": "F1"}
     groups = runs.assign(settings=split_common_settings(runs["settings"].tolist())[1]).groupby("label", sort=False)
     columns: dict[str, Any] = {"settings": groups["settings"].first(), "seeds": groups.size()}
-    columns |= {title: groups[name].agg(format_spread) for name, title in titles.items()}
+    columns |= {title: groups[name].agg(format_spread, form="{:.2f} ({:.2f})") for name, title in titles.items()}
     columns |= {name: groups[name].first().fillna(0).astype("Int64") for name in ("pairs", "queries")}
     table: Any = pd.DataFrame(columns)
+    table.attrs["caption"] = "mean (standard deviation) over seeds, x 100"
     return table.loc[:, (table != "").any() | (table.columns == [*titles.values()][1])]
 
 
@@ -200,10 +204,10 @@ def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, p
     return {str(suite): rows.reset_index(drop=True) for suite, rows in table.groupby("suite", sort=False)}
 
 
-def format_spread(values: Any, unit: float = 100) -> str:
-    """Return mean ± deviation of the seeds' values, times `unit`; "" if undefined."""
-    spread = seed_spread(unit * np.asarray(values))
-    return "" if pd.isna(spread.mean) else str(spread)
+def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}") -> str:
+    """Return mean and deviation of the seeds' values, times `unit`; "" if undefined."""
+    mean, std, n = seed_spread(unit * np.asarray(values))
+    return "" if pd.isna(mean) else (form if n > 1 else "{:.2f}").format(mean, std)
 
 
 def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:

@@ -49,9 +49,10 @@ def table_html(table: pd.DataFrame) -> str:
     texts = [not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind)) for kind in table.dtypes]
     options: Any = {"formatters": [_text_cell if text else None for text in texts], "max_rows": _ROWS}
     with pd.option_context("display.max_colwidth", None):
-        return shown.to_html(
+        html = shown.to_html(
             index=not named, **options, escape=False, classes="mathjax_ignore", na_rep="", show_dimensions="truncate"
         )
+    return html + (f"<p>{escape(caption)}</p>" if (caption := table.attrs.get("caption")) else "")
 
 
 def _escaped(name: Any) -> Any:
