@@ -13,43 +13,36 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from english import RESULTS
+from english import RESULTS, ROWS
 from scipy.stats import ttest_1samp
 
 from workbench.files import project_path
 from workbench.metrics import Interval, hierarchical_interval, holm, seed_interval, seed_spread, smallest_difference
 
 DOCS = project_path("data").parent / "docs"
-OWN = "RankCSE, ListNet, taught by its SimCSE, lists "
+OWN = "RankCSE, ListNet, taught by its SimCSE, "
+BETTER = "RankCSE, ListNet, taught by a better teacher, "
+WITHOUT = "RankCSE without its ranking loss, consistency "
 # Claim, its number in the paper, the row, and the row that it is compared with.
 CLAIMS = [
     ("SimCSE above its start", "+19.55 (RankCSE table 2)", "SimCSE", "the start"),
     ("CompCSE above SimCSE", "+1.93 (CompCSE table 1)", "CompCSE", "SimCSE"),
-    ("RankCSE above SimCSE: own SimCSE as teacher, lists above the layer", "+1.23 (table 5)", OWN + "above", "SimCSE"),
-    ("the same, lists below the layer", "+1.23 (table 5)", OWN + "below", "SimCSE"),
-    (
-        "the same, lists below, consistency above",
-        "+1.23 (table 5)",
-        OWN + "below, consistency above",
-        "SimCSE",
+    *(
+        (f"RankCSE by its own SimCSE above SimCSE, {place}", "+1.23 (RankCSE table 5)", OWN + place, "SimCSE")
+        for place in ("lists above", "lists below", "lists below, consistency above")
     ),
-    (
-        "what its lists add to RankCSE without a ranking loss",
-        "+0.55 (table 4)",
-        OWN + "below, consistency above",
-        "RankCSE without its ranking loss, consistency above",
+    *(
+        (
+            f"Its lists against no ranking loss, {place}",
+            "+0.55 (RankCSE table 4)",
+            f"{OWN}lists {place}",
+            WITHOUT + place,
+        )
+        for place in ("above", "below")
     ),
-    (
-        "RankCSE above SimCSE: a better teacher, lists above",
-        "+3.41 (table 5, SimCSE-large)",
-        "RankCSE, ListNet, taught by a better teacher, lists above",
-        "SimCSE",
-    ),
-    (
-        "the same, lists below",
-        "+3.41 (table 5, SimCSE-large)",
-        "RankCSE, ListNet, taught by a better teacher, lists below",
-        "SimCSE",
+    *(
+        (f"RankCSE by a better teacher above SimCSE, {place}", "+3.41 (RankCSE table 5)", BETTER + place, "SimCSE")
+        for place in ("lists above", "lists below")
     ),
     (
         "RankEncoder above the SimCSE of its E1",
@@ -128,8 +121,8 @@ def claims(table: pd.DataFrame) -> str:
 def parts(table: pd.DataFrame, method: str) -> str:
     """Return a row for each setting of a method: what dev and test gain over SimCSE, by start and pooling."""
     groups = {f"{start}, {pooling}": own for (start, pooling), own in table.groupby(["start", "pooling"], sort=False)}
-    labels = [row for row in dict.fromkeys(table["row"]) if row.startswith((method, "mixed"))]
-    labels = [row for row in labels if "rank similarities" not in row]
+    labels = [row for row in ROWS if row.startswith((method, "mixed")) and "rank similarities" not in row]
+    labels = [row for row in labels if (table["row"] == row).any()]
     cells = {}
     for row in labels:
         for group, own in groups.items():
@@ -147,6 +140,7 @@ def rank_parts(table: pd.DataFrame) -> str:
     columns = ["cosine", "eq. 2", "eq. 7", "eq. 7 chosen"]
     lines = ["| | start, pooling | seeds | E's cosine | eq. 2 alone | eq. 7, 0.1 | eq. 7, share by dev | shares |"]
     lines.append("|---|---|---|---|---|---|---|---|")
+    table = table.reindex(columns=[*dict.fromkeys([*table.columns, *columns, "share"])])
     for (row, start, pooling), own in table.dropna(subset="eq. 2").groupby(["row", "start", "pooling"], sort=False):
         values = [seed_spread(own[column]) for column in columns]
         texts = [f"{mean:.2f}" + ("" if n == 1 else f" ({std:.2f})") for mean, std, n in values]
