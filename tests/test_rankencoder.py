@@ -270,14 +270,15 @@ def test_the_premise_holds_for_vectors_around_one_direction_and_fails_for_few_di
 
 
 def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_definitions(graded: Pairs):
-    rows = torch.randn(30, 8, generator=torch.Generator().manual_seed(1))
+    rows = torch.randn(30, 9, generator=torch.Generator().manual_seed(1))
     axes = torch.cat([torch.eye(8), -torch.eye(8)])  # the same variance in each of eight directions
+    axes = torch.cat([axes, torch.ones(16, 1)], dim=1)  # and none in the ninth
     corpus, some = [str(row) for row in range(30, 46)], [str(row) for row in range(30)]
     embed = of_rows(torch.cat([rows, axes]))
     pairs = replace(graded, sentence1=some[:24], sentence2=some[6:])
     table = rank_premise(embed, corpus, some, pairs).table
     vectors = embed(some).double().numpy()
-    ranked = rank_vectors(embed(some) @ axes.T).double().numpy()
+    ranked = rank_vectors(embed(some) @ embed(corpus).T).double().numpy()
     expected = {"uniformity": [uniformity(vectors), uniformity(ranked)]}
     expected["uniformity in the paper, SNCSE"] = [-2.21, -3.20]
     products = [[a @ b for a, b in itertools.combinations(part, 2)] for part in (vectors, ranked)]

@@ -143,14 +143,14 @@ class RankMixture:
         return spread / torch.where(length > 0, length, 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RankPremise:
     """What `rank_premise` measured, `table` (embeddings | rank vectors), and the `conclusion`, a sentence."""
 
     table: pd.DataFrame
     conclusion: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.table.to_string(na_rep='', float_format='%.2f')}\n{self.conclusion}"
 
     def _repr_html_(self) -> str:
