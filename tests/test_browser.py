@@ -73,6 +73,7 @@ def test_the_curve_of_a_training_grows_in_its_one_output_while_the_kernel_is_bus
 TINY: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "train_limit": 64, "batch_size": 16}
 WHOLE = ["00_tour", "12_compcse"]
 MECHANISMS = ["12_compcse", "14_rankencoder"]  # one shows a table, one a figure; for all see test_mechanisms.py
+E1 = {"14_rankencoder": {"base": "world-encoder"}}  # not a run that would be trained first
 SMALL = ("too few to learn from", "is a guess from")  # said of so short a training and so small a file
 
 
@@ -94,7 +95,8 @@ def test_a_notebook_runs_live_without_an_error(watched: Watched, jupyter: Simple
             notebook.cells = [cell for cell in notebook.cells[: last + 1] if cell.cell_type == "code"]
         nbformat.write(notebook, jupyter.folder / "tried" / f"{name}.ipynb")
         open_notebook(page, jupyter.address, f"tried/{name}.ipynb")
-        given = {"overrides": TINY | small_files} if name in MECHANISMS else {"suite": small_files["suites"]}
+        settings = TINY | small_files | E1.get(name, {})
+        given = {"overrides": settings} if name in MECHANISMS else {"suite": small_files["suites"]}
         (number,) = (
             place for place, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])
         )

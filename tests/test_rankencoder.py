@@ -1,9 +1,12 @@
 """RankEncoder: losses and similarity from the equations, every variant by name, an unusable corpus."""
 
+import itertools
 import logging
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +19,12 @@ from workbench.encoder import Encoder
 from workbench.errors import EncoderError, RunError, SettingError
 from workbench.evaluation import evaluate
 from workbench.losses import info_nce
-from workbench.methods.rank_mixture import RankMixture, rank_similarity
+from workbench.methods.rank_mixture import RankMixture, rank_premise, rank_similarity
 from workbench.methods.rank_targets import RankTargets, draw_corpus
 from workbench.methods.rankencoder import RankEncoder, load_e1
 from workbench.methods.simcse import SimCSE
-from workbench.ranks import Corpus
+from workbench.metrics import similar_third, spearman, uniformity
+from workbench.ranks import Corpus, rank_vectors
 from workbench.runs import Run
 from workbench.training import fit
 
@@ -242,3 +246,61 @@ def test_a_corpus_that_cannot_be_ranked_is_refused(spread: Path, sentences: Sent
     unnamed = shutil.copytree(spread, tmp_path / "unnamed")
     with pytest.raises(EncoderError, match='base_pooling="cls" of RankEncoder'):
         prepared(spread, sentences, base=str(unnamed))
+
+
+def of_rows(rows: torch.Tensor) -> Any:
+    """Return a function that embeds "7" as row 7, at length 1."""
+    unit = torch.nn.functional.normalize(rows, dim=1)
+    return lambda sentences, _batch_size=64: unit[[int(sentence) for sentence in sentences]]
+
+
+def test_the_premise_holds_for_vectors_around_one_direction_and_fails_for_few_directions():
+    noise = torch.randn(400, 64, generator=torch.Generator().manual_seed(0))
+    corpus, some = [str(row) for row in range(300)], [str(row) for row in range(300, 400)]
+    apart = torch.eye(64)[0] * 20
+    around = rank_premise(of_rows(noise + apart), corpus, some)  # ranks do not see what all similarities share
+    few = rank_premise(of_rows(noise / torch.arange(1, 65)), corpus, some)
+    assert around.conclusion.endswith("eq. 2 may help.")
+    assert few.conclusion.endswith("do not expect eq. 2 to help.")
+    directions = "participation ratio of the corpus"
+    assert few.table["embeddings"][directions] < 10 < around.table["embeddings"][directions]
+    for shown in (str(few), few._repr_html_()):
+        assert few.conclusion in shown
+        assert "nan" not in shown.lower()
+
+
+def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_definitions(graded: Pairs):
+    rows = torch.randn(30, 9, generator=torch.Generator().manual_seed(1))
+    axes = torch.cat([torch.eye(8), -torch.eye(8)])  # the same variance in each of eight directions
+    axes = torch.cat([axes, torch.ones(16, 1)], dim=1)  # and none in the ninth
+    corpus, some = [str(row) for row in range(30, 46)], [str(row) for row in range(30)]
+    embed = of_rows(torch.cat([rows, axes]))
+    pairs = replace(graded, sentence1=some[:24], sentence2=some[6:])
+    table = rank_premise(embed, corpus, some, pairs).table
+    vectors = embed(some).double().numpy()
+    ranked = rank_vectors(embed(some) @ embed(corpus).T).double().numpy()
+    expected = {"uniformity": [uniformity(vectors), uniformity(ranked)]}
+    expected["uniformity in the paper, SNCSE"] = [-2.21, -3.20]
+    products = [[a @ b for a, b in itertools.combinations(part, 2)] for part in (vectors, ranked)]
+    expected["standard deviation of products"] = [float(np.std(each)) for each in products]
+    gold, third = pairs.gold, similar_third(pairs.gold, pairs.score_range)
+    scores = [(part[:24] * part[6:]).sum(axis=1) for part in (vectors, ranked)]
+    expected["Spearman x 100, graded"] = [100 * spearman(gold, each) for each in scores]
+    expected["Spearman x 100, graded, similar third"] = [100 * spearman(gold[third], each[third]) for each in scores]
+    for name, values in expected.items():
+        assert table.loc[name].tolist() == pytest.approx(values, abs=1e-5), name
+    assert table.loc["participation ratio of the corpus", "embeddings"] == pytest.approx(8, rel=1e-5)
+
+
+def test_weights_tried_on_dev_are_those_of_whole_mixtures_and_change_nothing(
+    spread: Path, sentences: Sentences, graded: Pairs
+):
+    method = prepared(spread, sentences)
+    before = method.score(graded.sentence1, graded.sentence2)
+    found = method.mixture().try_weights(graded, [0.0, 0.3, 1.0])
+    for weight, value in found.items():
+        mixture = RankMixture(method.encode_plain, method.corpus, weight=float(str(weight)))
+        assert value == pytest.approx(spearman(graded.gold, mixture.score(graded.sentence1, graded.sentence2)))
+    assert (found.index.name, found.name) == ("lambda_inf", "graded")
+    assert found.nunique() == 3, "the weight matters here"
+    np.testing.assert_array_equal(method.score(graded.sentence1, graded.sentence2), before)

@@ -15,7 +15,7 @@ from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT
 from .methods.mixed import Mixed as Mixed
 from .methods.rankcse import RankCSE as RankCSE
-from .methods.rank_mixture import RankMixture as RankMixture
+from .methods.rank_mixture import RankMixture as RankMixture, rank_premise as rank_premise
 from .methods.rankencoder import RankEncoder as RankEncoder
 from .methods.simcse import SimCSE as SimCSE
 from .runs import Run as Run, list_runs as list_runs

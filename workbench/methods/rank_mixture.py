@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,10 +13,12 @@ from torch import Tensor
 
 from workbench.data import Pairs
 from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
+from workbench.metrics import similar_third, spearman, uniformity
 from workbench.ranks import Corpus, rank_vectors
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
 _PIECE = 4096  # corpus sentences whose products are summed in the tensors' own precision
+_TABLE_2 = {"SimCSE": (-2.42, -3.23), "PromptBERT": (-1.49, -3.31), "SNCSE": (-2.21, -3.20)}  # uniformity in the paper
 
 
 @full_precision
@@ -113,6 +116,15 @@ class RankMixture:
         cosine, ranked = (torch.cat(part).double().cpu().numpy() for part in zip(*blocks, strict=True))
         return cosine, ranked
 
+    def try_weights(self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)) -> pd.Series:
+        """Return lambda_inf -> Spearman of eq. 7 on the dev pairs, which are ranked once; `idxmax()` is the best.
+
+        The weight of the mixture stays: set `inference_weight`, or build a mixture with the other weight.
+        """
+        cosine, ranked = self.parts(pairs.sentence1, pairs.sentence2)
+        values = [spearman(pairs.gold, weight * ranked + (1 - weight) * cosine) for weight in weights]
+        return pd.Series(values, pd.Index(weights, name="lambda_inf"), name=pairs.name)
+
     def _pair_parts(self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
         rows, index = torch.unique(pairs, return_inverse=True)
         z = self.rank_part(vectors[rows])
@@ -129,6 +141,54 @@ class RankMixture:
         spread = vectors @ self.root
         length = spread.norm(dim=1, keepdim=True)
         return spread / torch.where(length > 0, length, 1.0)
+
+
+@dataclass(frozen=True, repr=False)
+class RankPremise:
+    """What `rank_premise` measured, `table` (embeddings | rank vectors), and the `conclusion`, a sentence."""
+
+    table: pd.DataFrame
+    conclusion: str
+
+    def __repr__(self) -> str:
+        return f"{self.table.to_string(na_rep='', float_format='%.2f')}\n{self.conclusion}"
+
+    def _repr_html_(self) -> str:
+        return f"{self.table.to_html(na_rep='', float_format='%.2f')}<p>{self.conclusion}</p>"
+
+
+def rank_premise(
+    embed: Callable[[list[str], int], Tensor],
+    corpus: Sequence[str],
+    sentences: Sequence[str],
+    pairs: Pairs | None = None,
+    *,
+    device: torch.device | str = "cpu",
+) -> RankPremise:
+    """Measure before training whether E1's rank vectors are more uniform than its embeddings (RankEncoder table 2).
+
+    Of the sentences (distinct; a random thousand is enough), with exact ranks: uniformity, and the standard deviation
+    of the products of all pairs. Of the corpus (10,000 take a minute): (sum l)^2 / sum l^2 over the eigenvalues l of
+    its covariance, the effective number of directions. Of scored pairs: Spearman x 100 of the cosine and of eq. 2.
+    """
+    mixture = RankMixture(embed, corpus, weight=1.0, device=device)
+    vectors = embed(list(sentences), 64).to(device)
+    both = [rows.double().cpu().numpy() for rows in (vectors, mixture.rank_part(vectors))]
+    plain, ranked = uniform = [uniformity(rows) for rows in both]
+    covariance = corpus_covariance(mixture.corpus.rows).double().cpu()
+    above = np.triu_indices(len(vectors), 1)
+    measured: dict[str, Sequence[float]] = {"uniformity": uniform}
+    measured |= {f"uniformity in the paper, {name}": values for name, values in _TABLE_2.items()}
+    measured["standard deviation of products"] = [(rows @ rows.T)[above].std() for rows in both]
+    measured["participation ratio of the corpus"] = [float(covariance.trace() ** 2 / covariance.square().sum()), np.nan]
+    if pairs is not None:
+        parts, similar = mixture.parts(pairs.sentence1, pairs.sentence2), similar_third(pairs.gold, pairs.score_range)
+        for name, rows in {pairs.name: similar | True, f"{pairs.name}, similar third": similar}.items():
+            measured[f"Spearman x 100, {name}"] = [100 * spearman(pairs.gold[rows], part[rows]) for part in parts]
+    how, so = ("more", "eq. 2 may help") if ranked < plain else ("less", "do not expect eq. 2 to help")
+    values = f"uniformity {ranked:.2f} and {plain:.2f}; in the paper always more"
+    table = pd.DataFrame.from_dict(measured, orient="index", columns=["embeddings", "rank vectors"])
+    return RankPremise(table, f"Rank vectors spread {how} than the embeddings ({values}): {so}.")
 
 
 def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
