@@ -42,12 +42,7 @@ _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 
 def load_parts(
-    checkpoint: Checkpoint,
-    pooling: str,
-    *,
-    dropout: float | None = None,
-    as_classifier: bool = False,
-    new_pooler: bool = False,
+    checkpoint: Checkpoint, pooling: str, *, dropout: float | None, as_classifier: bool, new_pooler: bool
 ) -> tuple[Any, Any, range]:
     """Return the AutoModel (float32), the tokenizer, and the positions that tokens can have, special ones included.
 
