@@ -127,6 +127,7 @@ def test_profiles_of_the_world_load_and_a_setting_of_another_kind_is_refused():
 
 PUBLISHED = {
     "princeton-nlp/unsup-simcse-bert-base-uncased": ("cls", None),
+    "princeton-nlp/sup-simcse-bert-base-uncased": ("pooler", None),
     "perceptiveshawty/rankcse-listmle-bert-base-uncased": ("cls", None),
     "perceptiveshawty/compositional-bert-base-uncased": ("cls", None),
     "royokong/unsup-PromptBERT": ("mask", 'This sentence of "{sentence}" means [MASK].'),
@@ -139,7 +140,7 @@ PUBLISHED = {
 def test_published_checkpoints_are_read_as_their_authors_read_them():
     readings = {name: published_reading(name) for name in PUBLISHED}
     assert {name: each and (each.pooling, each.template) for name, each in readings.items()} == PUBLISHED
-    for name in ("princeton-nlp/sup-simcse-bert-base-uncased", "royokong/sup-PromptBERT", "royokong/sup-PromptRoBERTa"):
+    for name in ("royokong/sup-PromptBERT", "royokong/sup-PromptRoBERTa"):
         reading = published_reading(name)
         assert reading is not None
         assert "here" in reading.caution
@@ -161,7 +162,7 @@ def test_a_checkpoint_is_read_by_its_published_name(
     expected = Encoder.from_pretrained(tiny_encoder, pooling="mask", template=template, device="cpu")
     ended = base_of(tiny_encoder, pooling="mask", template=template).encode(["the cat sees", "why?"])
     assert_close(ended, expected.encode(["the cat sees.", "why?"]))
-    (tmp_path / "sup-simcse-bert").symlink_to(tiny_encoder, target_is_directory=True)
+    (tmp_path / "sup-PromptBERT").symlink_to(tiny_encoder, target_is_directory=True)
     with caplog.at_level(logging.WARNING, "workbench"):
-        base_of(tmp_path / "sup-simcse-bert")
-    assert "keeps its tanh layer" in caplog.text
+        base_of(tmp_path / "sup-PromptBERT")
+    assert "a further layer" in caplog.text

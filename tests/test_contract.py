@@ -1,6 +1,5 @@
 """The contract of all methods: one suite over METHODS, which covers a new method without a change."""
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from workbench.config import CONFIGS
-from workbench.data import Pairs, Sentences, Triplets, load_training
+from workbench.data import Pairs, Sentences, Triplets
 from workbench.errors import EncoderError, SettingError
 from workbench.methods import METHODS, masked_words
 from workbench.methods.base import Method
@@ -20,10 +19,11 @@ from workbench.training import fit
 ROWS = list(range(8))
 # Forms of a method with other inputs, loss terms or layers; a method that is not listed has one form.
 MLM = {"mlm_weight": 0.1}
+SUPERVISED = {"supervised": True, "pooling": "pooler", "mlp": False}
 EVERY_TERM = {"train": "world-train", "compose": "none", "cosent": 1.0, "beta": 1.0, "rank_weight": 1.0}
 EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
 FORMS: dict[str, list[dict[str, Any]]] = {
-    "simcse": [{}, MLM],
+    "simcse": [{}, MLM, SUPERVISED],
     "compcse": [{}, MLM],
     "cosent": [{}, {"model": "interaction"}, {"objective": "softmax"}, {"objective": "triplet"}],
     "rankcse": [
@@ -38,17 +38,13 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "mixed": [{}, EVERY_TERM | MLM],
 }
 CASES = [(name, form) for name in METHODS for form in FORMS.get(name, [{}])]
-# Training is tested once per method, for CoSENT's cross-encoder, and once with masked words.
-TRAINED = [case for case in CASES if case[1] in ({}, {"model": "interaction"}) or case == ("simcse", MLM)]
+# Training is tested once per method, for CoSENT's cross-encoder, and with SimCSE's other forms.
+TRAINED = [case for case in CASES if case[1] in ({}, {"model": "interaction"}) or case[0] == "simcse"]
+KINDS = {kind.kind: kind for kind in (Sentences, Pairs, Triplets)}
 
 
 def named(cases: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     return {"argvalues": cases, "ids": ["-".join([name, *map(str, form.values())]) for name, form in cases]}
-
-
-@functools.cache
-def _kind(name: str, train: str) -> type:
-    return type(load_training(CONFIGS[name].from_parameters("demo", 0, {"train": train})))
 
 
 class Bench:
@@ -72,8 +68,8 @@ class Bench:
         return METHODS[name](CONFIGS[name].from_parameters("demo", 0, self.settings(name, form, **overrides)))
 
     def data(self, name: str, form: dict[str, Any]) -> Any:
-        """Return the tiny dataset of the kind that the method's demo trains on."""
-        return self.sets[_kind(name, CONFIGS[name].from_parameters("demo", 0, form).train)]
+        """Return the tiny dataset of the first kind that the method trains on."""
+        return self.sets[KINDS[CONFIGS[name].from_parameters("demo", 0, form).train_kinds[0]]]
 
     def prepared(self, name: str, form: dict[str, Any], **overrides: Any) -> Method:
         method = self.method(name, form, **overrides)

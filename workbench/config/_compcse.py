@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._machinery import Count, Positive, Source, Unit
-from workbench.config._training import DEMO, SetName, SimCSEConfig
+from workbench.config._training import DEMO, ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
 Aggregation = Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
@@ -16,7 +16,7 @@ _BERT_LARGE = {"encoder": "bert-large-uncased", "learning_rate": 1e-5}
 _ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
 
-class CompCSEConfig(SimCSEConfig):
+class CompCSEConfig(ContrastiveConfig):
     """CompCSE; the defaults are the published settings of BERT-base."""
 
     method = "compcse"

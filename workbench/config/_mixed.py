@@ -9,7 +9,7 @@ from workbench.config._compcse import CompCSEConfig, Compose
 from workbench.config._machinery import Count, NonNegative, Source
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
-from workbench.config._training import DEMO, SimCSEConfig
+from workbench.config._training import DEMO, ContrastiveConfig
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
@@ -20,7 +20,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     method = "mixed"
     profiles = {
-        **SimCSEConfig.profiles,
+        **ContrastiveConfig.profiles,
         "demo": {**DEMO, "compose": "positive", "gamma": 1.0, "teachers": ["world-teacher"]},
     }
 

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, BatchSize, EncoderName, Folder, Pooling, SimCSEConfig
+from workbench.config._training import DEMO, BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 _ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
@@ -20,11 +20,11 @@ def _table_9(encoder: str, ranking: str, rate: float, tau_2: float = 0.025, tau_
     return {**values, "student_temperature": tau_2, "teacher_temperature": tau_3}
 
 
-class RankCSEConfig(SimCSEConfig):
+class RankCSEConfig(ContrastiveConfig):
     """RankCSE; the defaults are the paper's settings of BERT-base with ListNet (tables 2 and 9)."""
 
     method = "rankcse"
-    added = SimCSEConfig.added | {"consistency_after_mlp"}
+    added = ContrastiveConfig.added | {"consistency_after_mlp"}
     profiles = {
         "paper": _table_9("bert-base-uncased", "listnet", 3e-5, 0.025, 0.0125),
         "paper-listmle": _table_9("bert-base-uncased", "listmle", 2e-5, 0.05),

@@ -6,7 +6,7 @@ import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
 from workbench.config._machinery import Also, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, Folder, Pooling, SetName, SimCSEConfig, whole_encoder
+from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
 
 # PromptBERT cuts the sentence at 32 tokens; the template has ten more.
 _PROMPTBERT = {
@@ -25,7 +25,7 @@ _SNCSE = {
 _WEIGHTED_SUM = {"combination": "sum", "upper": 0.9999, "corpus_size": 10_000, "corpus_seed": 42}
 
 
-class RankEncoderConfig(SimCSEConfig):
+class RankEncoderConfig(ContrastiveConfig):
     """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as E1.
 
     The paper repeats each trial including the base (table 4), so its own profiles train E1 again for each seed.
@@ -34,7 +34,7 @@ class RankEncoderConfig(SimCSEConfig):
     method = "rankencoder"
     profiles = {
         # The paper has BERT-base alone; other backbones have SimCSE's own settings, as sec. 4.3 has those of its base.
-        **{name: {**own, "base": "simcse", "base_profile": name} for name, own in SimCSEConfig.profiles.items()},
+        **{name: {**own, "base": "simcse", "base_profile": name} for name, own in ContrastiveConfig.profiles.items()},
         "paper-promptbert": _PROMPTBERT,
         "paper-sncse": _SNCSE,
         "scripts-simcse": _WEIGHTED_SUM,

@@ -11,7 +11,7 @@ from workbench.config._machinery import Also, Count, Fraction, NonNegative, Posi
 from workbench.errors import SettingError
 from workbench.files import OWN_FILES
 
-Pooling = Annotated[Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask"], Value]
+Pooling = Annotated[Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler"], Value]
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
@@ -146,10 +146,9 @@ class TrainingConfig(Settings):
         return self
 
 
-class SimCSEConfig(TrainingConfig):
-    """Unsupervised SimCSE, which other methods extend; the defaults are the published settings of BERT-base."""
+class ContrastiveConfig(TrainingConfig):
+    """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published for BERT-base."""
 
-    method = "simcse"
     profiles = {
         "paper": {},
         "paper-bert-large": {"encoder": "bert-large-uncased", "learning_rate": 1e-5},
@@ -168,3 +167,29 @@ class SimCSEConfig(TrainingConfig):
     @property
     def dropout_views(self) -> bool:
         return True
+
+
+# The published script and its table of settings; the layer over [CLS] is the encoder's, so training adds none.
+_SUPERVISED: dict[str, Any] = {"supervised": True, "train": "nli-simcse", "pooling": "pooler", "mlp": False}
+
+
+class SimCSEConfig(ContrastiveConfig):
+    """SimCSE, unsupervised or supervised."""
+
+    method = "simcse"
+    added = ContrastiveConfig.added | {"supervised"}
+    profiles = {
+        **ContrastiveConfig.profiles,
+        "paper-supervised": {**_SUPERVISED, "batch_size": 512, "epochs": 3.0, "learning_rate": 5e-5},
+    }
+
+    supervised: Annotated[bool, Source("SimCSE eq. 5")] = False
+    """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence"""
+
+    @property
+    def train_kinds(self) -> tuple[str, ...]:
+        return ("triplets",) if self.supervised else ("sentences",)
+
+    @property
+    def dropout_views(self) -> bool:
+        return not self.supervised

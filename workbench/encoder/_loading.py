@@ -42,14 +42,14 @@ _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 
 def load_parts(
-    checkpoint: Checkpoint, pooling: str, *, dropout: float | None = None, as_classifier: bool = False
+    checkpoint: Checkpoint, pooling: str, *, dropout: float | None, as_classifier: bool, new_pooler: bool
 ) -> tuple[Any, Any, range]:
     """Return the AutoModel (float32), the tokenizer, and the positions that tokens can have, special ones included.
 
-    The pretrained pooler is left out (SimCSE never loads it either). RoBERTa models count positions from padding_idx
-    + 1, so a table of 514 positions holds 512 tokens. as_classifier: a sequence classifier with one label; a head that
-    the checkpoint lacks is initialised randomly. Raises EncoderError for an unknown architecture, and for weights or a
-    tokenizer that do not fit it exactly.
+    The pretrained pooler is left out (SimCSE never loads it either) unless `pooling` reads it. RoBERTa models count
+    positions from padding_idx + 1, so a table of 514 positions holds 512 tokens. as_classifier: a sequence classifier
+    with one label; a head that the checkpoint lacks is initialised randomly. Raises EncoderError for an unknown
+    architecture, and for weights or a tokenizer that do not fit it exactly.
     """
     folder = checkpoint.folder
     config = _load_config(folder, dropout)
@@ -62,7 +62,10 @@ def load_parts(
     else:
         kind: Any = MODEL_MAPPING.get(type(config), None)
         has_pooler = inspect.isclass(kind) and "add_pooling_layer" in inspect.signature(kind.__init__).parameters
-        model = _load_model(AutoModel, folder, config, **({"add_pooling_layer": False} if has_pooler else {}))[0]
+        options = {"add_pooling_layer": pooling == "pooler"} if has_pooler else {}
+        model, is_random = _load_model(AutoModel, folder, config, **options)
+        if pooling == "pooler":
+            _prepare_pooler(model, folder, is_random, new_pooler)
     tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
     table = next((each for each in tables if isinstance(each, nn.Embedding)), None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
@@ -72,6 +75,18 @@ def load_parts(
     if positions <= 0:  # relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited"
         positions = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
     return model, tokenizer, range(positions)
+
+
+def _prepare_pooler(model: Any, folder: Path, is_random: bool, is_new: bool) -> None:
+    """Give the layer of pooling "pooler" new weights, as BERT's, if `is_new`; EncoderError if there is none."""
+    layer = getattr(getattr(model, "pooler", None), "dense", None)
+    if layer is None or not isinstance(getattr(model.pooler, "activation", None), nn.Tanh):
+        raise EncoderError(f"a {model.config.model_type!r} backbone has no tanh layer over [CLS]; set pooling=cls")
+    if is_new:
+        nn.init.normal_(layer.weight, std=0.02)
+        nn.init.zeros_(layer.bias)
+    elif is_random:
+        raise EncoderError(f"{folder} was saved without the layer of pooling 'pooler'; set pooling=cls")
 
 
 def load_word_head(checkpoint: Checkpoint) -> nn.Module:
@@ -172,8 +187,8 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         fault = f"has ids up to {largest}, and the backbone embeds {embedded}"
     elif table is not None and table.padding_idx not in (None, pad):
         fault = f"pads with {pad}, and the backbone counts positions from its padding token {table.padding_idx}"
-    elif pooling == "cls" and tokenizer.cls_token_id not in (None, tokenizer("a")["input_ids"][0]):
-        fault = f"does not put {tokenizer.cls_token} first, which pooling 'cls' reads"
+    elif pooling in ("cls", "pooler") and tokenizer.cls_token_id not in (None, tokenizer("a")["input_ids"][0]):
+        fault = f"does not put {tokenizer.cls_token} first, which pooling {pooling!r} reads"
     if fault:
         raise EncoderError(f"the tokenizer in {folder} {fault}; save the tokenizer of this model there")
     if checkpoint.lower_case:  # before all other steps, as SentenceTransformer does

@@ -52,11 +52,15 @@ class Encoder(nn.Module):
         precision: str = "auto",
         device: str = "auto",
         dropout: float | None = None,
+        new_pooler: bool = False,
     ) -> None:
-        """Load a checkpoint with this reading, in eval mode; other arguments as for `from_pretrained`."""
+        """Load a checkpoint with this reading, in eval mode; other arguments as for `from_pretrained`.
+
+        new_pooler: with pooling "pooler", the layer begins at random, as it does before training.
+        """
         super().__init__()
         place, self.precision = choose_hardware(device, precision)
-        options: dict[str, Any] = {"dropout": dropout, "as_classifier": self._is_classifier}
+        options: dict[str, Any] = {"dropout": dropout, "as_classifier": self._is_classifier, "new_pooler": new_pooler}
         backbone, self.tokenizer, positions = load_parts(checkpoint, reading.pooling, **options)
         self.backbone: Any = fast_dropout(backbone)
         self.checkpoint, self.source = checkpoint, checkpoint.source
@@ -160,7 +164,8 @@ class Encoder(nn.Module):
         ids, mask, states = self._hidden_states(batch)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
         with torch.autocast(ids.device.type, enabled=False):  # which would round the mean of the tokens to bf16
-            return pool(states, chosen, self.pooling)
+            vectors = pool(states, chosen, self.pooling)
+            return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
     def token_states(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n l d"]:
         """Return the last layer's state of every token of a batch, with gradient: the input of `word_head`."""

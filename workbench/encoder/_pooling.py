@@ -24,10 +24,11 @@ def pool(
     """Return one vector per sentence, in float32 or wider, not normalised.
 
     hidden_states: the embedding layer's output and each layer's; "cls", "mean", "max" and "mask" read only the last.
+    "pooler" is "cls" here: the layer above belongs to the backbone.
     chosen: the tokens that take part: all but padding; for "mask" only the [MASK] of the template.
     """
     last = hidden_states[-1]
-    if pooling == "cls":
+    if pooling in ("cls", "pooler"):
         return _widen(last[:, 0])
     if pooling == "max":
         return _widen(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))

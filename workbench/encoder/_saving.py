@@ -76,9 +76,16 @@ def save_encoder(
         modules.append(("1_MaskPooling", _MASK_MODULE))
     else:
         modules.append((f"{len(modules)}_Pooling", f"{_MODULES}Pooling"))
-        mode = _POOLINGS["mean" if pooling in FIRST_LAYER else pooling]
+        mode = _POOLINGS[{**dict.fromkeys(FIRST_LAYER, "mean"), "pooler": "cls"}.get(pooling, pooling)]
         flags = {name: name == mode for name in (*_POOLINGS.values(), "pooling_mode_mean_sqrt_len_tokens")}
         files[f"{modules[-1][0]}/config.json"] = {"word_embedding_dimension": width} | flags
+    if pooling == "pooler":
+        modules.append(("2_Dense", f"{_MODULES}Dense"))
+        shape = {"in_features": width, "out_features": width, "bias": True}
+        files["2_Dense/config.json"] = shape | {"activation_function": "torch.nn.modules.activation.Tanh"}
+        weights = {f"linear.{name}": value.to(dtype) for name, value in backbone.pooler.dense.state_dict().items()}
+        (folder / "2_Dense").mkdir()
+        save_file(weights, folder / "2_Dense" / "model.safetensors")
     usage = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
     files["config_sentence_transformers.json"] = usage
     files["modules.json"] = [{"idx": i, "name": str(i), "path": p, "type": t} for i, (p, t) in enumerate(modules)]
@@ -97,7 +104,7 @@ def save_encoder(
 def save_checkpoint(folder: Path, backbone: Any, tokenizer: Any, limit: int, dtype: torch.dtype) -> None:
     """Write backbone and tokenizer into `folder` as transformers does."""
     state = backbone.state_dict()
-    # The pooler that AutoModel will build and no pooling here reads: the identity under its tanh. Without it,
+    # The pooler that AutoModel will build and this pooling does not read: the identity under its tanh. Without it,
     # transformers would report missing weights at each load.
     with torch.device("meta"):
         whole = type(backbone)(backbone.config).state_dict()

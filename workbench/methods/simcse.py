@@ -1,28 +1,41 @@
-"""Unsupervised SimCSE (Gao, Yao and Chen 2021): two dropout views of a sentence are each other's positive."""
+"""SimCSE (Gao, Yao and Chen 2021): positives are dropout views of a sentence, or supervised, entailed sentences."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from workbench.config import SimCSEConfig
+from workbench.data import Triplets
 from workbench.losses import cosine_matrix, info_nce
-from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
+from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, require_kind, training_sentences
 
 
 class SimCSE(ContrastiveMethod):
-    """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i (SimCSE eq. 4)."""
+    """l_i = -log softmax_j(cos(z_i, z'_j) / tau)[i] with z, z' two dropout views of sentence i (SimCSE eq. 4).
+
+    Supervised, z' are first the positives and then the hard negatives of all anchors z in the batch (eq. 5).
+    """
 
     config_class = SimCSEConfig
     config: SimCSEConfig
 
     def prepare(self, data: Any) -> None:
-        self.tokens = self.encoder.token_rows(training_sentences(self, data))
+        if self.config.supervised:
+            require_kind(data, Triplets, "supervised=true trains on triplets")
+            self.tokens = self.encoder.token_rows(chain(*data.texts))
+        else:
+            self.tokens = self.encoder.token_rows(training_sentences(self, data))
+        self.starts = [0, len(data), 2 * len(data)] if self.config.supervised else [0, 0]  # of each view's rows
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        return {"tokens": self.tokens.batch([*rows, *rows])}  # one forward pass draws each view its own dropout
+        # One forward pass draws each view its own dropout.
+        return {"tokens": self.tokens.batch([start + row for start in self.starts for row in rows])}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         terms = self.guess_words(batch["tokens"])
-        first, second = gathered_views(self.embed(batch["tokens"]), self.head)
-        return terms | {"info_nce": info_nce(cosine_matrix(first, second), temperature=self.config.temperature)}
+        anchors, *others = gathered_views(self.embed(batch["tokens"]), self.head, count=len(self.starts))
+        scores = cosine_matrix(anchors, torch.cat(others))
+        return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}
