@@ -21,7 +21,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     method = "mixed"
     profiles = {
         **ContrastiveConfig.profiles,
-        "demo": {**DEMO, "compose": "positive", "gamma": 1.0, "teachers": ["world-teacher"]},
+        "demo": {**DEMO, "compose": "positive", "gamma": 1.0, "teachers": ["world-teacher"], "lists_after_mlp": True},
     }
 
     compose: Compose = "none"
