@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
+from tiny_checkpoints import tiny_architecture
 from torch import Tensor
 
 from workbench.config import CONFIGS
@@ -237,6 +239,29 @@ def test_two_views_differ_though_the_start_has_no_dropout(name: str, tmp_path: P
     assert "dropout is 0: both views of a sentence are equal" in caplog.text
     distance(encoder="world-encoder")
     assert "dropout" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["ModernBert", "Albert"])
+def test_views_of_a_backbone_whose_rates_are_0_by_default_differ_and_its_classifier_keeps_its_own(
+    kind: str, tmp_path: Path
+):
+    start = tiny_architecture(tmp_path, getattr(transformers, f"{kind}Config"))
+
+    def draw(**changes: Any) -> tuple[dict[str, float], bool]:
+        given = {"encoder": str(start), "pooling": "mean", "device": "cpu", "max_seq_length": 16, **changes}
+        method = METHODS["simcse"](CONFIGS["simcse"].from_parameters("demo", 0, given))
+        method.prepare(Sentences("two", ["a dog runs", "a cat eats"], "two", "two"))
+        first, second = method.train().embed(method.collate(range(2))["tokens"]).chunk(2)
+        rates = method.encoder.backbone.config.to_dict()
+        return {name: rate for name, rate in rates.items() if "dropout" in name}, torch.equal(first, second)
+
+    heads = {"ModernBert": {"classifier_dropout": 0.0}, "Albert": {"classifier_dropout_prob": 0.1}}[kind]
+    names = {
+        "ModernBert": ["embedding_dropout", "attention_dropout", "mlp_dropout"],
+        "Albert": ["hidden_dropout_prob", "attention_probs_dropout_prob"],
+    }[kind]
+    for changes, rate in (({}, 0.1), ({"dropout": 0}, 0.0), ({"dropout": 0.3}, 0.3)):
+        assert draw(**changes) == (heads | dict.fromkeys(names, rate), rate == 0)
 
 
 GRADIENTS = """

@@ -13,6 +13,7 @@ import pytest
 from test_docs import COMMANDS, EVALUATES, evaluated, resolved
 from written_runs import SUITE, write_run
 
+from workbench.checkpoints import published_reading
 from workbench.cli import overrides_of
 from workbench.config import SEVEN_STS, BaselineConfig, CompCSEConfig, CoSENTConfig, RankCSEConfig, SimCSEConfig
 from workbench.data import AVERAGES
@@ -24,6 +25,7 @@ from workbench.views.papers import commands, demo_config, parse_command, publish
 
 PLACES = [(paper, table) for paper, shape in read_papers().items() for table in shape["tables"]]
 TABLES = {place: published_table(*place) for place in PLACES}
+STATED = {("cosent", "II"): 33, ("rankcse", "7"): 11, ("rankcse", "8"): 11, ("rankcse", "9"): 36}
 FIGURES = [(name, figure) for name, paper in read_papers().items() for figure in paper["figures"]]
 
 
@@ -54,6 +56,9 @@ def test_every_published_number_is_in_one_table_with_the_commands_that_fill_it()
         printed = shown.xs("published", level=1).drop(columns="command").to_numpy()
         assert sorted(filter(None, printed.ravel())) == sorted(values["value"])
         here = shown[shown.index.get_level_values(1) == "here"]
+        if (values["stated"] != "").any():
+            assert (here["command"] == "").all()
+            continue
         assert (here.drop(columns="command") == "").all(axis=None)
         assert here["command"].str.contains("workbench (?:run|evaluate) ").all()
         assert table in shown.attrs["title"]
@@ -67,6 +72,29 @@ def test_every_command_of_a_table_is_documented():
     made = [command for values in TABLES.values() for command in values["command"] if command]
     assert {command for command in made if settings_key(parse_command(command)) not in known} == set()
     assert len(made) > 800
+
+
+def test_sizes_and_settings_are_ours_and_a_difference_is_marked():
+    shown = {place: paper_table(*place, {}).xs("here", level=1) for place in STATED}
+    assert {place: int((TABLES[place]["stated"] != "").sum()) for place in STATED} == STATED
+    differ = {place: table.stack()[lambda texts: texts.str.contains("≠")].to_dict() for place, table in shown.items()}
+    sick = {("SICK", part): f"{rows} ≠" for part, rows in (("train", 4500), ("validation", 500), ("test", 4927))}
+    assert differ.pop(("cosent", "II")) == {**sick, ("ATEC", "train"): "24061 ≠"}
+    assert not any(differ.values())
+    assert shown["rankcse", "9"].loc["tau_3", "BERT-large, RankCSE-ListNet"] == "0.025"
+
+
+def test_every_value_of_diffcse_has_a_command_of_the_checkpoint_that_made_it():
+    values = pd.concat(TABLES.values())
+    values = values[values["method"] == "DiffCSE"]
+    assert len(values) == 88
+    for value in values.itertuples():
+        config = parse_command(value.command)
+        kind = "trans" if value.table == "RankCSE table 10" else "sts"
+        backbone = {"BERT-base": "bert-base-uncased", "RoBERTa-base": "roberta-base"}[value.model]
+        assert config.encoder == f"voidism/diffcse-{backbone}-{kind}"
+        assert config.classifier == ("senteval" if value.metric == "accuracy" else "sklearn")
+        assert published_reading(config.encoder).pooling == "cls"
 
 
 def test_runs_fill_the_cells_of_their_settings_whatever_they_were_scored_on(tmp_path: Path):

@@ -300,6 +300,14 @@ def test_order_rate_and_seed_are_functions_of_seed_and_step():
     np.testing.assert_allclose([plan.rate(step) for step in range(11)], expected)
 
 
+def test_a_single_step_in_the_warm_up_evaluates_the_encoder_as_it_is(tiny_encoder: Path, sentences, dev: Pairs):
+    method = SimCSE(config(tiny_encoder, max_steps=1, warmup=0.5))
+    start = Encoder.from_pretrained(tiny_encoder, "cls").backbone.state_dict()
+    first, last = fit(method, sentences, dev, quiet=True).filter(like="dev_").to_numpy()
+    np.testing.assert_array_equal(first, last)
+    assert same(method.encoder.backbone.state_dict(), start)
+
+
 def test_weight_decay_is_where_transformers_puts_it(tiny_encoder: Path):
     from transformers import Trainer
 

@@ -2,8 +2,10 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
@@ -69,6 +71,24 @@ def tiny_checkpoint(folder: Path, kind: str = "bert", *, layers: int = 3, seed: 
     """Create a folder with model and tokenizer in the format of transformers."""
     tiny_model(kind, layers=layers, seed=seed).save_pretrained(folder)
     tiny_tokenizer(kind).save_pretrained(folder)
+    return folder
+
+
+def tiny_architecture(folder: Path, kind: Any) -> Path:
+    """Create a folder with a small random model of a configuration class, with its head of masked words."""
+    tokenizer = tiny_tokenizer("roberta")
+    names = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 16}
+    if kind is transformers.DistilBertConfig:
+        names = {"n_layers": 2, "n_heads": 2, "dim": 16, "hidden_dim": 16}
+    if kind in (transformers.AlbertConfig, transformers.ElectraConfig):
+        names["embedding_size"] = 8
+    own = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]} if kind is transformers.DebertaV2Config else {}
+    special = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")}
+    special |= {"bos_token_id": special["cls_token_id"], "eos_token_id": special["sep_token_id"]}
+    torch.manual_seed(0)
+    config = kind(vocab_size=len(tokenizer), max_position_embeddings=POSITIONS + 2, **names, **own, **special)
+    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     return folder
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig, setting_text
-from workbench.data import AVERAGES
+from workbench.data import AVERAGES, describe
 from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import project_path, set_name
 from workbench.metrics import similar_third, spearman
@@ -67,7 +67,8 @@ def published_table(paper: str, table: str) -> pd.DataFrame:
     """Return the values of a table in the paper's order; a published deviation follows its mean.
 
     Columns: table, model, method, task, value as published; row, column: the place in the table; suite, metric: what
-    measures the task, or ""; command: what reproduces the value, as in the .toml, or "" if nothing does.
+    measures the task, or ""; command: what reproduces the value, as in the .toml, or "" if nothing does; stated: the
+    number that our catalogue or profile has for it, or "".
     """
     shape, numbers = read_shape(paper, "table", table), _published_numbers()
     numbers = numbers.loc[numbers["table"].str.fullmatch(re.escape(shape["heading"]) + "( .*)?")]
@@ -87,7 +88,7 @@ def _published_numbers() -> pd.DataFrame:
 
 
 def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
-    """Return row, column, suite, metric and command of a published value."""
+    """Return the columns that `published_table` adds to a published value."""
     parts = re.fullmatch(shape.get("split", ".*"), row["method"])
     words = row | {name: text or "E1" for name, text in (parts.groupdict() if parts else {}).items()}
     task, metric = row["task"].split() if row["task"].endswith((" KCC", " NDCG")) else (row["task"], "spearman")
@@ -97,12 +98,17 @@ def _describe(shape: Mapping[str, Any], row: dict[Any, str]) -> dict[str, str]:
     command = command.format(**known) if set(re.findall(r"{(\w+)}", command)) <= set(known) else ""
     if suite in ("transfer-average", *_TRANSFER):
         metric, command = "accuracy", command and f"{command} --set suites={','.join(_TRANSFER)}"
+    counted, setting = shape.get("counted", {}).get(row["method"], {}).get(task), shape.get("settings", {}).get(task)
+    stated = str(describe(counted)["rows"]) if counted else ""
+    if setting:
+        stated, command = setting_text(getattr(parse_command(command), setting)), ""
     return {
         "row": shape.get("row", "{model}, {method}").format(**words).removeprefix(", "),
         "column": shape.get("column", "{task}").format(**words),
         "suite": suite,
         "metric": metric.lower() if suite else "",
         "command": command,
+        "stated": stated,
     }
 
 
@@ -143,6 +149,8 @@ def commands(configs: Iterable[Config]) -> str:
 def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = "") -> pd.DataFrame:
     """Return a table of a paper: below each row that has a command the values measured here, empty without a run.
 
+    Below a size or a setting is ours, with ≠ if it is another.
+
     Args:
         paper: "rankcse", "compcse", "cosent" or "rankencoder".
         table: Its number there: 2, "III".
@@ -174,6 +182,9 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
                 here |= {name: [np.mean([*map(np.mean, here.values())])] for name in of_row.loc[is_average, "column"]}
             lines[row, "here"] = {name: format_spread(numbers, 1) for name, numbers in here.items()}
             lines[row, "here"]["command"] = commands(empty)
+        ours: Any = of_row[of_row["stated"] != ""].itertuples()
+        if stated := {v.column: v.stated if float(v.stated) == float(v.value) else f"{v.stated} ≠" for v in ours}:
+            lines[row, "here"] = stated
     columns = list(dict.fromkeys(values["column"]))
     columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
     table = pd.DataFrame(lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"])
