@@ -10,12 +10,12 @@ import torch
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
-from workbench import views
+from workbench import RankMixture, SimCSE, views
 from workbench.config import SEVEN_STS, BaselineConfig, SimCSEConfig
-from workbench.data import Pairs
+from workbench.data import Pairs, load_dev, load_pairs
 from workbench.encoder import Encoder
 from workbench.errors import DataError, EncoderError, RunError
-from workbench.evaluation import evaluate, evaluate_model, per_query_metrics
+from workbench.evaluation import dev_values, evaluate, evaluate_model, per_query_metrics
 from workbench.runs import Run, list_runs
 
 WORDS = ["a b", "a c", "b c", "c d", "d e", "a e"]
@@ -174,3 +174,17 @@ def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_p
             BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "nowhere", "suites": "world-dev"}), tmp_path
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dev_of_two_sets_chooses_by_the_mean_of_their_spearman():
+    config = SimCSEConfig(profile="demo", dev="world-dev+ladders-all", device="cpu")
+    dev, method = load_dev(config), SimCSE(config)
+    both = [load_pairs(name) for name in ("world-dev", "ladders-all")]
+    assert dev.sentence2 == both[0].sentence2 + both[1].sentence2
+    assert [len(dev), dev.gold.min(), dev.gold.max()] == [len(both[0]) + len(both[1]), 0.0, 1.0]
+    alone = [dev_values(method, each)["dev_spearman"] for each in both]
+    assert dev_values(method, dev)["dev_spearman"] == pytest.approx(np.mean(alone), abs=1e-12)
+    mixture = RankMixture(method.encode, dev.sentence1[:50], weight=0.1)
+    alone = [mixture.try_weights(each, [0.3]).item() for each in both]
+    assert mixture.try_weights(dev, [0.3]).item() == pytest.approx(np.mean(alone), abs=1e-12)
+    assert config.digest() != SimCSEConfig(profile="demo", dev="world-dev").digest()

@@ -95,7 +95,7 @@ def check_settings(config: TrainingConfig) -> None:
     problems += [each if each.startswith(name) else f"{name}: {each}" for name, each in broken.items()]
     if problems:
         raise DataError("\n".join(problems))
-    if shared := {config.train} & {config.dev, *config.suites} | {config.dev} & {*config.suites}:
+    if shared := {config.train} & {*config.dev_sets, *config.suites} | {*config.dev_sets} & {*config.suites}:
         _LOG.warning("%s is used twice among train, dev and suites: its scores are no test", ", ".join(shared))
     if unknown := sorted(config.revisions.keys() - {*config.checkpoints}):
         raise SettingError(f"revisions: {unknown[0]!r} is not an encoder of these settings; correct or remove it")

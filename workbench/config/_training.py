@@ -60,7 +60,7 @@ class TrainingConfig(Settings):
     train_limit: Annotated[int | None, Ge(2), Unit("examples"), Also("max_train_samples")] = None
     """train on a seeded sample of this many examples; none: all"""
     dev: Annotated[SetName, Source("SimCSE sec. 6.1"), Also("validation_file eval_dataset")] = "stsb-dev"
-    """scored pairs that choose the checkpoint"""
+    """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue: stsb-dev+sick-trial"""
     suites: Annotated[Suites, Source("SimCSE sec. 6.1")] = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
@@ -118,9 +118,14 @@ class TrainingConfig(Settings):
         return ("sentences",)
 
     @property
+    def dev_sets(self) -> list[str]:
+        """The names of the sets of dev; a file is one."""
+        return [self.dev] if self.dev.endswith(OWN_FILES) else self.dev.split("+")
+
+    @property
     def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
         """Setting -> the datasets that it names, and the kinds that it accepts."""
-        sets: dict[str, Any] = {"train": ([self.train], self.train_kinds), "dev": ([self.dev], ("pairs",))}
+        sets: dict[str, Any] = {"train": ([self.train], self.train_kinds), "dev": (self.dev_sets, ("pairs",))}
         return sets | {"suites": (self.suites, ("pairs", "transfer tasks"))}
 
     @property

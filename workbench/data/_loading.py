@@ -12,6 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import CATALOGUE, Columns, DataSet, Kind, Scale, find_set, kinds_of_table, read_roles
 from workbench.data._sets import TRANSFER, Pairs, Sentences, TransferTask, Triplets, make_set, sample
@@ -89,8 +91,16 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
 
 
 def load_dev(config: Any) -> Pairs:
-    """Load the scored pairs of `config.dev`."""
-    return load_pairs(config.dev)
+    """Load the scored pairs of `config.dev`; of several sets, their subsets, whose gold is scaled to 0 to 1."""
+    first, *others = sets = [load_pairs(name) for name in config.dev_sets]
+    if not others:
+        return first
+    sides = ([*chain(*side)] for side in zip(*(each.texts for each in sets), strict=True))
+    gold = [(each.gold - each.score_range[0]) / (each.score_range[1] - each.score_range[0]) for each in sets]
+    names = [each.name for each in sets for _ in each.gold]
+    rows = [f"{each.name} {row}" for each in sets for row in each.pair_id]
+    source, checksum = "; ".join(each.source for each in sets), text_checksum(" ".join(each.checksum for each in sets))
+    return Pairs(config.dev, *sides, np.concatenate(gold), names, rows, (0.0, 1.0), source, checksum, how="mean")
 
 
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:

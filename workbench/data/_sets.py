@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -67,6 +67,7 @@ class Sentences(_Rows):
 class Pairs(_Rows):
     """Scored pairs: `gold` within `score_range`, larger is closer; `subset` names the parts of a suite that has parts.
 
+    `how` is that of `spearman_by_subset` when the pairs choose a checkpoint.
     Rows without a gold label are left out; `source` counts them.
     """
 
@@ -80,6 +81,7 @@ class Pairs(_Rows):
     score_range: tuple[float, float]
     source: str
     checksum: str
+    how: Literal["all", "mean"] = "all"
 
     def __post_init__(self) -> None:
         if len(wrong := np.flatnonzero(~np.isfinite(self.gold))):

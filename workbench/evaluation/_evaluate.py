@@ -156,12 +156,12 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
 def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
     """Return dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and dev_uniformity."""
     if method.pairwise:
-        return {"dev_spearman": spearman(dev.gold, _predict(method, dev))}
+        return {"dev_spearman": spearman_by_subset(dev.gold, _predict(method, dev), dev.subset, how=dev.how)}
     first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
     low, high = dev.score_range
     close = dev.gold > low + 0.8 * (high - low)
     return {
-        "dev_spearman": spearman(dev.gold, (first * second).sum(axis=1)),
+        "dev_spearman": spearman_by_subset(dev.gold, (first * second).sum(axis=1), dev.subset, how=dev.how),
         "dev_alignment": alignment(first[close], second[close]),
         "dev_uniformity": uniformity(np.concatenate([first, second])),
     }

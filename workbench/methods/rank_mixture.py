@@ -13,7 +13,7 @@ from torch import Tensor
 
 from workbench.data import Pairs
 from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
-from workbench.metrics import similar_third, spearman, uniformity
+from workbench.metrics import similar_third, spearman, spearman_by_subset, uniformity
 from workbench.ranks import Corpus, rank_vectors
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
@@ -122,7 +122,8 @@ class RankMixture:
         The weight of the mixture stays: set `inference_weight`, or build a mixture with the other weight.
         """
         cosine, ranked = self.parts(pairs.sentence1, pairs.sentence2)
-        values = [spearman(pairs.gold, weight * ranked + (1 - weight) * cosine) for weight in weights]
+        scores = (weight * ranked + (1 - weight) * cosine for weight in weights)
+        values = [spearman_by_subset(pairs.gold, score, pairs.subset, how=pairs.how) for score in scores]
         return pd.Series(values, pd.Index(weights, name="lambda_inf"), name=pairs.name)
 
     def _pair_parts(self, vectors: Float[Tensor, "n d"], pairs: Int[Tensor, "2 p"]) -> tuple[Tensor, Tensor]:
