@@ -153,6 +153,10 @@ def test_an_interval_over_seeds_is_students() -> None:
     pairs = np.random.default_rng(0).standard_normal(999)
     alone = metrics.hierarchical_interval([0.0, 0.0], [pairs - pairs.mean()] * 2)
     assert alone[1:] == pytest.approx(tuple(np.quantile(pairs - pairs.mean(), [0.025, 0.975])), abs=1e-12)
+    starts = [numbers(n, n) for n in (2, 5, 4)]
+    resampled = [values[:, None] + np.random.default_rng(len(values)).random((len(values), 9)) for values in starts]
+    means = [values.mean() for values in starts], [values.mean(axis=0) for values in resampled]
+    assert metrics.hierarchical_interval(starts, resampled) == metrics.hierarchical_interval(*means)
 
 
 @pytest.mark.parametrize(
