@@ -79,8 +79,8 @@ class RankCSE(ContrastiveMethod):
     def list_terms(self, scores: Float[Tensor, "n n"], plain: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
         """Return the three terms: infoNCE of the scores; consistency and ranking loss of these or of the `plain` ones.
 
-        `plain` are the cosines of the vectors before the train-only layer. The history gets infoNCE and the ranking
-        loss above and below it.
+        `plain` are the cosines of the vectors below the train-only layer. The history also gets infoNCE below it and
+        the ranking loss in the place where it is not minimised.
         """
         config = self.config
         lists, compared = (scores if after else plain for after in config.layered)
@@ -93,10 +93,10 @@ class RankCSE(ContrastiveMethod):
         if config.gamma:
             teacher = self.teacher_lists(batch)
             terms[config.ranking] = config.gamma * self.ranking_loss(lists, teacher)
-            for place, cosines in (("above", scores.detach()), ("below", plain.detach())) if self.head else ():
-                contrastive = losses.info_nce(cosines, temperature=config.temperature)
-                self.observe(**{f"info_nce_{place}": contrastive})
-                self.observe(**{f"{config.ranking}_{place}": self.ranking_loss(cosines, teacher)})
+            if self.head is not None:
+                other, place = (plain.detach(), "below") if config.lists_after_mlp else (scores.detach(), "above")
+                self.observe(info_nce_below=losses.info_nce(plain.detach(), temperature=config.temperature))
+                self.observe(**{f"{config.ranking}_{place}": self.ranking_loss(other, teacher)})
         return terms
 
     @cached_property
