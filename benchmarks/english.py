@@ -37,6 +37,7 @@ from workbench.runs import Run
 
 _OWN = {"teachers": ["<SimCSE>"]}
 _TWO = {"teachers": ["<SimCSE>", "<another SimCSE>"]}
+_LARGER = {"teachers": ["<SimCSE>", "<larger SimCSE>"]}  # shares 1/3 and 2/3, as in the paper's main setting
 _BETTER = {"teachers": ["<better>"]}
 _COMPOSED = {"compose": "positive", "gamma": 1.0, "beta": 1.0}
 _SUPERVISED = {"train": "stsb-train", "dev": "stsb-dev", "train_limit": "none"}
@@ -53,6 +54,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "lists below": {"lists_after_mlp": False},
     "lists below, consistency above": {"lists_after_mlp": False, "consistency_after_mlp": True},
 }
+_SCHEDULE = {"epochs": 4.0, "batch_size": 128}  # RankCSE app. A
 _E1 = {"base": "<SimCSE>", "corpus_size": 10_000}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "SimCSE": ("simcse", {}),
@@ -82,6 +84,13 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         )
         for place, where in PLACES.items()
         if (name, lists) not in (("mixed", _TWO), ("rankcse", _OWN))
+    },
+    "SimCSE, 4 epochs of 128": ("simcse", _SCHEDULE),
+    "RankCSE without its ranking loss, 4 epochs of 128": ("rankcse", _SCHEDULE | _OWN | {"gamma": 0.0}),
+    **{
+        f"RankCSE, ListNet, 4 epochs of 128, taught by {teacher}, {place}": ("rankcse", _SCHEDULE | lists | where)
+        for teacher, lists in (("its SimCSE", _OWN), ("its SimCSE and a larger one", _LARGER))
+        for place, where in PLACES.items()
     },
     "SimCSE, its rank vectors": ("simcse", {}),
     "RankEncoder, the paper's max with lambda 0.05": ("rankencoder", _E1),
@@ -115,6 +124,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("start", type=Path)
     parser.add_argument("--name", help="of the start in the results; default: its last two folders")
+    parser.add_argument(
+        "--larger", type=Path, help="a larger start, whose SimCSE is a teacher of the paper's main setting"
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--only", nargs="*", help="only rows with one of these labels or beginnings")
@@ -175,11 +187,17 @@ def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
 
 def run_of(method: str, changes: dict[str, Any], seed: int, options: argparse.Namespace) -> Run:
     """Return the trained run of a row."""
+    larger = argparse.Namespace(**vars(options) | {"start": options.larger})
     better = "world-teacher" if str(options.start) == "world-encoder" else str(minilm())
-    names = {"<SimCSE>": seed, "<another SimCSE>": (seed + 1) % 5, "<better>": None}
-    for name, of in names.items():
+    teachers = {
+        "<SimCSE>": lambda: str(run_of("simcse", {}, seed, options).path),
+        "<another SimCSE>": lambda: str(run_of("simcse", {}, (seed + 1) % 5, options).path),
+        "<larger SimCSE>": lambda: str(run_of("simcse", {}, seed, larger).path),
+        "<better>": lambda: better,
+    }
+    for name, find in teachers.items():
         if name in str(changes):
-            teacher = better if of is None else str(run_of("simcse", {}, of, options).path)
+            teacher = find()
             changes = {key: fill_placeholder(value, teacher, name) for key, value in changes.items()}
     return trained_run(settings(method, seed, options, **changes), options.runs)
 
