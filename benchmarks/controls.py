@@ -21,7 +21,7 @@ from workbench.config import CONFIGS
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.methods import METHODS
 from workbench.methods.rankcse import RankCSE
-from workbench.metrics import seed_spread
+from workbench.metrics import seed_interval, seed_spread
 from workbench.runs import Run
 
 OWN = {"teachers": ["<SimCSE>"]}
@@ -118,7 +118,7 @@ def main() -> None:
         print(f"\n| {table} | seeds | test | against the first row |\n|---|---|---|---|")
         first: np.ndarray | None = None
         for label, scores in rows(TABLES[table], options.runs, made, options.seeds or SEEDS.get(table, 3)):
-            difference = "" if first is None else mean_with_error(scores - first)
+            difference = "" if first is None else mean_with_interval(scores - first)
             first = scores if first is None else first
             print(f"| {label} | {len(scores)} | {seed_spread(list(scores))} | {difference} |", flush=True)
 
@@ -144,11 +144,10 @@ def finish_run(label: str, method: str, settings: dict[str, Any], root: Path, se
     return trained_run(config, root, METHODS[method])
 
 
-def mean_with_error(differences: np.ndarray) -> str:
-    """Return the mean with its standard error."""
-    if len(differences) < 2:
-        return f"{differences.mean():+.1f}"
-    return f"{differences.mean():+.1f} ± {differences.std(ddof=1) / len(differences) ** 0.5:.1f}"
+def mean_with_interval(differences: np.ndarray) -> str:
+    """Return the mean with its 95 per cent interval over seeds."""
+    mean, low, high = seed_interval(differences)
+    return f"{mean:+.1f}" if len(differences) < 2 else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def write_files(folder: Path) -> dict[str, str]:
