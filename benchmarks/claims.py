@@ -67,17 +67,19 @@ class Difference(NamedTuple):
 
 
 def main() -> None:
-    table = pd.read_csv(RESULTS)
-    write(DOCS / "results.md", "claims", claims(table))
-    write(DOCS / "results.md", "rankcse", parts(table, "RankCSE"))
-    write(DOCS / "results.md", "rankencoder", rank_parts(table))
+    for path, text in written().items():
+        path.write_text(text, encoding="utf-8")
 
 
-def write(page: Path, name: str, text: str) -> None:
-    """Replace the part of a page between the comments `name` and `/name`."""
-    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-    before, rest = page.read_text(encoding="utf-8").split(begin)
-    page.write_text(before + begin + text + end + rest.split(end)[1], encoding="utf-8")
+def written() -> dict[Path, str]:
+    """Return the texts of the page and of the figure."""
+    page, table = DOCS / "results.md", pd.read_csv(RESULTS)
+    text, rows = page.read_text(encoding="utf-8"), differences(table)
+    parts_of_page = {"claims": claims(rows), "rankcse": parts(table, "RankCSE"), "rankencoder": rank_parts(table)}
+    for name, part in parts_of_page.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        text = text.split(begin)[0] + begin + part + end + text.split(end)[1]
+    return {page: text, DOCS / "forest.svg": forest(rows)}
 
 
 def difference(table: pd.DataFrame, row: str, base: str, column: str = "average") -> Difference | None:
@@ -98,23 +100,27 @@ def difference(table: pd.DataFrame, row: str, base: str, column: str = "average"
     return Difference(values.to_numpy(), seed_interval(values.to_numpy()), over_pairs, p)
 
 
-def claims(table: pd.DataFrame) -> str:
-    """Return the table of claims, with a row per claim, start and pooling, and draw the forest plot."""
+def differences(table: pd.DataFrame) -> list[tuple[str, str, str, Difference]]:
+    """Return claim, paper's number, start with pooling, and difference."""
     rows = []
     for claim, paper, row, base in CLAIMS:
         for (start, pooling), own in table.groupby(["start", "pooling"], sort=False):
-            if found := difference(own, row, base):
-                rows.append((claim, paper, f"{start}, {pooling}", found))
-    adjusted = holm([found.p for *_, found in rows])
+            if measured := difference(own, row, base):
+                rows.append((claim, paper, f"{start}, {pooling}", measured))
+    return rows
+
+
+def claims(rows: list[tuple[str, str, str, Difference]]) -> str:
+    """Return the table of claims, with a row per claim, start and pooling."""
+    adjusted = holm([measured.p for *_, measured in rows])
     heading = "claim | in its paper | start, pooling | seeds | difference (sd) [95%] | Holm p | seeds and pairs"
     lines = [f"| {heading} | could show |", "|---|---|---|---|---|---|---|---|"]
-    for (claim, paper, start, found), p in zip(rows, adjusted, strict=True):
-        n, pairs = len(found.values), found.over_pairs
+    for (claim, paper, start, measured), p in zip(rows, adjusted, strict=True):
+        n, pairs = len(measured.values), measured.over_pairs
         both = f"[{pairs.low:+.2f}, {pairs.high:+.2f}]" if pairs else ""
-        shown = f"{smallest_difference(float(found.values.std(ddof=1)), n):.2f}" if n > 1 else ""
+        shown = f"{smallest_difference(float(measured.values.std(ddof=1)), n):.2f}" if n > 1 else ""
         p_text = "" if np.isnan(p) else "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0")
-        lines.append(f"| {claim} | {paper} | {start} | {n} | {found} | {p_text} | {both} | {shown} |")
-    (DOCS / "forest.svg").write_text(forest(rows), encoding="utf-8")
+        lines.append(f"| {claim} | {paper} | {start} | {n} | {measured} | {p_text} | {both} | {shown} |")
     return "\n".join(lines) + "\n"
 
 
@@ -152,7 +158,7 @@ def rank_parts(table: pd.DataFrame) -> str:
 def forest(rows: list[tuple[str, str, str, Difference]]) -> str:
     """Draw the differences with their intervals over seeds; SimCSE above its start is left out, being far larger."""
     rows = [row for row in rows if row[0] != CLAIMS[0][0] and len(row[3].values) > 1]
-    ends = [end for *_, found in rows for end in found.over_seeds[1:]]
+    ends = [end for *_, measured in rows for end in measured.over_seeds[1:]]
     low, high = min([*ends, -0.5]), max([*ends, 0.5])
     left, width, step = 560, 380, 22
 
@@ -162,8 +168,8 @@ def forest(rows: list[tuple[str, str, str, Difference]]) -> str:
     lines = [f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="24" y2="{30 + step * len(rows)}" stroke="#888"/>']
     for tick in range(int(np.ceil(low)), int(high) + 1):
         lines.append(f'<text x="{x(tick):.1f}" y="16" text-anchor="middle" fill="#555">{tick:+d}</text>')
-    for place, (claim, _, start, found) in enumerate(rows):
-        y, (mean, first, last) = 40 + step * place, found.over_seeds
+    for place, (claim, _, start, measured) in enumerate(rows):
+        y, (mean, first, last) = 40 + step * place, measured.over_seeds
         colour = "#1b7837" if first > 0 else "#b2182b" if last < 0 else "#555"
         lines.append(f'<text x="4" y="{y + 4}">{claim} <tspan fill="#777">{start}</tspan></text>')
         lines.append(f'<line x1="{x(first):.1f}" x2="{x(last):.1f}" y1="{y}" y2="{y}" stroke="{colour}"/>')

@@ -210,3 +210,9 @@ def test_the_site_is_built_without_a_network_and_every_link_in_it_leads_somewher
         assert not fetched, f"{name} fetches {fetched}"
         for target in re.findall(r"<(?:a|img|script|link)[^>]* (?:src|href)=\"(?!\w+:|#|/)([^\"#?]+)", text):
             assert (pages[name].parent / target).exists(), f"{name}: {target}"
+
+
+def test_the_tables_of_results_are_those_of_the_recorded_rows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(PROJECT / "benchmarks"))
+    texts = importlib.import_module("claims").written()
+    assert {path: path.read_text(encoding="utf-8") for path in texts} == texts
