@@ -156,8 +156,8 @@ def rank_parts(table: pd.DataFrame) -> str:
 
 
 def forest(rows: list[tuple[str, str, str, Difference]]) -> str:
-    """Draw the differences with their intervals over seeds; SimCSE above its start is left out, being far larger."""
-    rows = [row for row in rows if row[0] != CLAIMS[0][0] and len(row[3].values) > 1]
+    """Draw the differences in English with their intervals over three seeds or more; SimCSE's own are far larger."""
+    rows = [row for row in rows if row[0] != CLAIMS[0][0] and row[2][:5] != "world" and len(row[3].values) > 2]
     ends = [end for *_, measured in rows for end in measured.over_seeds[1:]]
     low, high = min([*ends, -0.5]), max([*ends, 0.5])
     left, width, step = 560, 380, 22
@@ -165,7 +165,8 @@ def forest(rows: list[tuple[str, str, str, Difference]]) -> str:
     def x(value: float) -> float:
         return left + width * (value - low) / (high - low)
 
-    lines = [f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="24" y2="{30 + step * len(rows)}" stroke="#888"/>']
+    lines = ['<rect width="100%" height="100%" fill="#fff"/>']
+    lines += [f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="24" y2="{30 + step * len(rows)}" stroke="#888"/>']
     for tick in range(int(np.ceil(low)), int(high) + 1):
         lines.append(f'<text x="{x(tick):.1f}" y="16" text-anchor="middle" fill="#555">{tick:+d}</text>')
     for place, (claim, _, start, measured) in enumerate(rows):
