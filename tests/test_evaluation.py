@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 from scipy.stats import spearmanr
 
-from workbench import RankMixture, SimCSE, views
+from workbench import RankMixture, SimCSE, rank_premise, views
 from workbench.config import SEVEN_STS, BaselineConfig, SimCSEConfig
 from workbench.data import Pairs, load_dev, load_pairs
 from workbench.encoder import Encoder
@@ -184,7 +184,10 @@ def test_a_dev_of_two_sets_chooses_by_the_mean_of_their_spearman():
     assert [len(dev), dev.gold.min(), dev.gold.max()] == [len(both[0]) + len(both[1]), 0.0, 1.0]
     alone = [dev_values(method, each)["dev_spearman"] for each in both]
     assert dev_values(method, dev)["dev_spearman"] == pytest.approx(np.mean(alone), abs=1e-12)
-    mixture = RankMixture(method.encode, dev.sentence1[:50], weight=0.1)
+    corpus = dev.sentence1[:50]
+    mixture = RankMixture(method.encode, corpus, weight=0.1)
     alone = [mixture.try_weights(each, [0.3]).item() for each in both]
     assert mixture.try_weights(dev, [0.3]).item() == pytest.approx(np.mean(alone), abs=1e-12)
+    premise, *alone = (rank_premise(method.encode, corpus, corpus, each).iloc[-2:].to_numpy() for each in (dev, *both))
+    np.testing.assert_allclose(premise, np.mean(alone, axis=0), atol=1e-12)
     assert config.digest() != SimCSEConfig(profile="demo", dev="world-dev").digest()

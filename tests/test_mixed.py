@@ -18,6 +18,7 @@ from workbench.training import fit
 # Method -> its settings, and the settings of `mixed` with only its terms.
 ALONE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "simcse": ("simcse", {}, {}),
+    "simcse, a new layer over [CLS]": ("simcse", {"pooling": "pooler"}, {}),
     "compcse": ("compcse", {}, {"compose": "positive"}),
     "compcse, anchor, projected": (
         "compcse",
@@ -30,7 +31,7 @@ ALONE: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"ranking": "listmle", "lists_after_mlp": False, "info_nce": False},
         {"beta": 1.0, "gamma": 1.0},
     ),
-    "rankencoder": ("rankencoder", {}, {"rank_weight": 100.0, "inference_weight": 0.1}),
+    "rankencoder": ("rankencoder", {}, {"rank_weight": 100.0, "inference_weight": 0.1, "lists_after_mlp": False}),
     "rankencoder, max": ("rankencoder", {"combination": "max", "similarity": "gaussian"}, {"rank_weight": 100.0}),
     "cosent": ("cosent", {"train": "world-train"}, {"cosent": 1.0, "info_nce": False}),
 }

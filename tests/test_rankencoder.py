@@ -27,6 +27,7 @@ from workbench.metrics import similar_third, spearman, uniformity
 from workbench.ranks import Corpus, rank_vectors
 from workbench.runs import Run
 from workbench.training import fit
+from workbench.views.notebooks import table_html
 
 ROWS = [3, 1, 4, 15, 9, 26]
 
@@ -260,13 +261,13 @@ def test_the_premise_holds_for_vectors_around_one_direction_and_fails_for_few_di
     apart = torch.eye(64)[0] * 20
     around = rank_premise(of_rows(noise + apart), corpus, some)  # ranks do not see what all similarities share
     few = rank_premise(of_rows(noise / torch.arange(1, 65)), corpus, some)
-    assert around.conclusion.endswith("eq. 2 may help.")
-    assert few.conclusion.endswith("do not expect eq. 2 to help.")
+    assert around.attrs["caption"].endswith("eq. 2 may help.")
+    assert few.attrs["caption"].endswith("do not expect eq. 2 to help.")
     directions = "participation ratio of the corpus"
-    assert few.table["embeddings"][directions] < 10 < around.table["embeddings"][directions]
-    for shown in (str(few), few._repr_html_()):
-        assert few.conclusion in shown
-        assert "nan" not in shown.lower()
+    assert few["embeddings"][directions] < 10 < around["embeddings"][directions]
+    shown = table_html(few.round(2))
+    assert few.attrs["caption"] in shown
+    assert "nan" not in shown.lower()
 
 
 def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_definitions(graded: Pairs):
@@ -276,7 +277,7 @@ def test_the_premise_is_uniformity_spread_and_participation_ratio_of_their_defin
     corpus, some = [str(row) for row in range(30, 46)], [str(row) for row in range(30)]
     embed = of_rows(torch.cat([rows, axes]))
     pairs = replace(graded, sentence1=some[:24], sentence2=some[6:])
-    table = rank_premise(embed, corpus, some, pairs).table
+    table = rank_premise(embed, corpus, some, pairs)
     vectors = embed(some).double().numpy()
     ranked = rank_vectors(embed(some) @ embed(corpus).T).double().numpy()
     expected = {"uniformity": [uniformity(vectors), uniformity(ranked)]}

@@ -12,10 +12,13 @@ from written_runs import PAIRS, SUITE, write_run
 
 from workbench.config import BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
+from workbench.encoder import weights_checksum
 from workbench.evaluation import Report
+from workbench.methods.simcse import SimCSE
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
 from workbench.views import Ask, PairExplorer, RankingExplorer, RunPicker, Why, finished_runs, sentence_map
+from workbench.views.ask import Untrained
 from workbench.views.pair_explorer import pair_table
 
 HOSTILE = '<script>alert(1)</script> & "quotes" it\'s $1 to $2 \u202eright'
@@ -191,6 +194,9 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     (run.path / "encoder").mkdir()
     assert list(picker.encoders) == list(picker.rankings) == ["before", "simcse"]
     assert picker.encoders["before"].load().source == "bundled:world-encoder"
+    supervised = SimCSEConfig.from_parameters("demo", 3, {"pooling": "pooler"})
+    start = Untrained(write_run(tmp_path / "other", supervised, 2.0).path).load()
+    assert weights_checksum(start) == SimCSE(supervised).starting_weights, "its layer began at random"
     for profile in ("demo", "demo-whitening"):
         write_run(tmp_path, BaselineConfig.from_parameters(profile, 0, {"encoder": "english-encoder"}), 2.0)
     run = write_run(tmp_path, CoSENTConfig(profile="demo", architecture="cross-encoder"), 2)

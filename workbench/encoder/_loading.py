@@ -27,7 +27,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
-from workbench.checkpoints import Checkpoint, encoder_folder
+from workbench.checkpoints import Checkpoint, encoder_folder, published_reading
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -65,7 +65,7 @@ def load_parts(
         options = {"add_pooling_layer": pooling == "pooler"} if has_pooler else {}
         model, is_random = _load_model(AutoModel, folder, config, **options)
         if pooling == "pooler":
-            _prepare_pooler(model, folder, is_random, new_pooler)
+            _prepare_pooler(model, checkpoint, is_random=is_random, is_new=new_pooler)
     tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
     table = next((each for each in tables if isinstance(each, nn.Embedding)), None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
@@ -77,16 +77,17 @@ def load_parts(
     return model, tokenizer, range(positions)
 
 
-def _prepare_pooler(model: Any, folder: Path, is_random: bool, is_new: bool) -> None:
-    """Give the layer of pooling "pooler" new weights, as BERT's, if `is_new`; EncoderError if there is none."""
+def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_new: bool) -> None:
+    """Initialise the layer of pooling "pooler" if `is_new`, for the pretrained one is of another task."""
+    own = checkpoint.stored or published_reading(checkpoint.name)
     layer = getattr(getattr(model, "pooler", None), "dense", None)
     if layer is None or not isinstance(getattr(model.pooler, "activation", None), nn.Tanh):
         raise EncoderError(f"a {model.config.model_type!r} backbone has no tanh layer over [CLS]; set pooling=cls")
-    if is_new:
+    if is_new and (own is None or own.pooling != "pooler"):
         nn.init.normal_(layer.weight, std=0.02)
         nn.init.zeros_(layer.bias)
     elif is_random:
-        raise EncoderError(f"{folder} was saved without the layer of pooling 'pooler'; set pooling=cls")
+        raise EncoderError(f"{checkpoint.folder} was saved without the layer of pooling 'pooler'; set pooling=cls")
 
 
 def load_word_head(checkpoint: Checkpoint) -> nn.Module:

@@ -56,7 +56,7 @@ class Encoder(nn.Module):
     ) -> None:
         """Load a checkpoint with this reading, in eval mode; other arguments as for `from_pretrained`.
 
-        new_pooler: with pooling "pooler", the layer begins at random, as it does before training.
+        new_pooler: the layer of pooling "pooler" begins at random unless the checkpoint was trained with it.
         """
         super().__init__()
         place, self.precision = choose_hardware(device, precision)

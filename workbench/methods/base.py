@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
-from workbench.checkpoints import Checkpoint, Reading, find_checkpoint, published_reading
+from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder, has_no_dropout, weights_checksum
@@ -41,7 +41,8 @@ class Method(nn.Module):
         set_seed(config.seed)
         self.config = config
         self._observed: dict[str, list[Tensor]] = {}
-        options = {"train_length": config.max_seq_length, "precision": config.precision, "device": config.device}
+        options: dict[str, Any] = {"train_length": config.max_seq_length, "new_pooler": True}
+        options |= {"precision": config.precision, "device": config.device}
         self.encoder = self.load_start(**options, dropout=config.dropout)
         if config.dropout_views and has_no_dropout(self.encoder.backbone.config):
             if config.dropout is None:
@@ -54,9 +55,7 @@ class Method(nn.Module):
     def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder`."""
         checkpoint, pooling = self.find_start(), self.config.pooling
-        own = checkpoint.stored or published_reading(checkpoint.name)
-        is_new = own is None or own.pooling != pooling  # BERT's own layer is of another task
-        return Encoder(checkpoint, checkpoint.read(pooling) or Reading(pooling), new_pooler=is_new, **options)
+        return Encoder(checkpoint, checkpoint.read(pooling) or Reading(pooling), **options)
 
     def find_start(self) -> Checkpoint:
         """Return the checkpoint of the setting `encoder`; SettingError if a default would change its pooling."""

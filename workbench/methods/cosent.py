@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.checkpoints import find_checkpoint
 from workbench.config import CoSENTConfig
 from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
@@ -50,8 +51,7 @@ class CoSENT(Method):
         config = self.config
         if config.architecture != "cross-encoder":
             return super().load_start(**options)
-        revision = config.revisions.get(config.encoder)
-        return CrossEncoder.from_pretrained(config.encoder, pooling=config.pooling, revision=revision, **options)
+        return CrossEncoder(find_checkpoint(config.encoder, config.revisions.get(config.encoder)), **options)
 
     def prepare(self, data: Any) -> None:
         objective = self.config.objective

@@ -93,17 +93,16 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
         """Return the terms that read the scores of one view with the other."""
         config = self.config
         scores = cosine_matrix(*self.composed_views(vectors, self.head))
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not all(config.layered)):
-            plain = cosine_matrix(*self.composed_views(vectors, None))
-        lists = scores if config.lists_after_mlp else plain
+        plain = cosine_matrix(*self.composed_views(vectors, None))
         terms = self.list_terms(scores, plain, batch)
         if not (config.rank_weight or config.rank_lists):
             return terms
         target = self.targets.similarities(batch["base"]).to(scores.device)
         if config.rank_lists:
+            lists = scores if config.lists_after_mlp else plain
             terms["rank_lists"] = config.rank_lists * self.ranking_loss(lists, target)
-        if config.rank_weight:
-            terms |= self.rank_terms(terms.pop("info_nce", scores.new_zeros(())), lists, target)
+        if config.rank_weight:  # RankEncoder reads the scores of infoNCE
+            terms |= self.rank_terms(terms.pop("info_nce", scores.new_zeros(())), scores, target)
         return terms
 
     def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import compress
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from workbench.data import Pairs
 from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity, widest
-from workbench.metrics import similar_third, spearman, spearman_by_subset, uniformity
+from workbench.metrics import similar_third, spearman_by_subset, uniformity
 from workbench.ranks import Corpus, rank_vectors
 
 _BLOCK_NUMBERS = 2**25  # of one block of rank vectors: 128 MiB
@@ -144,20 +144,6 @@ class RankMixture:
         return spread / torch.where(length > 0, length, 1.0)
 
 
-@dataclass(frozen=True, repr=False)
-class RankPremise:
-    """What `rank_premise` measured, `table` (embeddings | rank vectors), and the `conclusion`, a sentence."""
-
-    table: pd.DataFrame
-    conclusion: str
-
-    def __repr__(self) -> str:
-        return f"{self.table.to_string(na_rep='', float_format='%.2f')}\n{self.conclusion}"
-
-    def _repr_html_(self) -> str:
-        return f"{self.table.to_html(na_rep='', float_format='%.2f')}<p>{self.conclusion}</p>"
-
-
 def rank_premise(
     embed: Callable[[list[str], int], Tensor],
     corpus: Sequence[str],
@@ -165,12 +151,13 @@ def rank_premise(
     pairs: Pairs | None = None,
     *,
     device: torch.device | str = "cpu",
-) -> RankPremise:
+) -> pd.DataFrame:
     """Measure before training whether E1's rank vectors are more uniform than its embeddings (RankEncoder table 2).
 
-    Of the sentences (distinct; a random thousand is enough), with exact ranks: uniformity, and the standard deviation
-    of the products of all pairs. Of the corpus (10,000 take a minute): (sum l)^2 / sum l^2 over the eigenvalues l of
-    its covariance, the effective number of directions. Of scored pairs: Spearman x 100 of the cosine and of eq. 2.
+    The table has embeddings | rank vectors, and `attrs["caption"]` is the conclusion. Of the sentences (distinct; a
+    thousand are enough), with exact ranks: uniformity, and the standard deviation of the products of all pairs. Of the
+    corpus (10,000 take a minute): (sum l)^2 / sum l^2 over the eigenvalues l of its covariance, the effective number of
+    directions. Of scored pairs: Spearman x 100 of the cosine and of eq. 2.
     """
     mixture = RankMixture(embed, corpus, weight=1.0, device=device)
     vectors = embed(list(sentences), 64).to(device)
@@ -185,11 +172,14 @@ def rank_premise(
     if pairs is not None:
         parts, similar = mixture.parts(pairs.sentence1, pairs.sentence2), similar_third(pairs.gold, pairs.score_range)
         for name, rows in {pairs.name: similar | True, f"{pairs.name}, similar third": similar}.items():
-            measured[f"Spearman x 100, {name}"] = [100 * spearman(pairs.gold[rows], part[rows]) for part in parts]
+            subset = pairs.subset and [*compress(pairs.subset, rows)]
+            values = [spearman_by_subset(pairs.gold[rows], part[rows], subset, how=pairs.how) for part in parts]
+            measured[f"Spearman x 100, {name}"] = [100 * value for value in values]
     how, so = ("more", "eq. 2 may help") if ranked < plain else ("less", "do not expect eq. 2 to help")
-    values = f"uniformity {ranked:.2f} and {plain:.2f}; in the paper always more"
+    numbers = f"uniformity {ranked:.2f} and {plain:.2f}; in the paper always more"
     table = pd.DataFrame.from_dict(measured, orient="index", columns=["embeddings", "rank vectors"])
-    return RankPremise(table, f"Rank vectors spread {how} than the embeddings ({values}): {so}.")
+    table.attrs["caption"] = f"Rank vectors spread {how} than the embeddings ({numbers}): {so}."
+    return table
 
 
 def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:

@@ -28,8 +28,10 @@ class RankCSE(ContrastiveMethod):
     config: RankCSEConfig
 
     def reads_head(self) -> bool:
-        lists, consistency = self.config.layered
-        return super().reads_head() and bool(self.config.info_nce or lists or (self.config.beta and consistency))
+        config, (lists, compared) = self.config, self.config.layered
+        ranked, fitted = (getattr(config, name, 0) for name in ("rank_lists", "rank_weight"))  # of mixed
+        read = config.info_nce or fitted or (lists and (config.gamma or ranked)) or (compared and config.beta)
+        return super().reads_head() and bool(read)
 
     def prepare(self, data: Any) -> None:
         sentences = training_sentences(self, data)
@@ -72,8 +74,7 @@ class RankCSE(ContrastiveMethod):
         terms = self.guess_words(batch["tokens"])
         vectors = self.embed(batch["tokens"])
         scores = losses.cosine_matrix(*gathered_views(vectors, self.head))
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not all(self.config.layered)):
-            plain = losses.cosine_matrix(*gathered_views(vectors))
+        plain = losses.cosine_matrix(*gathered_views(vectors))
         return terms | self.list_terms(scores, plain, batch)
 
     def list_terms(self, scores: Float[Tensor, "n n"], plain: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:

@@ -47,6 +47,7 @@ class RankEncoder(ContrastiveMethod):
         config = self.config
         if config.start == "base":
             name, reading_of_e1 = _find_e1(config)
+            options["new_pooler"] = False  # E1's own layer
             return Encoder(*find_teacher(name, **reading_of_e1), **options)
         checkpoint, of_base = self.find_start(), published_reading(config.base)
         reading = checkpoint.read(config.pooling, config.template) or Reading("cls")

@@ -64,14 +64,12 @@ class Untrained:
     path: Path
 
     def load(self) -> Any:
-        """Return the `Encoder`, loaded with the settings of the run."""
-        from workbench.encoder import Encoder
+        """Return the `Encoder`, loaded as the run did."""
+        from workbench.evaluation import load_baseline
+        from workbench.methods import METHODS
 
-        config: Any = Run(self.path).config
-        template, revisions = getattr(config, "template", None), getattr(config, "revisions", {})
-        revision = revisions.get(config.encoder) or getattr(config, "revision", None)
-        options: dict[str, Any] = {"template": template, "revision": revision, "precision": "fp32"}
-        return Encoder.from_pretrained(config.encoder, config.pooling, **options)
+        config: Any = Run(self.path).config.model_copy(update={"precision": "fp32", "device": "auto"})
+        return METHODS[config.method](config).encoder if config.method in METHODS else load_baseline(config)
 
 
 def _require_text(sentences: list[str]) -> list[str]:
