@@ -95,12 +95,12 @@ def load_dev(config: Any) -> Pairs:
     first, *others = sets = [load_pairs(name) for name in config.dev_sets]
     if not others:
         return first
-    sides = ([*chain(*side)] for side in zip(*(each.texts for each in sets), strict=True))
+    one, two = ([*chain(*side)] for side in zip(*(each.texts for each in sets), strict=True))
     gold = [(each.gold - each.score_range[0]) / (each.score_range[1] - each.score_range[0]) for each in sets]
     names = [each.name for each in sets for _ in each.gold]
     rows = [f"{each.name} {row}" for each in sets for row in each.pair_id]
     source, checksum = "; ".join(each.source for each in sets), text_checksum(" ".join(each.checksum for each in sets))
-    return Pairs(config.dev, *sides, np.concatenate(gold), names, rows, (0.0, 1.0), source, checksum, how="mean")
+    return Pairs(config.dev, one, two, np.concatenate(gold), names, rows, (0.0, 1.0), source, checksum, how="mean")
 
 
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
