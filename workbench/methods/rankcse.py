@@ -80,8 +80,7 @@ class RankCSE(ContrastiveMethod):
     def list_terms(self, scores: Float[Tensor, "n n"], plain: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
         """Return the three terms: infoNCE of the scores; consistency and ranking loss of these or of the `plain` ones.
 
-        `plain` are the cosines of the vectors before the train-only layer. The history gets infoNCE and the ranking
-        loss above and below it.
+        `plain` are the cosines before the train-only layer. The history gets infoNCE and ranking loss in both places.
         """
         config = self.config
         lists, compared = (scores if after else plain for after in config.layered)

@@ -136,11 +136,10 @@ class Explorer(View):
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
-        parts = [
+        return "".join(
             view_html(view, is_live=is_live, targets=_TARGETS, explains=str(place) if explains else "")
             for place, view in enumerate(self.views(row))
-        ]
-        return "".join(parts)
+        )
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""
