@@ -122,11 +122,7 @@ def listnet(
 
 @full_precision
 def listmle(
-    student: Float[Tensor, "n m"],
-    teacher: Float[Tensor, "..."],
-    *,
-    temperature: float,
-    exclude_positive: bool = False,
+    student: Float[Tensor, "n m"], teacher: Float[Tensor, "..."], *, temperature: float, exclude_positive: bool = False
 ) -> Float[Tensor, ""]:
     """Return the mean over i of -log P(pi_i | S_i, tau_2), pi_i the teacher's order, best first: RankCSE eq. 5.
 

@@ -44,11 +44,7 @@ def cosent(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: f
 
 @full_precision
 def cosent_lists(
-    student: Float[Tensor, "n m"],
-    teacher: Float[Tensor, "..."],
-    *,
-    scale: float = 20.0,
-    exclude_positive: bool = True,
+    student: Float[Tensor, "n m"], teacher: Float[Tensor, "..."], *, scale: float = 20.0, exclude_positive: bool = True
 ) -> Float[Tensor, ""]:
     """Return the mean over i of CoSENT inside anchor i's list: items j with scores S(i)_j and labels S^T(i)_j.
 

@@ -20,12 +20,7 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
 
 # How rows can be ordered; a and b are labels.
-ORDERS = {
-    "data": "as in the data",
-    "worst": "a is worst",
-    "disagreement": "a and b disagree",
-    "gain": "b gains over a",
-}
+ORDERS = {"data": "as in the data", "worst": "a is worst", "disagreement": "a and b disagree", "gain": "b gains over a"}
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
