@@ -21,8 +21,9 @@ from workbench.config import CONFIGS
 from workbench.data import Pairs, load_pairs, load_sentences
 from workbench.methods import METHODS
 from workbench.methods.rankcse import RankCSE
-from workbench.metrics import seed_interval, seed_spread
+from workbench.metrics import seed_interval
 from workbench.runs import Run
+from workbench.views.finished import format_spread
 
 OWN = {"teachers": ["<SimCSE>"]}
 LISTMLE = OWN | {"ranking": "listmle", "student_temperature": 0.05}
@@ -120,7 +121,7 @@ def main() -> None:
         for label, scores in rows(TABLES[table], options.runs, made, options.seeds or SEEDS.get(table, 3)):
             difference = "" if first is None else mean_with_interval(scores - first)
             first = scores if first is None else first
-            print(f"| {label} | {len(scores)} | {seed_spread(list(scores))} | {difference} |", flush=True)
+            print(f"| {label} | {len(scores)} | {format_spread(scores, 1)} | {difference} |", flush=True)
 
 
 def rows(table: list[Row], root: Path, made: dict[str, str], seeds: int) -> Iterator[tuple[str, np.ndarray]]:

@@ -16,8 +16,8 @@ import torch
 from workbench import METHODS, evaluate, fit, load_dev, load_suites, load_training
 from workbench.config import CONFIGS, TrainingConfig
 from workbench.methods import Method
-from workbench.metrics import seed_spread
 from workbench.runs import Run
+from workbench.views.finished import format_spread
 
 _OWN = {"teachers": ["<SimCSE>"]}
 _LISTMLE = {"ranking": "listmle", "student_temperature": 0.05}  # RankCSE table 9 for BERT
@@ -58,9 +58,7 @@ def main() -> None:
     for label, runs in rows(options):
         values = [(dev_scores(run), run.metrics()["world-test"]) for run in runs]
         cells = [
-            str(seed_spread([100 * one[side][key] for one in values]))
-            for side in (0, 1)
-            for key in ("spearman", "kcc", "ndcg")
+            format_spread([one[side][key] for one in values]) for side in (0, 1) for key in ("spearman", "kcc", "ndcg")
         ]
         print(f"| {label} | {' | '.join(cells)} |", flush=True)
 

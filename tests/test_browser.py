@@ -8,16 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from live_lab import (
-    PATIENCE,
-    Watched,
-    change_cell,
-    command,
-    errors,
-    open_notebook,
-    run_all,
-    wait_for_kernel,
-)
+from live_lab import PATIENCE, Watched, change_cell, command, errors, open_notebook, run_all, wait_for_kernel
 from nbformat.v4 import new_code_cell, new_notebook
 
 pytestmark = pytest.mark.slow

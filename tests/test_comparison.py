@@ -157,19 +157,14 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
 
 
 def test_a_small_p_value_alone_is_not_called_a_gain():
-    rows = [
-        (-0.001, 0.02, 0.001),
-        (1e-5, 2e-4, 1e-5),
-        (0.005, 0.015, math.nan),
-        (0.005, 0.015, 0.02),
-        (0.005, 0.015, 0.005),
-    ]
-    table = pd.DataFrame(rows, columns=["low", "high", "half"]).assign(label="a", seed=0, against="b", p_value=0.001)
+    ends = {"low": [-0.001, 1e-5, *[0.005] * 3], "high": [0.02, 2e-4, *[0.015] * 3]}
+    half = [0.001, 1e-5, math.nan, 0.02, 0.005]  # of the interval over seeds
+    table = pd.DataFrame({**ends, "half": half}).assign(label="a", seed=0, against="b", p_value=0.001)
     middle = (table["low"] + table["high"]) / 2
     over_seeds = {"mean": middle, "mean_low": middle - table["half"], "mean_high": middle + table["half"]}
     shown = views.summarize_tests(table.assign(difference=middle, **over_seeds))
-    ends = ["no clear difference on these pairs", "under 0.1 points", "no interval over seeds", "not over seeds"]
-    for words, end in zip(shown["reads as"], [*ends, "on these pairs and over seeds"], strict=True):
+    said = ["no clear difference on these pairs", "under 0.1 points", "no interval over seeds", "not over seeds"]
+    for words, end in zip(shown["reads as"], [*said, "on these pairs and over seeds"], strict=True):
         assert words.endswith(end)
     assert shown["difference"].iloc[2:].tolist() == ["+1.00"] * 3
     assert shown["over seeds"].iloc[2:].tolist() == ["+1.00", "+1.00 [-1.00, 3.00]", "+1.00 [0.50, 1.50]"]

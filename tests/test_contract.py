@@ -21,6 +21,7 @@ from workbench.training import fit
 ROWS = list(range(8))
 # Forms of a method with other inputs, loss terms or layers; a method that is not listed has one form.
 MLM = {"mlm_weight": 0.1}
+BELOW = {"lists_after_mlp": False}
 SUPERVISED = {"supervised": True, "pooling": "pooler", "mlp": False}
 EVERY_TERM = {"train": "world-train", "compose": "none", "cosent": 1.0, "beta": 1.0, "rank_weight": 1.0}
 EVERY_TERM |= {"rank_lists": 1.0, "inference_weight": 0.1}
@@ -28,14 +29,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     "simcse": [{}, MLM, SUPERVISED],
     "compcse": [{}, MLM],
     "cosent": [{}, {"model": "interaction"}, {"objective": "softmax"}, {"objective": "triplet"}],
-    "rankcse": [
-        {},
-        {"ranking": "listmle"},
-        {"ranking": "cosent"},
-        {"lists_after_mlp": False},
-        {"consistency_after_mlp": False},
-        MLM,
-    ],
+    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, BELOW, {"consistency_after_mlp": False}, MLM],
     "rankencoder": [{}, {"similarity": "gaussian"}, MLM],
     "mixed": [{}, EVERY_TERM | MLM],
 }
@@ -241,10 +235,13 @@ def test_two_views_differ_though_the_start_has_no_dropout(name: str, tmp_path: P
     assert "dropout" not in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["ModernBert", "Albert"])
-def test_views_of_a_backbone_whose_rates_are_0_by_default_differ_and_its_classifier_keeps_its_own(
-    kind: str, tmp_path: Path
-):
+RATES = {"ModernBert": ["embedding_dropout", "attention_dropout", "mlp_dropout"]}
+RATES |= {"Albert": ["hidden_dropout_prob", "attention_probs_dropout_prob"]}
+OF_HEADS = {"ModernBert": {"classifier_dropout": 0.0}, "Albert": {"classifier_dropout_prob": 0.1}}
+
+
+@pytest.mark.parametrize("kind", RATES)
+def test_a_backbone_without_dropout_by_default_gets_some_and_its_classifier_keeps_its_own(kind: str, tmp_path: Path):
     start = tiny_architecture(tmp_path, getattr(transformers, f"{kind}Config"))
 
     def draw(**changes: Any) -> tuple[dict[str, float], bool]:
@@ -255,13 +252,8 @@ def test_views_of_a_backbone_whose_rates_are_0_by_default_differ_and_its_classif
         rates = method.encoder.backbone.config.to_dict()
         return {name: rate for name, rate in rates.items() if "dropout" in name}, torch.equal(first, second)
 
-    heads = {"ModernBert": {"classifier_dropout": 0.0}, "Albert": {"classifier_dropout_prob": 0.1}}[kind]
-    names = {
-        "ModernBert": ["embedding_dropout", "attention_dropout", "mlp_dropout"],
-        "Albert": ["hidden_dropout_prob", "attention_probs_dropout_prob"],
-    }[kind]
     for changes, rate in (({}, 0.1), ({"dropout": 0}, 0.0), ({"dropout": 0.3}, 0.3)):
-        assert draw(**changes) == (heads | dict.fromkeys(names, rate), rate == 0)
+        assert draw(**changes) == (OF_HEADS[kind] | dict.fromkeys(RATES[kind], rate), rate == 0)
 
 
 GRADIENTS = """

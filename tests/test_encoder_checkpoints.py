@@ -10,13 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_checkpoints import POSITIONS, tiny_checkpoint, tiny_model, tiny_tokenizer
-from transformers import (
-    AutoModel,
-    BertForPreTraining,
-    GPT2Config,
-    Qwen3Config,
-    RobertaForMaskedLM,
-)
+from transformers import AutoModel, BertForPreTraining, GPT2Config, Qwen3Config, RobertaForMaskedLM
 
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import EncoderError

@@ -159,25 +159,19 @@ def test_an_interval_over_seeds_is_students() -> None:
     assert metrics.hierarchical_interval(starts, resampled) == metrics.hierarchical_interval(*means)
 
 
-@pytest.mark.parametrize(
-    ("starts", "of_start", "of_seed", "of_pair", "of_both"),
-    [
-        (1, 0, 1.0, 0.1, 0.1),
-        (1, 0, 0.5, 0.5, 0.0),
-        (1, 0, 0.3, 1.0, 0.3),
-        (1, 0, 0.1, 0.3, 1.0),
-        (3, 0.5, 0.3, 0.5, 0.3),
-    ],
-)
-def test_of_intervals_over_five_seeds_and_pairs_19_in_20_contain_the_truth(
-    starts: int, of_start: float, of_seed: float, of_pair: float, of_both: float
-) -> None:
-    """Simulate differences that are a sum of effects of known deviation; the true mean is 0."""
+# Number of starts, and the deviations of the effects of start, seed, pair, and seed with pair.
+EFFECTS = [(1, 0, 1, 0.1, 0.1), (1, 0, 0.5, 0.5, 0), (1, 0, 0.3, 1, 0.3), (1, 0, 0.1, 0.3, 1), (3, 0.5, 0.3, 0.5, 0.3)]
+
+
+@pytest.mark.parametrize("effects", EFFECTS)
+def test_of_intervals_over_five_seeds_and_pairs_19_in_20_contain_the_truth(effects: tuple[float, ...]) -> None:
+    """Simulate differences that are a sum of these effects; the true mean is 0."""
+    starts, of_start, of_seed, of_pair, of_both = effects
     draw, size, trials, found = np.random.default_rng(0), 100, 500, 0
     for _ in range(trials):
         resamples = draw.multinomial(size, np.full(size, 1 / size), 300).T / size
         pairs, observed, resampled = of_pair * draw.standard_normal(size), [], []
-        for shift in of_start * draw.standard_normal(starts):
+        for shift in of_start * draw.standard_normal(int(starts)):
             seeds = shift + of_seed * draw.standard_normal((5, 1))
             values = seeds + (pairs + of_both * draw.standard_normal((5, size))) * math.sqrt(size)
             observed.append(values.mean(axis=1))

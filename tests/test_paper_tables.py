@@ -33,11 +33,7 @@ def finished(root: Path, config: Any, metrics: dict) -> Run:
     """Create a run of these settings with these numbers, without training or evaluation."""
     run = Run.open(config, root)
     history = {"step": [0, 5, 10], "epoch": [0, 0.5, 1.0], "loss": [np.nan, 2, 1], "seconds": [0, 30.0, 60.0]}
-    history |= {
-        "dev_spearman": [0.2, 0.7, 0.6],
-        "dev_alignment": [0.3, 0.2, 0.1],
-        "dev_uniformity": [-1, -2, -3],
-    }
+    history |= {"dev_spearman": [0.2, 0.7, 0.6], "dev_alignment": [0.3, 0.2, 0.1], "dev_uniformity": [-1, -2, -3]}
     pd.DataFrame(history).to_csv(run.path / "history.csv", index=False)
     scores = pd.DataFrame(columns=["suite", "subset", "pair_id", "gold", "predicted"])
     run.write_evaluation(metrics, scores, pd.DataFrame(columns=list(COLUMNS)))

@@ -121,38 +121,33 @@ def test_every_ranking_loss_and_its_options_are_reached_by_name(
     torch.testing.assert_close(terms[overrides["ranking"]], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_lists_can_be_of_the_vectors_under_the_tanh_layer(spread: Path, sentences: Sentences):
-    method = prepared(spread, sentences, lists_after_mlp=False, info_nce=True)
-    batch = method.collate(ROWS)
-    below, above = student_lists(method, sentences, head=False), student_lists(method, sentences)
-    expected = listnet(below, method.teacher_lists(batch), student_temperature=0.025, teacher_temperature=0.0125)
-    torch.testing.assert_close(method(batch)["listnet"], expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(method(batch)["info_nce"], info_nce(above, temperature=0.05), rtol=1e-4, atol=1e-5)
-    # No term reads the layer then, and several processes refuse weights without gradient.
-    assert RankCSE(config_of(spread, lists_after_mlp=False, info_nce=False)).head is None
-
-
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("compared", [None, False, True])
-def test_the_consistency_has_its_own_place_above_or_below_the_layer(
+def test_lists_and_consistency_have_their_places_above_or_below_the_layer_and_the_history_both(
     lists: bool, compared: bool | None, spread: Path, sentences: Sentences
 ):
     method = prepared(spread, sentences, lists_after_mlp=lists, consistency_after_mlp=compared, beta=1.0)
     batch = method.collate(ROWS)
-    scores = student_lists(method, sentences, head=lists if compared is None else compared)
-    expected = js_consistency(scores, temperature=0.05)
-    torch.testing.assert_close(method(batch)["consistency"], expected, rtol=1e-4, atol=1e-6)
-    temperatures = {"student_temperature": 0.025, "teacher_temperature": 0.0125}
-    expected = listnet(student_lists(method, sentences, head=lists), method.teacher_lists(batch), **temperatures)
-    torch.testing.assert_close(method(batch)["listnet"], expected, rtol=1e-4, atol=1e-5)
-    # The history shows the losses in the places where they are not minimised.
-    method.observations()
-    method(batch)
+    places = {head: student_lists(method, sentences, head=head) for head in (False, True)}
+    contrastive = {head: info_nce(scores, temperature=0.05) for head, scores in places.items()}
+    ranking = {head: listnet(scores, method.teacher_lists(batch), **LISTNET) for head, scores in places.items()}
+    expected = {"info_nce": contrastive[True], "listnet": ranking[lists]}
+    expected["consistency"] = js_consistency(places[lists if compared is None else compared], temperature=0.05)
+    for name, value in method(batch).items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-5)
     seen = method.observations()
-    below, other = student_lists(method, sentences, head=False), student_lists(method, sentences, head=not lists)
-    assert seen["info_nce_below"] == pytest.approx(float(info_nce(below, temperature=0.05)), rel=1e-3)
-    expected = listnet(other, method.teacher_lists(batch), **temperatures)
-    assert seen[f"listnet_{'below' if lists else 'above'}"] == pytest.approx(float(expected), rel=1e-3)
+    other = "below" if lists else "above"
+    assert seen["info_nce_below"] == pytest.approx(float(contrastive[False]), rel=1e-3)
+    assert seen[f"listnet_{other}"] == pytest.approx(float(ranking[not lists]), rel=1e-3)
+
+
+def test_a_layer_that_no_term_reads_is_not_there(spread: Path):
+    """Several processes refuse weights without gradient."""
+    below = {"lists_after_mlp": False, "info_nce": False}
+    assert RankCSE(config_of(spread, **below)).head is None
+    assert RankCSE(config_of(spread, **below, consistency_after_mlp=True)).head is not None
+    unread = {"lists_after_mlp": True, "gamma": 0.0, "info_nce": False, "consistency_after_mlp": False}
+    assert RankCSE(config_of(spread, **unread)).head is None
 
 
 def test_teachers_of_any_width_are_averaged_as_similarities(spread: Path, wide_teacher: Path, sentences: Sentences):

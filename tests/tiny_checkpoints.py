@@ -8,14 +8,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    BertConfig,
-    BertModel,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaModel,
-)
+from transformers import BertConfig, BertModel, PreTrainedModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 KINDS = ("bert", "roberta")
 WORDS = ["a", "man", "woman", "dog", "cat", "eats", "sees", "runs", "reads", "red", "green", "small", "old", "food"]

@@ -1,7 +1,6 @@
 """Ranking tables: the rank of each target of each query under a model. No torch.
 
-A table has one row per target of a query, with the columns of `COLUMNS`. Rank 1 is best; equal scores share their
-average rank, so a rank may end in .5.
+A table has one row per target of a query, with the columns of `COLUMNS`. Rank 1 is best; equal scores share an average.
 """
 
 import numpy as np

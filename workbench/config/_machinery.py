@@ -227,7 +227,6 @@ def setting_text(value: Any) -> str:
 
 
 def _describe_schema(schema: dict[str, Any]) -> str:
-    """Describe the values that a JSON schema accepts."""
     if "enum" in schema:
         return "one of " + ", ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:

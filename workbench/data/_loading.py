@@ -41,8 +41,7 @@ def load_data(
         columns: Role -> column of your own file. By default guessed; `.source` reports the guess.
         scale: Range of the scores of your own file. By default guessed.
 
-    Raises:
-        DataError: The set or file does not exist, is damaged, or cannot be read as this kind.
+    Raises DataError if the set or file does not exist, is damaged, or cannot be read as this kind.
     """
     kind = kind or kinds_of(name, columns)[0]
     if path := own_file(name):
@@ -96,7 +95,7 @@ def load_dev(config: Any) -> Pairs:
     if not others:
         return first
     one, two = ([*chain(*side)] for side in zip(*(each.texts for each in sets), strict=True))
-    gold = [(each.gold - each.score_range[0]) / (each.score_range[1] - each.score_range[0]) for each in sets]
+    gold = [(each.gold - each.score_range[0]) / np.ptp(each.score_range) for each in sets]
     names = [each.name for each in sets for _ in each.gold]
     rows = [f"{each.name} {row}" for each in sets for row in each.pair_id]
     source, checksum = "; ".join(each.source for each in sets), text_checksum(" ".join(each.checksum for each in sets))

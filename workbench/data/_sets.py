@@ -238,7 +238,6 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
 
 
 def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
-    """Return some rows of a data set."""
     changed |= {key: [value[row] for row in rows] for key, value in vars(data).items() if isinstance(value, list)}
     changed["extra"] = {key: [column[row] for row in rows] for key, column in data.extra.items()}
     if isinstance(data, Pairs):

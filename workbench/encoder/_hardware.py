@@ -15,8 +15,7 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 def choose_hardware(device: str, precision: str) -> tuple[torch.device, str]:
     """Return the device and the precision of an encoder.
 
-    device "auto" is cuda, mps or cpu, the first that is available. precision "auto" is "bf16" if the device multiplies
-    it without emulation, otherwise "fp32".
+    "auto" is the first of cuda, mps and cpu that is available; "bf16" if it multiplies that fast, otherwise "fp32".
     """
     if precision not in ("auto", "fp32", *HALF):
         raise EncoderError(f"precision is {precision!r}; choose 'auto', 'fp32', 'bf16' or 'fp16'")

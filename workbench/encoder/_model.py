@@ -35,9 +35,8 @@ _MULTIPLES = {"cuda": 8}  # tensor cores work on multiples of 8; elsewhere the e
 class Encoder(nn.Module):
     """A transformer backbone with its tokenizer and its reading of sentences: full stop, template, pooling.
 
-    train_length: length at which training batches are cut. max_seq_length: length at which `encode` cuts, the
-    backbone's or that of its SentenceTransformer files if lower. source: origin of the checkpoint, with the
-    commit if it is on the hub.
+    train_length: length at which training batches are cut. max_seq_length: length at which `encode` cuts, that of the
+    backbone or of its SentenceTransformer files. source: origin of the checkpoint, with the commit if on the hub.
     """
 
     _is_classifier: ClassVar[bool] = False
@@ -108,8 +107,7 @@ class Encoder(nn.Module):
             device: "auto" takes cuda, then mps, then cpu.
             dropout: Rate in place of the checkpoint's own.
 
-        Raises:
-            EncoderError: The checkpoint is missing, broken or of a kind that no Encoder reads.
+        Raises EncoderError if the checkpoint is missing, broken or of a kind that no Encoder reads.
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
         reading = None if cls._is_classifier else checkpoint.read(pooling, template)
@@ -250,8 +248,7 @@ class Encoder(nn.Module):
     def _narrow(self) -> AbstractContextManager:
         """Return a context in which states between layers are bf16 on a CPU, a fifth faster (benchmarks/encode.py).
 
-        Under autocast alone a float32 embedding would keep them float32, to be cast before every product. LayerNorm and
-        the products still add up in float32.
+        Under autocast alone a float32 embedding would keep them float32. Sums are in float32 all the same.
         """
         if self.precision != "bf16" or self.device.type != "cpu" or self.backbone.config.model_type not in PACKABLE:
             return nullcontext()

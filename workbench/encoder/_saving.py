@@ -60,7 +60,7 @@ def save_encoder(
     save_checkpoint(folder, backbone, tokenizer, limit, dtype)
     config, pooling = backbone.config, reading.pooling
     width, layers = config.hidden_size, config.num_hidden_layers
-    modules = [("", f"{_MODULES}Transformer")]
+    modules, weights = [("", f"{_MODULES}Transformer")], {}
     files: dict[str, Any] = {"sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False}}
     if pooling in FIRST_LAYER:  # the mean of two layers as a weighted mean of all, with two weights of 1
         name = "1_WeightedLayerPooling"
@@ -68,10 +68,9 @@ def save_encoder(
         files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
         shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
         files[f"{name}/config.json"] = shape
-        weights = torch.zeros(layers + 1)
-        weights[[FIRST_LAYER[pooling], layers]] = 1.0
-        (folder / name).mkdir()
-        save_file({"layer_weights": weights}, folder / name / "model.safetensors")
+        chosen = torch.zeros(layers + 1)
+        chosen[[FIRST_LAYER[pooling], layers]] = 1.0
+        weights[name] = {"layer_weights": chosen}
     if pooling == "mask":
         modules.append(("1_MaskPooling", _MASK_MODULE))
     else:
@@ -83,9 +82,8 @@ def save_encoder(
         modules.append(("2_Dense", f"{_MODULES}Dense"))
         shape = {"in_features": width, "out_features": width, "bias": True}
         files["2_Dense/config.json"] = shape | {"activation_function": "torch.nn.modules.activation.Tanh"}
-        weights = {f"linear.{name}": value.to(dtype) for name, value in backbone.pooler.dense.state_dict().items()}
-        (folder / "2_Dense").mkdir()
-        save_file(weights, folder / "2_Dense" / "model.safetensors")
+        layer = backbone.pooler.dense.state_dict()
+        weights["2_Dense"] = {f"linear.{name}": value.to(dtype) for name, value in layer.items()}
     usage = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
     files["config_sentence_transformers.json"] = usage
     files["modules.json"] = [{"idx": i, "name": str(i), "path": p, "type": t} for i, (p, t) in enumerate(modules)]
@@ -93,6 +91,8 @@ def save_encoder(
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    for name, tensors in weights.items():
+        save_file(tensors, folder / name / "model.safetensors")
     kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens"
     code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
     if pooling != "mask":  # no module of sentence-transformers reads a template

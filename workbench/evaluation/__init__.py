@@ -3,7 +3,6 @@
 from workbench.evaluation._evaluate import (
     Encode as Encode,
     Report as Report,
-    Scorer as Scorer,
     dev_values as dev_values,
     evaluate as evaluate,
     evaluate_model as evaluate_model,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,13 +26,6 @@ _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # roles of inputs that are not suites
 Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
-
-
-class Scorer(Protocol):
-    """Anything that scores pairs: a method, a cross-encoder, RankEncoder's mixture."""
-
-    def score(self, sentence1: list[str], sentence2: list[str]) -> Any:
-        """Return one number per pair; larger is closer."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,7 @@ class Report:
 
 
 def evaluate(
-    model: Encode | Scorer | Any,
+    model: Encode | Any,
     suites: Suites | Sequence[str] | str,
     *,
     run: Run | None = None,
@@ -68,9 +61,9 @@ def evaluate(
     """Score every suite with a model and compare with gold.
 
     Args:
-        model: A `Scorer`, an object with `encode` (an Encoder, a SentenceTransformer), or a function from sentences to
-            vectors, whose cosines are the scores. Transfer tasks classify vectors that are not normalised, as SentEval
-            does, if `encode` has the parameter `normalize_embeddings`.
+        model: An object with `score(sentence1, sentence2)`, one number per pair (larger is closer), one with `encode`
+            (an Encoder, a SentenceTransformer), or a function from sentences to vectors, whose cosines are the scores.
+            Transfer tasks classify vectors that are not normalised if `encode` has `normalize_embeddings`.
         suites: Datasets by name, as `load_suites` returns them, or names such as "stsb-test", a file or "mr".
         run: Stores the result, and is finished by it unless there is a `stage`; a stored result is read again.
         stage: "before" for the encoder before training.
@@ -185,7 +178,6 @@ def _vectors_of(model: Any) -> Encode:
 
 
 def _predict(model: Any, pairs: Pairs) -> np.ndarray:
-    """Return one finite score per pair."""
     if hasattr(model, "score"):
         predicted = finite_array(model.score(pairs.sentence1, pairs.sentence2), "score")
     else:

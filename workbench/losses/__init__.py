@@ -1,7 +1,6 @@
 """Losses as pure functions, one equation each: tensors in, a scalar out, differentiable, never below float32.
 
-Ties, extreme values and degenerate batches have a defined value, given at each function. Shapes that would broadcast
-and nan among labels raise ValueError.
+Ties, extremes and degenerate batches have a defined value. Shapes that would broadcast and nan labels are ValueErrors.
 """
 
 from workbench.losses._arguments import full_precision as full_precision, widest as widest

@@ -113,8 +113,7 @@ def listnet(
 
     S and S^T are [n, m]; gradient flows into the teacher's unless it was computed without. student_temperature is
     tau_2 > 0 and teacher_temperature tau_3 > 0; both divide. The positive, column i of row i's list (m >= n), is left
-    out of both softmaxes by default (footnote 1); an empty list has loss 0. Smaller is better; the minimum is the mean
-    entropy of the teacher's lists.
+    out of both softmaxes by default (footnote 1); an empty list has loss 0. The least is the teacher's mean entropy.
     """
     student, teacher = paired_lists(student, teacher, exclude_positive)
     target = top_one(teacher, temperature=teacher_temperature).to(student.dtype)
@@ -123,11 +122,7 @@ def listnet(
 
 @full_precision
 def listmle(
-    student: Float[Tensor, "n m"],
-    teacher: Float[Tensor, "..."],
-    *,
-    temperature: float,
-    exclude_positive: bool = False,
+    student: Float[Tensor, "n m"], teacher: Float[Tensor, "..."], *, temperature: float, exclude_positive: bool = False
 ) -> Float[Tensor, ""]:
     """Return the mean over i of -log P(pi_i | S_i, tau_2), pi_i the teacher's order, best first: RankCSE eq. 5.
 

@@ -44,11 +44,7 @@ def cosent(scores: Float[Tensor, " n"], gold: Shaped[Tensor, "..."], *, scale: f
 
 @full_precision
 def cosent_lists(
-    student: Float[Tensor, "n m"],
-    teacher: Float[Tensor, "..."],
-    *,
-    scale: float = 20.0,
-    exclude_positive: bool = True,
+    student: Float[Tensor, "n m"], teacher: Float[Tensor, "..."], *, scale: float = 20.0, exclude_positive: bool = True
 ) -> Float[Tensor, ""]:
     """Return the mean over i of CoSENT inside anchor i's list: items j with scores S(i)_j and labels S^T(i)_j.
 
@@ -56,8 +52,7 @@ def cosent_lists(
     in RankCSE sec. 4.4 and positives out as in its footnote 1, is ours.
 
     S and S^T are [n, m]; the teacher receives no gradient. scale is lambda > 0 and multiplies. exclude_positive leaves
-    column i out of row i's list and needs m >= n. The value is >= 0, smaller is better; 0 for lists that the teacher
-    ties throughout.
+    column i out of row i's list and needs m >= n. The value is >= 0, and 0 for lists that the teacher ties throughout.
     """
     student, teacher = paired_lists(student, teacher, exclude_positive)
     if student.shape[1] == 0:

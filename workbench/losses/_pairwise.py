@@ -73,8 +73,7 @@ def rank_mse(
     pair is kept, eq. 6 is 0 / 0; here loss and gradient are then exactly 0, so that such a batch is harmless.
 
     `scores` are cos(E2(x_i), E2(x_j)), [n, m]; `target` has u_i . u_j, the similarities of rank vectors, in the same
-    shape, and gradient flows into it unless it was computed without. `lower` is tau_l (0.5) and `upper` tau_u (0.8);
-    None means no bound.
+    shape, and gets a gradient unless computed without. `lower` is tau_l (0.5), `upper` tau_u (0.8); None: no bound.
     """
     require_same_shape(scores, target, "scores and target")
     require_labels(target, "target")

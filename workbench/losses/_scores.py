@@ -69,8 +69,7 @@ def compose(parts: Sequence[Float[Tensor, "n d"]], how: str) -> Float[Tensor, "n
     """Combine the vectors of a sentence's parts: aggregate(z', z'') of CompCSE sec. 3, table 3.
 
     `parts` has one [n, d] for each part, left to right. `how` is "avg", "sum", or "concat_halves": the first d // 2
-    coordinates of the left part, the rest of the right one. The precision is that of the input, as the layer that
-    follows needs it.
+    coordinates of the left part, the rest of the right one. The precision stays: a layer follows.
     """
     if how == "concat_halves":
         left, right = parts

@@ -216,8 +216,7 @@ def finite_array(values: Any, source: str) -> np.ndarray:
 def training_sentences(method: Method, data: Any, *, templates: bool = False) -> list[str]:
     """Return the sentences of a training set.
 
-    Raises DataError for another kind of set or fewer than two sentences, EncoderError for an encoder with a template
-    unless the method allows `templates`.
+    Raises DataError for another kind of set or fewer than two sentences, EncoderError for a template if not allowed.
     """
     name = type(method).__name__
     require_kind(data, Sentences, f"{name} trains on plain sentences")

@@ -197,6 +197,5 @@ def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -
 
 
 def _index_distinct(sentence1: Sequence[str], sentence2: Sequence[str]) -> tuple[list[str], Int[Tensor, "2 p"]]:
-    """Return the distinct sentences of both sides, and the index of each sentence among them."""
     place = {sentence: row for row, sentence in enumerate(dict.fromkeys([*sentence1, *sentence2]))}
     return list(place), torch.tensor([[place[s] for s in side] for side in (sentence1, sentence2)], dtype=torch.long)

@@ -80,8 +80,7 @@ class RankCSE(ContrastiveMethod):
     def list_terms(self, scores: Float[Tensor, "n n"], plain: Float[Tensor, "n n"], batch: Batch) -> dict[str, Tensor]:
         """Return the three terms: infoNCE of the scores; consistency and ranking loss of these or of the `plain` ones.
 
-        `plain` are the cosines of the vectors below the train-only layer. The history also gets infoNCE below it and
-        the ranking loss in the place where it is not minimised.
+        `plain` are those before the train-only layer. The history gets the losses of the places that are not minimised.
         """
         config = self.config
         lists, compared = (scores if after else plain for after in config.layered)

@@ -1,8 +1,7 @@
 """Metrics of one model: agreement of scores [n] with the order of gold [n], and the geometry of vectors [n, d].
 
-Agreement is over all pairs or over the targets of a query. For a query with 8 targets the calls of scipy and
-scikit-learn take 3 to 15 times as long. Alignment of close pairs and uniformity of all vectors, on the unit sphere, are
-those of Wang and Isola (2020).
+Agreement is over all pairs or over the targets of a query; for one with 8 targets the calls of scipy and scikit-learn
+take 3 to 15 times as long. Alignment and uniformity, on the unit sphere, are those of Wang and Isola (2020).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -25,14 +25,11 @@ class PermutationTest(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Mean and sample standard deviation (n - 1) over n seeds; as text as in tables."""
+    """Mean and sample standard deviation (n - 1) over n seeds."""
 
     mean: float
     std: float
     n: int
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f}" if self.n == 1 else f"{self.mean:.2f} ± {self.std:.2f}"
 
 
 def bootstrap_interval(
@@ -200,7 +197,6 @@ def smallest_difference(std: float, n: int, level: float = 0.95, power: float = 
 
 
 def _value(measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:
-    """Return the mean over datasets."""
     of_set = spearman if measure == "spearman" else lambda a, b: np.mean(a == b)
     return float(np.mean([of_set(gold[row], predicted[row]) for row in rows]))
 
@@ -223,7 +219,6 @@ def _ranks_of_integers(codes: np.ndarray) -> np.ndarray:
 
 
 def _permuted_gains(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the difference of the two accuracies for each row of `swap` [samples, n]."""
     return (1 - 2 * swap) @ ((first == gold) * 1.0 - (second == gold)) / len(gold)
 
 

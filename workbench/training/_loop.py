@@ -125,25 +125,21 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
         record.write({"step": 0} | record.evaluate(0))
     ended = step >= plan.steps or record.is_out_of_patience()
     while not ended:
-        # Step.
         record.add(_take_step(method, model, plan, state, step))
         step += 1
 
-        # Log.
         evaluates, saves = plan.is_due(step, config.eval_steps), saves_state and plan.is_due(step, config.save_steps)
         if not (evaluates or saves or plan.is_due(step, config.logging_steps)):
             continue
         row: Row = {"step": step, "epoch": round(step / plan.epoch_steps, 6), "learning_rate": plan.rate(step)}
         row |= record.losses(step)
 
-        # Evaluate.
         if evaluates:
             row |= record.evaluate(step)
         record.write(row)
         stops = evaluates and broadcast_from_rank0(record.is_out_of_patience(), method.encoder.device)
         ended = stops or step >= plan.steps
 
-        # Save.
         if plan.rank == 0 and saves_state and (saves or ended):
             record.flush()
             state.save(step, record.rows)

@@ -52,8 +52,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         the label's seeds, mean_low and mean_high (95% t interval over seeds; nan if two are compared with one run).
         `summarize_tests` puts it into words.
 
-    Raises:
-        ValueError: No such label, or two runs scored different pairs.
+    Raises ValueError if there is no such label, or if two runs scored different pairs.
     """
     labels = list(dict.fromkeys(runs["label"]))
     name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)

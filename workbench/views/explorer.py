@@ -20,12 +20,7 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
 
 # How rows can be ordered; a and b are labels.
-ORDERS = {
-    "data": "as in the data",
-    "worst": "a is worst",
-    "disagreement": "a and b disagree",
-    "gain": "b gains over a",
-}
+ORDERS = {"data": "as in the data", "worst": "a is worst", "disagreement": "a and b disagree", "gain": "b gains over a"}
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
@@ -136,11 +131,10 @@ class Explorer(View):
 
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
-        parts = [
+        return "".join(
             view_html(view, is_live=is_live, targets=_TARGETS, explains=str(place) if explains else "")
             for place, view in enumerate(self.views(row))
-        ]
-        return "".join(parts)
+        )
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""

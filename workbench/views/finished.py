@@ -36,8 +36,7 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         task, of the encoder before training), spearman, kcc, ndcg in [-1, 1], accuracy, f1 in [0, 1], nan if a run has
         none; pairs, queries.
 
-    Raises:
-        ValueError: There are finished runs, but none was scored on `suite`, and it is no file.
+    Raises ValueError if there are finished runs, but none was scored on `suite`, and it is no file.
     """
     name, rows, first, suites = set_name(suite), [], {}, set()
     for row in finished_rows(runs_root):
@@ -215,8 +214,7 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
 
     A label is a method with whatever else varies. dev is the best of a run's training, which chose its checkpoint.
 
-    Raises:
-        SettingError: No run that was scored on the suite has a setting of this name.
+    Raises SettingError if no run that was scored on the suite has a setting of this name.
     """
     suite, setting = set_name(suite), ALIASES.get(setting, setting)
     rows = [row for row in finished_rows(runs_root) if suite in row["scores"]]

@@ -68,8 +68,7 @@ def _text_cell(value: Any) -> str:
 def score_table(evaluations: Mapping[str, Any]) -> pd.DataFrame:
     """Return suite, Spearman, KCC, NDCG x 100 of evaluations, a row for each label and suite.
 
-    Args:
-        evaluations: label -> a `Report` or a finished `Run`.
+    evaluations: label -> a `Report` or a finished `Run`.
     """
     metrics = {label: one.metrics() if isinstance(one, Run) else one.metrics for label, one in evaluations.items()}
     return pd.concat({label: metrics_table(one) for label, one in metrics.items()}).droplevel(1).round(2)

@@ -35,9 +35,7 @@ def ranking_html(tables: Mapping[str, Any], query_id: str, *, suite: str | None 
     `tables` has a ranking table, a `Run` or a `Report` of the same data for each label; `suite` is by default the
     first. Of more than `targets` those nearest under gold or a label are shown, with their ranks among all.
 
-    Raises:
-        ValueError: Tables of different data, no such suite.
-        KeyError: No such query.
+    Raises ValueError for tables of different data or no such suite, KeyError for no such query.
     """
     view = SuiteRankings(tables, suite).view(query_id)
     return HTML(inlined(view_html(view, targets=targets)))
@@ -73,7 +71,10 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
     reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": "targets"}
     table = tag("div", _target_table(view, targets, explains), style=width, **reached)
-    chart = slope_svg(view) if is_live else slope_image(view)
+    chart = slope_svg(view)
+    if chart and not is_live:  # front ends remove drawings from HTML
+        data = base64.b64encode(chart.encode()).decode()
+        chart = f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">'
     both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
     reference = "gold" if view.gold is not None else escape(truncate(next(iter(view.ranks)), 48))
     measures = "" if view.gold is None else " KCC and NDCG &times; 100."
@@ -162,12 +163,6 @@ def slope_svg(view: QueryView) -> str:
     font = {"font_family": "sans-serif", "font_size": 12, "fill": GREY, "role": "img"}
     named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _CHART}
     return tag("svg", *drawn, **named, **size, **font)
-
-
-def slope_image(view: QueryView) -> str:
-    """Return `slope_svg` as an <img>, since front ends remove drawings from HTML."""
-    data = base64.b64encode(slope_svg(view).encode()).decode()
-    return f'<img src="data:image/svg+xml;base64,{data}" style="max-width:100%" alt="{_CHART}">' if data else ""
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:

@@ -98,8 +98,7 @@ def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
         their average) and "error: L" in [-1, 1]: the share of the list by which L ranks the pair nearer (above 0) or
         further than gold does, 0 anywhere among the places that gold ties.
 
-    Raises:
-        ValueError: Scores of other pairs or of another gold.
+    Raises ValueError for scores of other pairs or of another gold.
     """
     suite = set_name(pairs.name)
     aligned = {str(label): _scores_in_order(str(label), source, pairs, suite) for label, source in scores.items()}

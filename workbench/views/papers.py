@@ -149,7 +149,7 @@ def commands(configs: Iterable[Config]) -> str:
 def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "paper", suite: str = "") -> pd.DataFrame:
     """Return a table of a paper: below each row that has a command the values measured here, empty without a run.
 
-    Below a size or a setting is ours, with ≠ if it is another.
+    A size or a setting has ours below it, with ≠ if it is another.
 
     Args:
         paper: "rankcse", "compcse", "cosent" or "rankencoder".
@@ -212,7 +212,6 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:
-    """Return what each finished run has for a published value, in the paper's unit."""
     of_seeds = runs.get(settings_key(parse_command(value.command)), ()) if runs else ()
     numbers: Any = (read_or_warn(run.path, lambda run: _measure_run(run, value)) for run in of_seeds)
     return [number for number in numbers if pd.notna(number)]
@@ -284,7 +283,6 @@ def _draw_bars(table: pd.DataFrame, shape: Mapping[str, Any]) -> go.Figure:
 
 
 def _draw(shape: Mapping[str, Any], first: Mapping[str, Run], suite: str) -> go.Figure:
-    """Draw the first runs of the rows of a figure."""
     if shape["kind"] == "sweep":
         points = pd.Series({tuple(row.split(" | ")): read_dev(run) for row, run in first.items()})
         table = points.unstack(0, sort=False).rename(float).sort_index().rename_axis(shape["setting"]).reset_index()

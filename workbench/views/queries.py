@@ -20,8 +20,7 @@ class QueryView:
     """One query with its targets and their ranks under each label.
 
     `table` has a row for each target, in the order of gold, or of the first label if there is no gold, best first:
-    target, gold and gold rank if known, and for each label L "rank: L" and "score: L". Its index has the letters that
-    name the targets in table and chart.
+    target, gold and gold rank if known, and for each label L "rank: L" and "score: L". Its index are letters.
     """
 
     query: str
