@@ -27,12 +27,12 @@ from filelock import FileLock
 from methods import fill_placeholder, trained_run
 from minilm import minilm
 
-from workbench import METHODS, Encoder, evaluate, load_pairs, load_training
+from workbench import METHODS, Encoder, evaluate, load_dev, load_pairs, load_training
 from workbench.config import CONFIGS, SEVEN_STS, TrainingConfig
 from workbench.files import atomic_write, project_path
 from workbench.methods.rank_mixture import RankMixture
 from workbench.methods.rankencoder import RankEncoder
-from workbench.metrics import alignment, similar_third, spearman, uniformity
+from workbench.metrics import alignment, bootstrap_values, similar_third, spearman, uniformity
 from workbench.runs import Run
 
 _OWN = {"teachers": ["<SimCSE>"]}
@@ -114,7 +114,6 @@ BUDGET = {
     "eval_steps": 25,
     "suites": SEVEN_STS,
 }
-WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the rank similarity at test among which dev chooses
 RESULTS = project_path("data") / "results.csv"
 KEY = ["start", "pooling", "row", "seed"]
 DRAWS = 200
@@ -220,16 +219,16 @@ def restore(run: Run) -> Any:
 def values_of(scores: pd.DataFrame) -> dict[str, Any]:
     """Return Spearman x 100 of each test set, of their average and similar thirds, and the average's resamples."""
     values: dict[str, Any] = {}
-    thirds, resampled = [], np.zeros(DRAWS)
+    thirds = []
     for name, pairs in scores.groupby("suite", sort=False):
         gold, predicted = pairs["gold"].to_numpy(), pairs["predicted"].to_numpy()
         values[str(name).removesuffix("-test")] = 100 * spearman(gold, predicted)
         near = similar_third(gold, score_range(str(name)))
         thirds.append(100 * spearman(gold[near], predicted[near]))
-        rows = np.random.default_rng(0).integers(0, len(gold), (DRAWS, len(gold)))  # the same for every model
-        resampled += [100 * spearman(gold[row], predicted[row]) for row in rows]
     average, third = float(np.mean([*values.values()])), float(np.mean(thirds))
-    texts = " ".join(f"{value:.2f}" for value in resampled / len(values))
+    sets = scores["suite"].tolist()
+    resampled = 100 * bootstrap_values(scores["gold"], scores["predicted"], sets=sets, samples=DRAWS)
+    texts = " ".join(f"{value:.2f}" for value in resampled)
     return values | {"average": average, "similar third": third, "resampled": texts}
 
 
@@ -264,22 +263,14 @@ def minilm_cosines() -> np.ndarray:
 
 def parts_of(mixture: RankMixture, config: TrainingConfig) -> dict[str, float]:
     """Return the averages of the tests by cosine, eq. 2 and eq. 7, and of eq. 7 with the share that dev chooses."""
-    dev = load_pairs(config.dev)
-    parts = mixture.parts(dev.sentence1, dev.sentence2)
-    on_dev = {weight: spearman(dev.gold, mixed(parts, weight)) for weight in WEIGHTS}
-    chosen = max(WEIGHTS, key=lambda weight: on_dev[weight])
+    chosen = float(mixture.try_weights(load_dev(config)).idxmax())
     sums = dict.fromkeys(("cosine", "eq. 2", "eq. 7", "eq. 7 chosen"), 0.0)
     for name in config.suites:
         pairs = load_pairs(name)
-        parts = mixture.parts(pairs.sentence1, pairs.sentence2)
+        cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
         for column, weight in zip(sums, (0.0, 1.0, 0.1, chosen), strict=True):
-            sums[column] += 100 * spearman(pairs.gold, mixed(parts, weight)) / len(config.suites)
+            sums[column] += 100 * spearman(pairs.gold, weight * ranked + (1 - weight) * cosine) / len(config.suites)
     return sums | {"share": chosen}
-
-
-def mixed(parts: tuple[np.ndarray, np.ndarray], weight: float) -> np.ndarray:
-    """Return eq. 7 from the two similarities."""
-    return weight * parts[1] + (1 - weight) * parts[0]
 
 
 def is_recorded(key: dict[str, Any]) -> bool:

@@ -47,7 +47,7 @@ class RankCSEConfig(ContrastiveConfig):
             "epochs": 1,
             "warmup": 0.0,
         },
-        # Above or below the layer is the same on the world's dev (docs/results.md).
+        # The world's dev shows no clear difference between above and below the layer (docs/results.md).
         "demo": {**DEMO, "teachers": ["world-teacher"], "batch_size": 64, "lists_after_mlp": True},
     }
 
