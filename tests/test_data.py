@@ -463,7 +463,7 @@ def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header, row, methods",
+    ("header", "row", "methods"),
     [
         ("question,answer,similarity", "a fire,b smoke,3", ["cosent"]),
         ("anchor,positive,negative", "a fire,b smoke,c canteen", ["simcse", "cosent"]),
