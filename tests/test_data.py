@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
-from workbench.config import CONFIGS
 from workbench.data import (
     CATALOGUE,
     Pairs,
@@ -35,7 +34,6 @@ from workbench.data import (
     parse_columns,
     report,
     split,
-    training_commands,
     unusable,
     write_split,
 )
@@ -460,25 +458,3 @@ def test_labels_and_columns_of_the_hub_become_ours(hub: Path) -> None:
     (folder / "nli_for_simcse.csv").write_text('sent0,sent1,hard_neg\n"a, b",None,NA\n')
     assert load_sentences("wiki1m").sentences == ["one", " ", "three"]
     assert rows(load_data("nli-simcse"))[0] == ("a, b", "None", "NA")
-
-
-@pytest.mark.parametrize(
-    ("header", "row", "methods"),
-    [
-        ("question,answer,similarity", "a fire,b smoke,3", ["cosent"]),
-        ("anchor,positive,negative", "a fire,b smoke,c canteen", ["simcse", "cosent"]),
-        ("sentence", "a fire", ["simcse", "compcse", "rankencoder", "rankcse"]),
-    ],
-)
-def test_the_commands_for_a_file_have_settings_that_train_on_it(
-    tmp_path: Path, header: str, row: str, methods: list[str]
-):
-    file = tmp_path / "mine.csv"
-    file.write_text(f"{header}\n{row}\n", encoding="utf-8")
-    data = load_data(file)
-    lines = training_commands(str(file), data)
-    commands = [line.split()[2:] for line in lines if line.startswith("  workbench run")]
-    assert [command[0] for command in commands] == methods
-    for method, *settings in commands:
-        config = CONFIGS[method].from_parameters("demo", 0, dict(one.split("=", 1) for one in settings))
-        assert data.kind in config.train_kinds

@@ -149,10 +149,7 @@ def check_data(
     for row in table[table["problem"] != ""].to_dict("records"):
         echo(row["problem"] if row["problem"].startswith(row["name"]) else f"{row['name']}: {row['problem']}")
     own = table["name"][table["status"] == "own file"]
-    sets = {name: workbench.data.load_data(name, **options) for name in own}
-    print_reports(sets)
-    for name, data in sets.items():
-        echo("\n".join(["", *workbench.data.training_commands(name, data)]))
+    print_reports({name: workbench.data.load_data(name, **options) for name in own})
     if names and workbench.data.unusable(table):
         raise typer.Exit(1)
 

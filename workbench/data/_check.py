@@ -82,30 +82,6 @@ def report(data: AnySet) -> list[str]:
     return lines
 
 
-def training_commands(name: str, data: AnySet) -> list[str]:
-    """Return lines for a user's own file: the methods that can train on it, with a command to copy for each."""
-    stem = Path(name).name.split(".")[0]
-    parts = {part: f"parts/{stem}-{part}.tsv.gz" for part in ("train", "dev", "test")}
-    if data.kind == "pairs":
-        measured, encoder = f"dev={parts['dev']} suites={parts['test']}", "encoder=english-encoder"
-        return [
-            "scored pairs train CoSENT, and are dev and test of every method; split them first:",
-            f"  workbench data split {name} parts",
-            f"  workbench run cosent {encoder} train={parts['train']} {measured}",
-        ]
-    start = f"encoder=english-encoder pooling=mean train={name} dev=PAIRS suites=PAIRS"
-    commands = {
-        "sentences": ["simcse", "compcse", "rankencoder", "rankcse teachers=TEACHER"],
-        "triplets": ["simcse supervised=true", "cosent objective=triplet"],
-    }.get(data.kind, [])
-    if not commands:
-        return ["labelled sentences train no method"]
-    return [
-        f"{data.kind} train these methods; PAIRS: a file or set of scored pairs, which selects and measures",
-        *(f"  workbench run {command} {start}" for command in commands),
-    ]
-
-
 def overlaps(sets: Mapping[str, AnySet]) -> list[str]:
     """Return a line for every two sets that share rows or sentences: a test must not contain training data."""
     lines = []
