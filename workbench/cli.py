@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -148,8 +149,12 @@ def check_data(
     print_table(table.drop(columns="problem"))
     for row in table[table["problem"] != ""].to_dict("records"):
         echo(row["problem"] if row["problem"].startswith(row["name"]) else f"{row['name']}: {row['problem']}")
-    own = table["name"][table["status"] == "own file"]
-    print_reports({name: workbench.data.load_data(name, **options) for name in own})
+    own: Any = table[table["status"] == "own file"]
+    print_reports({name: workbench.data.load_data(name, **options) for name in own["name"]})
+    if len(own) == 1:
+        chosen = (["--columns", columns] if columns else []) + (["--scale", *map(str, scale)] if scale else [])
+        lines = workbench.data.training_commands(*own[["name", "kind"]].iloc[0], options=shlex.join(chosen))
+        echo("\n" + "\n  ".join(lines))
     if names and workbench.data.unusable(table):
         raise typer.Exit(1)
 
