@@ -163,7 +163,7 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
 
     Returns:
         Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
-        `attrs["title"]`, and in `attrs["measured"]` the rows that have a run. KeyError if the paper or the table does not exist.
+        `attrs["title"]`; `attrs["measured"]`: the rows that have a run. KeyError if there is no such paper or table.
     """
     shape, values = read_shape(paper, "table", table), published_table(paper, str(table))
     rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)
