@@ -110,7 +110,7 @@ def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks th
 
 @app.command()
 def lab(
-    folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("notebooks"),
+    folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("my-notebooks"),
     options: Annotated[list[str] | None, typer.Option("--with", help="For JupyterLab: --with=--no-browser.")] = None,
 ) -> None:
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""

@@ -42,5 +42,6 @@ from workbench.views.papers import (
     paper_figure as paper_figure,
     paper_table as paper_table,
     runs_by_settings as runs_by_settings,
+    show_measured as show_measured,
 )
 from workbench.views.run_picker import RunPicker as RunPicker
