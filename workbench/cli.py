@@ -1,12 +1,15 @@
 """The `workbench` command."""
 
+import json
 import logging
 import os
 import shutil
 import signal
 import sys
 from enum import StrEnum
+from functools import partial
 from importlib import metadata
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +18,7 @@ import typer
 import workbench
 from workbench.cli_runs import Runs, Settings, echo, overrides_of, print_scores, print_table, runs_app, sweep_app
 from workbench.config import CONFIGS
-from workbench.errors import RunError, WorkbenchError
+from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import PACKAGE, project_path
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -30,6 +33,8 @@ Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default guessed 
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the scores; by default guessed from them.")]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, typer.Option(help="Share of the queries.")]
+LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print JupyterLab's address.")]
 
 
 @app.callback(help=__doc__, invoke_without_command=True)
@@ -110,17 +115,100 @@ def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks th
 @app.command()
 def lab(
     folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("notebooks"),
-    options: Annotated[list[str] | None, typer.Option("--with", help="For JupyterLab: --with=--no-browser.")] = None,
+    options: LabOptions = None,
+    no_browser: NoBrowser = False,
 ) -> None:
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
+    notebooks(folder)
+    open_lab(folder.resolve() / "00_tour.ipynb", folder.resolve().parent, options, no_browser=no_browser)
+
+
+@app.command()
+def look(  # noqa: PLR0917
+    models: Annotated[list[str] | None, typer.Argument(help="Folders, runs, hub ids or bundled names.")] = None,
+    on: Annotated[str, typer.Option(help="Scored pairs: a dataset, or your own file.")] = "",
+    name: Annotated[list[str] | None, typer.Option(help="Name of a model in the views; once for each.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the pairs as a page, and open nothing.")] = None,
+    notebook: Annotated[Path | None, typer.Option(help="Write the notebook here, and open nothing.")] = None,
+    runs: Runs = "runs",
+    options: LabOptions = None,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Look at how encoders rank scored pairs and your own sentences, in a notebook with the views Pairs and Ask.
+
+    Without models the bundled english-encoder is compared with word overlap. The pairs are by default stsb-test, if
+    WORKBENCH_DATA has it, otherwise the bundled ladders-all.
+    """
+    from workbench.checkpoints import find_checkpoint
+
+    if not on:
+        on = "stsb-test" if "local" in [*workbench.data.check(["stsb-test"])["status"]] else "ladders-all"
+    pairs, words = workbench.data.load_pairs(on), workbench.views.ask.WORDS
+    given = models or ["english-encoder", words]
+    sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in given]
+    for source in {*sources} - {words}:
+        find_checkpoint(source)
+    labels = name or [*workbench.views.ask.named(sources)]
+    if len({*labels}) != len(sources):
+        raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")
+    encoders = dict(zip(labels, sources, strict=True))
+    if html:
+        echo(f"page: {workbench.views.PairExplorer(encoders, on).to_html(html)}")
+        return
+    path = (notebook or Path("look.ipynb")).resolve()
+    path = write_notebook(path, look_cells(encoders, on, pairs, path.parent), replace=bool(notebook))
+    echo(f"notebook: {path}")
+    if not notebook:
+        open_lab(path, path.parent, options, no_browser=no_browser)
+
+
+def look_cells(encoders: dict[str, str], on: str, pairs: Any, folder: Path) -> list[str]:
+    """Return the texts of the cells of `look`, in turn Markdown and code; paths are relative to `folder`."""
+    near = {name: os.path.relpath(name, folder) if Path(name).exists() else name for name in (on, *encoders.values())}
+    query = pairs.sentence1[0]
+    partners = [b for a, b in zip(pairs.sentence1, pairs.sentence2, strict=True) if a == query]
+    targets = list(dict.fromkeys([*partners, *pairs.sentence2]))[:6]
+    text = partial(json.dumps, indent=4, ensure_ascii=False)
+    return [
+        f"# {', '.join(encoders)}\n\nChoose *Run > Run All Cells*. The list has every pair of {pairs.name}, its gold "
+        "score, and its rank among all pairs under each encoder. Order it by the errors of *a* or by the "
+        "disagreement of *a* and *b*, search it, and select a pair with the mouse or the arrow keys.",
+        f"from workbench import views\n\nencoders = {text({name: near[each] for name, each in encoders.items()})}\n"
+        f"views.PairExplorer(encoders, {text(near[on])})",
+        "## Ask\n\nRank your own targets for your own query, while you type.",
+        f"query = {text(query)}\ntargets = {text(targets)}\nviews.Ask(encoders, query, targets)",
+    ]
+
+
+def write_notebook(path: Path, cells: list[str], *, replace: bool) -> Path:
+    """Write texts, in turn Markdown and code, as a notebook, and return its path.
+
+    Unless `replace`, an existing one with other cells stays, and the new one has a number.
+    """
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+    place = path
+    for number in count(2):
+        if replace or not place.exists() or [cell.source for cell in nbformat.read(place, 4).cells] == cells:
+            break
+        place = path.with_stem(f"{path.stem}-{number}")
+    made = [new_code_cell(text) if row % 2 else new_markdown_cell(text) for row, text in enumerate(cells)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), place)
+    return place
+
+
+def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browser: bool) -> None:
+    """Start JupyterLab on the folder `root`, which contains the notebook that it opens."""
     from jupyterlab.labapp import LabApp
 
-    notebooks(folder)
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
-    root, page = folder.resolve().parent, f"/lab/tree/{folder.resolve().name}/00_tour.ipynb"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # JupyterLab ends its kernels itself
-    LabApp.launch_instance([f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *(options or [])])
+    page = f"/lab/tree/{notebook.relative_to(root).as_posix()}"
+    given = [*(options or []), *(["--no-browser"] if no_browser else [])]
+    LabApp.launch_instance([f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *given])
 
 
 @data_app.command("list")
