@@ -140,15 +140,15 @@ def look(  # noqa: PLR0917
     WORKBENCH_DATA has it, otherwise the bundled ladders-all.
     """
     from workbench.checkpoints import find_checkpoint
+    from workbench.views.ask import WORDS, named
 
     if not on:
         on = "stsb-test" if "local" in [*workbench.data.check(["stsb-test"])["status"]] else "ladders-all"
-    pairs, words = workbench.data.load_pairs(on), workbench.views.ask.WORDS
-    given = models or ["english-encoder", words]
+    pairs, given = workbench.data.load_pairs(on), models or ["english-encoder", WORDS]
     sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in given]
-    for source in {*sources} - {words}:
+    for source in {*sources} - {WORDS}:
         find_checkpoint(source)
-    labels = name or [*workbench.views.ask.named(sources)]
+    labels = name or [*named(sources)]
     if len({*labels}) != len(sources):
         raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")
     encoders = dict(zip(labels, sources, strict=True))
