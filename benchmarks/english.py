@@ -176,7 +176,7 @@ def record_row(label: str, seed: int, options: argparse.Namespace) -> None:
     best = history.loc[history["dev_spearman"].iloc[1:].idxmax()]
     values = values_of(run.scores()) | dev_columns(model.encode_plain, config.dev)
     values |= {"rate": config.learning_rate, "step": int(best["step"]), "seconds": float(history["seconds"].max())}
-    if isinstance(model, RankEncoder):
+    if isinstance(model, RankEncoder) and config.rank_weight:
         values |= parts_of(model.mixture(), config)
     elif "rank vectors" in label:  # E1 around which RankEncoder trains, without that training
         corpus = list(dict.fromkeys(load_training(config).sentences))

@@ -2,8 +2,9 @@
 
     python benchmarks/methods.py [--runs runs] [--seeds 3] [--only RankCSE ...]
 
-Prints dev and test scores as mean and standard deviation over seeds, the rows of docs/results.md. Each row changes some
-of the demo settings; dev selects the checkpoint, test is evaluated once. Finished runs under --runs are reused.
+Prints dev and test scores as mean and standard deviation over seeds, the rows of docs/results-details.md. Each row
+changes some of the demo settings; dev selects the checkpoint, test is evaluated once. Finished runs under --runs are
+reused.
 """
 
 import argparse
