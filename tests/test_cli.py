@@ -313,14 +313,20 @@ def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(call: Call, cap
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_look_opens_lab_on_its_notebook_and_keeps_another_one(call: Call, tmp_path: Path, monkeypatch):
+def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(call: Call, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     opened: list[list[str]] = []
     monkeypatch.setattr("jupyterlab.labapp.LabApp.launch_instance", opened.append)
-    for words, name in (([], "look"), ([], "look"), (["english-encoder"], "look-2")):
+    both, one = "look-english-encoder-word-overlap-ladders-all", "look-english-encoder-ladders-all"
+    for words, name in (([], both), ([], both), (["english-encoder"], one)):
         assert call("look", *words, "--no-browser") == 0
         page = f"--LabApp.default_url=/lab/tree/{name}.ipynb"
         assert opened.pop() == [f"--ServerApp.root_dir={tmp_path}", page, "--no-browser"]
-    first = (tmp_path / "look.ipynb").read_text(encoding="utf-8")
-    assert all(name in first for name in ("english-encoder", "word-overlap", "ladders-all"))
+    first = tmp_path / f"{both}.ipynb"
+    assert all(name in first.read_text(encoding="utf-8") for name in ("english-encoder", "word-overlap", "ladders-all"))
+    changed = first.read_text(encoding="utf-8").replace("Choose", "First choose")
+    first.write_text(changed, encoding="utf-8")
+    assert call("look") == 2
+    assert "has other cells; rename it" in capsys.readouterr().err
+    assert (first.read_text(encoding="utf-8"), opened) == (changed, [])

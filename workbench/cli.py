@@ -3,13 +3,13 @@
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import sys
 from enum import StrEnum
 from functools import partial
 from importlib import metadata
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -125,8 +125,8 @@ def lab(
 
 @app.command()
 def look(  # noqa: PLR0917
-    models: Annotated[list[str] | None, typer.Argument(help="Folders, runs, hub ids or bundled names.")] = None,
-    on: Annotated[str, typer.Option(help="Scored pairs: a dataset, or your own file.")] = "",
+    models: Annotated[list[str] | None, typer.Argument(help="Folders, runs, hub ids, bundled names.")] = None,
+    on: Annotated[str, typer.Option(help="Your file or a dataset; by default stsb-test or ladders-all.")] = "",
     name: Annotated[list[str] | None, typer.Option(help="Name of a model in the views; once for each.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the pairs as a page, and open nothing.")] = None,
     notebook: Annotated[Path | None, typer.Option(help="Write the notebook here, and open nothing.")] = None,
@@ -134,11 +134,7 @@ def look(  # noqa: PLR0917
     options: LabOptions = None,
     no_browser: NoBrowser = False,
 ) -> None:
-    """Look at how encoders rank scored pairs and your own sentences, in a notebook with the views Pairs and Ask.
-
-    Without models the bundled english-encoder is compared with word overlap. The pairs are by default stsb-test, if
-    WORKBENCH_DATA has it, otherwise the bundled ladders-all.
-    """
+    """Look at how encoders, by default english-encoder and word overlap, rank scored pairs and your own sentences."""
     from workbench.checkpoints import find_checkpoint
     from workbench.views.ask import WORDS, named
 
@@ -155,48 +151,38 @@ def look(  # noqa: PLR0917
     if html:
         echo(f"page: {workbench.views.PairExplorer(encoders, on).to_html(html)}")
         return
-    path = (notebook or Path("look.ipynb")).resolve()
-    path = write_notebook(path, look_cells(encoders, on, pairs, path.parent), replace=bool(notebook))
+    own_name = re.sub(r"[^\w.]+", "-", " ".join(["look", *encoders, pairs.name]))[:80]
+    path = (notebook or Path(f"{own_name}.ipynb")).resolve()
+    write_look(path, encoders, on, pairs)
     echo(f"notebook: {path}")
     if not notebook:
         open_lab(path, path.parent, options, no_browser=no_browser)
 
 
-def look_cells(encoders: dict[str, str], on: str, pairs: Any, folder: Path) -> list[str]:
-    """Return the texts of the cells of `look`, in turn Markdown and code; paths are relative to `folder`."""
+def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> None:
+    """Write the notebook of `look`; SettingError if the file exists with other cells."""
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+    folder, text = path.parent, partial(json.dumps, indent=4, ensure_ascii=False)
     near = {name: os.path.relpath(name, folder) if Path(name).exists() else name for name in (on, *encoders.values())}
     query = pairs.sentence1[0]
     partners = [b for a, b in zip(pairs.sentence1, pairs.sentence2, strict=True) if a == query]
     targets = list(dict.fromkeys([*partners, *pairs.sentence2]))[:6]
-    text = partial(json.dumps, indent=4, ensure_ascii=False)
-    return [
-        f"# {', '.join(encoders)}\n\nChoose *Run > Run All Cells*. The list has every pair of {pairs.name}, its gold "
-        "score, and its rank among all pairs under each encoder. Order it by the errors of *a* or by the "
-        "disagreement of *a* and *b*, search it, and select a pair with the mouse or the arrow keys.",
-        f"from workbench import views\n\nencoders = {text({name: near[each] for name, each in encoders.items()})}\n"
-        f"views.PairExplorer(encoders, {text(near[on])})",
+    encoders = {name: near[encoder] for name, encoder in encoders.items()}
+    cells = [
+        f"# {', '.join(encoders)}\n\nChoose *Run > Run All Cells*. The table has all pairs of {pairs.name}, with their "
+        "gold scores and their ranks under each encoder. Select a pair with the mouse or the arrow keys.",
+        f"from workbench import views\n\nencoders = {text(encoders)}\nviews.PairExplorer(encoders, {text(near[on])})",
         "## Ask\n\nRank your own targets for your own query, while you type.",
         f"query = {text(query)}\ntargets = {text(targets)}\nviews.Ask(encoders, query, targets)",
     ]
-
-
-def write_notebook(path: Path, cells: list[str], *, replace: bool) -> Path:
-    """Write texts, in turn Markdown and code, as a notebook, and return its path.
-
-    Unless `replace`, an existing one with other cells stays, and the new one has a number.
-    """
-    import nbformat
-    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
-    place = path
-    for number in count(2):
-        if replace or not place.exists() or [cell.source for cell in nbformat.read(place, 4).cells] == cells:
-            break
-        place = path.with_stem(f"{path.stem}-{number}")
     made = [new_code_cell(text) if row % 2 else new_markdown_cell(text) for row, text in enumerate(cells)]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), place)
-    return place
+    if not path.exists():
+        nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
+    elif [cell.source for cell in nbformat.read(path, 4).cells] != cells:
+        raise SettingError(f"{path} has other cells; rename it, or choose another name with --notebook")
 
 
 def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browser: bool) -> None:
@@ -207,8 +193,8 @@ def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browse
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # JupyterLab ends its kernels itself
     page = f"/lab/tree/{notebook.relative_to(root).as_posix()}"
-    given = [*(options or []), *(["--no-browser"] if no_browser else [])]
-    LabApp.launch_instance([f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *given])
+    given = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *(options or [])]
+    LabApp.launch_instance([*given, *(["--no-browser"] if no_browser else [])])
 
 
 @data_app.command("list")

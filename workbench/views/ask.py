@@ -1,8 +1,6 @@
 """Live views of sentences that are typed: their ranking by several encoders, and the words that a cosine depends on."""
 
-import os
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +14,7 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import DataError
+from workbench.files import cache_folder
 from workbench.runs import Run
 from workbench.views._style import framed, grid, paragraph, problem_html, tag
 from workbench.views._table import TypedView, text_area, value_of
@@ -41,36 +40,29 @@ def named(encoders: Encoders) -> dict[str, Any]:
     """Return label -> encoder; those in a list are labelled by the last part of their path that tells them apart."""
     if isinstance(encoders, Mapping):
         return {str(label): source for label, source in encoders.items()}
-    found, times = dict[str, Any](), Counter[str]()
+    found = dict[str, Any]()
     for source in encoders or _BUNDLED:
         path = Path(str(getattr(source, "path", source)))
         parts = (path.resolve() if path.is_dir() else path).parts
         name = next((part for part in reversed(parts) if not _DULL.fullmatch(part)), str(source))
-        times[name] += 1
-        found[f"{name} {times[name]}" if name in found else name] = source
+        found[f"{name} {len(found) + 1}" if name in found else name] = source
     return found
 
 
-def is_encoder(source: Any) -> bool:
-    return isinstance(source, str | Path) or callable(source) or hasattr(source, "encode")
-
-
 class WordOverlap:
-    """The share of words that two sentences have in common, as a cosine: a baseline without an encoder."""
+    """A baseline without an encoder, whose cosine is the share of words that two sentences have in common."""
 
     def __init__(self) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
 
         options: Any = {"binary": True, "alternate_sign": False, "token_pattern": r"(?u)\b\w+\b"}
-        self._sets: Any = HashingVectorizer(n_features=2**13, **options)
+        self._words: Any = HashingVectorizer(n_features=2**13, **options).transform
 
     def encode(self, sentences: list[str]) -> np.ndarray:
-        return self._sets.transform(sentences).toarray()
+        return self._words(sentences).toarray()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        """Return the cosine of each pair, without dense vectors."""
-        first, second = self._sets.transform(sentence1), self._sets.transform(sentence2)
-        return np.asarray(first.multiply(second).sum(axis=1)).ravel()
+        return np.asarray(self._words(sentence1).multiply(self._words(sentence2)).sum(axis=1)).ravel()
 
 
 class Vectors:
@@ -82,14 +74,13 @@ class Vectors:
 
     @cached_property
     def model(self) -> Any:
-        """Return an object with `encode`, or a function; EncoderError if the encoder cannot be read."""
+        """Load the encoder, in fp32: bf16 may not resolve the effect of a word. EncoderError if it cannot be read."""
         from workbench.encoder import Encoder
 
         encoder = self.source.path / "encoder" if isinstance(self.source, Run) else self.source
         encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
         if not isinstance(encoder, str | Path):
             return encoder
-        # In fp32: the effect of a word may be smaller than bf16 resolves.
         return WordOverlap() if encoder == WORDS else Encoder.from_pretrained(encoder, precision="fp32")
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
@@ -116,20 +107,16 @@ class Untrained:
         return METHODS[config.method](config).encoder if config.method in METHODS else load_baseline(config)
 
 
-def score_pairs(source: Any, pairs: Pairs, name: str | None = None) -> pd.DataFrame:
-    """Return the scores of the pairs under an encoder.
-
-    Those of a checkpoint on a set or file with a `name` are kept, in the folder WORKBENCH_CACHE or the user's cache.
-    """
+def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
+    """Return scores of the pairs under an encoder, cached if these have a `name`; return other sources as they are."""
     from workbench.evaluation import evaluate, evaluate_model
 
-    if not (name and isinstance(source, str | Path)) or source == WORDS:
+    is_name = isinstance(source, str | Path)
+    if not (is_name or callable(source) or hasattr(source, "encode")):
+        return source
+    if not (is_name and name) or source == WORDS:
         return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
-    import platformdirs
-
-    default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
-    folder = Path(os.environ.get("WORKBENCH_CACHE") or default).expanduser() / "scores"
-    return evaluate_model(BaselineConfig(encoder=str(source), suites=[name]), folder).scores()
+    return evaluate_model(BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores").scores()
 
 
 def _require_text(sentences: list[str]) -> list[str]:
