@@ -1,7 +1,9 @@
 """Live views of sentences that are typed: their ranking by several encoders, and the words that a cosine depends on."""
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -65,6 +67,18 @@ class WordOverlap:
         return np.asarray(self._words(sentence1).multiply(self._words(sentence2)).sum(axis=1)).ravel()
 
 
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
+    log = logging.getLogger("workbench")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
 class Vectors:
     """Unit vectors of sentences under one encoder, which is loaded on first use; each sentence is encoded once."""
 
@@ -83,6 +97,7 @@ class Vectors:
             return encoder
         return WordOverlap() if encoder == WORDS else Encoder.from_pretrained(encoder, precision="fp32")
 
+    @_without_warnings()
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Return [n, d], float64."""
         from workbench.methods.base import unit_rows
@@ -107,6 +122,7 @@ class Untrained:
         return METHODS[config.method](config).encoder if config.method in METHODS else load_baseline(config)
 
 
+@_without_warnings()
 def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
     """Return scores of the pairs under an encoder, cached if these have a `name`; return other sources as they are."""
     from workbench.evaluation import evaluate, evaluate_model
