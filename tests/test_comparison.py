@@ -55,7 +55,7 @@ def test_runs_are_labelled_by_what_differs_and_their_seeds_have_mean_and_spread(
     assert table["seeds"].tolist() == [1, 2, 2]
     undefined = views.seed_table(runs.assign(spearman=np.nan, kcc=np.nan))
     assert ("Spearman" in undefined, "KCC" in undefined) == (True, False)
-    assert list(views.RunPicker(runs, SUITE).rankings) == ["before simcse", "before cosent", *LABELS]
+    assert list(views.RunPicker(runs, SUITE, labels=LABELS).rankings) == ["before simcse", "before cosent", *LABELS]
 
 
 def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_enough():
@@ -69,6 +69,10 @@ def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_en
     assert label_runs(rows, ["b"]) == ["mixed", "rankcse", "rankcse", "rankcse"]
     assert label_runs([rows[1], rows[1]]) == ["rankcse d"] * 2
     assert label_runs([rows[2], rows[2] | {"profile": "paper"}]) == ["rankcse (demo)", "rankcse (paper)"]
+    shorter = rows[2] | {"changed": "suites=[x, y], eval_steps=5, a=2"}
+    assert label_runs([rows[2], shorter]) == ["rankcse (a=1)", "rankcse (a=2)"]
+    shorter = rows[2] | {"changed": "a=1, suites=[x, y]"}
+    assert label_runs([rows[2], shorter]) == ["rankcse", "rankcse (suites=[x, y])"], "nothing else tells them apart"
     model = {"encoder": "/models/mine", "kind": "pooling"}
     ways = [model, model | {"kind": "whitening"}, model | {"kind": "tfidf"}, model]
     changes = ["encoder=mine", "kind=whitening", "kind=tfidf", "encoder=mine, pooling=cls"]

@@ -176,7 +176,7 @@ def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path
     first, second = runs["label"]
     picker = RunPicker(runs, SUITE)
     assert picker.runs["label"].tolist() == [second]
-    assert "those scored on another version of the suite are not ticked" in picker.grid.note
+    assert "is ticked, on the newest version of the suite" in picker.grid.note
     # Other weights at the start are another start.
     assert list(RunPicker(runs, SUITE, labels=[first, second]).scores) == [
         f"before {second}",
@@ -184,6 +184,19 @@ def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path
         first,
         second,
     ]
+
+
+def test_at_first_the_newest_setting_of_each_method_is_ticked_with_its_seeds(tmp_path: Path):
+    settings = [(SimCSEConfig, {}), (SimCSEConfig, {"temperature": 0.2}), (CoSENTConfig, {}), (SimCSEConfig, {})]
+    for place, (kind, changes) in enumerate(settings):
+        write_run(tmp_path, kind.from_parameters("demo", place // 3, changes), 1.0).record(ended=f"2030-01-0{place}")
+    for place, encoder in enumerate(["english-encoder", "world-encoder"]):
+        config = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": encoder, "suites": [SUITE]})
+        write_run(tmp_path, config, 2.0).record(ended=f"2029-01-0{place + 1}")
+    picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    ticked = list(zip(picker.runs["label"], picker.runs["seed"], strict=True))
+    assert ticked == [("cosent", 0), ("english-encoder", 0), ("simcse", 0), ("simcse", 1), ("world-encoder", 0)]
+    assert "at first the newest setting of each method is ticked" in picker.grid.note
 
 
 def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_path: Path):
@@ -205,6 +218,14 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     asked = {row["label"] for row in every.to_dict("records") if Run(row["path"]).config.profile == "demo"}
     picker = RunPicker(every, SUITE, labels=list(every["label"]), before=False)
     assert set(picker.encoders) == asked - {"cosent"}, "which reads two sentences together"
+
+
+def test_long_sentences_are_scored_without_a_line_above_the_view(caplog: pytest.LogCaptureFixture):
+    long = ["word " * 500, "and " * 500, "a cat", "a dog"]
+    pairs = Pairs("few", long, long[::-1], np.arange(4.0), None, [*"abcd"], (0, 5), source="here", checksum="")
+    view = PairExplorer(["world-encoder"], pairs)
+    view.press("0A")
+    assert (view.labels, caplog.messages) == (["world-encoder"], [])
 
 
 def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded():

@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.files import atomic_write
 from workbench.views._style import framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
-from workbench.views.ask import Encoders, Vectors, reasons_html
+from workbench.views.ask import Encoders, Vectors, named, reasons_html
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
@@ -69,7 +69,7 @@ class Explorer(View):
         """Show other data of the same kind; choices stay if they still exist. Errors as in `__init__`."""
         chosen = self.chosen
         self.read(data)
-        self._vectors = [Vectors(*one) for one in (encoders or {}).items()]
+        self._vectors = [Vectors(*one) for one in named(encoders).items()] if encoders else []
         orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
         names = shortened(self.labels, 40)
         with self._drawing_once():

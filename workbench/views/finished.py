@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
+_MINOR = ["suites", "eval_steps"]  # settings that a label has only where nothing else tells two runs apart
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 
 
@@ -132,11 +133,12 @@ def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
     return [*(starts[:1] if len(set(runs["label"])) == 1 else []), *rows]
 
 
-def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> list[str]:
+def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), minor: list[str] = _MINOR) -> list[str]:
     """Return a label for each row of `read_rows`: its method, and the settings that differ within the method.
 
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
-    same: each learned from the run of its own seed. Labels leave out the settings `without`.
+    same: each learned from the run of its own seed. Labels leave out the settings `without`, and the `minor` ones if
+    others tell the runs apart.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -144,13 +146,16 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -
     own = {}
     for name, group in groups.items():
         named = ["encoder"] if group[0]["method"] == BaselineConfig.method else []
-        own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named])[1])
+        own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named, *minor])[1])
     pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
     labels = [f"{name} ({text})" if text else name for name, text in pairs]
     # Two runs of one label and seed differ in something that their settings do not show: the content of a file.
     left_out = [str([row["settings"][name] for name in without]) for row in rows]
     counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
     same = {label for (label, *_), count in counts.items() if count > 1}
+    if same and minor:
+        both = zip(labels, label_runs(rows, without, []), strict=True)
+        return [whole if label in same else label for label, whole in both]
     return [f"{label} {row['digest']}" if label in same else label for label, row in zip(labels, rows, strict=True)]
 
 

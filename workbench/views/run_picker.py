@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+import numpy as np
 import pandas as pd
 
 from workbench.config import BaselineConfig
@@ -38,28 +39,34 @@ class RunPicker(View):
     ) -> None:
         """Show `finished_runs` of a suite, with the runs of these labels ticked; ValueError for an unknown label.
 
-        Without labels the runs scored on the same version of the suite as the newest are ticked. `before` (whether the
-        encoder before training is shown too) and `seeds` are explained at `rankings`.
+        Without labels the newest setting of each method, with its seeds, and of each evaluated encoder is ticked, of
+        runs on the same version of the suite as the newest. `before` (whether the encoder before training is shown too)
+        and `seeds` are explained at `rankings`.
         """
         self._all, self.suite = runs.reset_index(drop=True), suite
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
         ended = [str(each.get("ended", "")) for each in facts]
         newest = suite_version(facts[ended.index(max(ended))], suite) if facts else None
-        is_newest = [suite_version(each, suite) == newest for each in facts]
+        is_newest = np.array([suite_version(each, suite) == newest for each in facts], dtype=bool)
         shared, own = split_common_settings(self._all["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        if not all(is_newest):
-            self._note += "; those scored on another version of the suite are not ticked at first"
+        is_trained = self._all["method"] != BaselineConfig.method
+        group = self._all["method"].where(is_trained, self._all["label"].str.replace(r" \(.*", "", regex=True))
+        latest = self._all.assign(ended=ended, group=group).loc[is_newest].sort_values("ended", kind="stable")
+        latest = latest.drop_duplicates("group", keep="last")
+        is_ticked = is_newest & self._all["label"].isin(latest["label"]).to_numpy()
+        if not is_ticked.all():
+            self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
         self._facts = self._all[["label"]].assign(
             settings=own,
             seed=self._all["seed"],
             score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).round(2),
             finished=[time[:16].replace("T", " ") for time in ended],
         )
-        self.grid = TableWidget(label="runs", ticks=True, height=260)
+        self.grid = TableWidget(label="runs", ticks=True, height=600)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
-        self.grid.ticked = [row for row, is_ticked in enumerate(is_newest) if is_ticked]
+        self.grid.ticked = np.flatnonzero(is_ticked).tolist()
         self.problem, self.means = Panel(), Panel()
         check = ipywidgets.Checkbox(before, description="before", tooltip="the encoder before training", indent=False)
         check.layout.width = "auto"
