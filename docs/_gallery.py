@@ -55,6 +55,11 @@ def main(names: list[str]) -> None:
             target = GALLERY / path.name
             nbformat.write(pictured(nbformat.read(run_notebook(path), as_version=4), path.name, page), target)
             print(f"{target.relative_to(ROOT)}: {target.stat().st_size / 1000:.0f} kB")
+    lines = ["# The notebooks, executed", "", "`make gallery` writes these copies, with images of their figures.", ""]
+    for path in sources:
+        title = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
+        lines.append(f"- [{path.stem}]({path.name}): {title}")
+    (GALLERY / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def run_notebook(path: Path) -> Path:
