@@ -115,6 +115,28 @@ def test_a_label_that_is_cut_still_differs_from_the_others():
     assert [short[label] for label in middle] == middle, "the ends are the same"
 
 
+def test_the_live_curve_has_all_steps_and_the_first_loss_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
+
+    def drawn(*rows: dict[str, float], **settings: float) -> go.Figure:
+        curve = LiveCurve(Run.open(SimCSEConfig.from_parameters("demo", 0, settings), tmp_path), "m")
+        for row in rows:
+            curve(row)
+        bundle: Any = curve._repr_mimebundle_()
+        return go.Figure({name: bundle["application/vnd.plotly.v1+json"][name] for name in ("data", "layout")})
+
+    start, logged = {"step": 0, "dev_spearman": 0.1}, {"step": 10, "epoch": 0.25, "loss": 2.0}
+    for rows in ((start,), (start, logged)):
+        figure: Any = drawn(*rows, max_steps=400)
+        assert figure.layout.xaxis.range == (-8, 408)
+    assert figure.data[-1].mode == "markers", "a line of one point is invisible"
+    assert drawn(start, logged, max_steps=None, epochs=2).layout.xaxis.range == pytest.approx((-1.6, 81.6))
+    figure = drawn(start, max_steps=None)
+    assert (figure.layout.xaxis.range, figure.layout.yaxis2.visible) == (None, False)
+
+
 def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -134,7 +156,7 @@ def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measur
     for step in range(1, 21):
         now += 0.125
         curve({"step": step, "loss": 1.0})
-    assert [len(drawing["m: loss"]) for drawing in drawn] == [9, 18], "otherwise after a second"
+    assert [len(drawing["m: loss"]) for drawing in drawn] == [1, 10, 19], "the first, otherwise after a second"
     rows = [{"step": 0, "dev_spearman": 0.1}, {"step": 10, "loss": 2.0, "dev_spearman": 0.2}, {"step": 20, "loss": 1.0}]
     pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
     curve = LiveCurve(run, "m")

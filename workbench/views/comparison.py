@@ -100,7 +100,7 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "difference": percent["difference"].map("{:+.2f}".format),
         "95% interval": percent["low"].map("{:+.2f} to ".format) + percent["high"].map("{:+.2f}".format),
-        "p": tests["p_value"].map("{:.3g}".format),
+        "p": tests["p_value"].map(lambda p: "< 0.001" if p < 0.001 else f"{p:.3g}"),
         "over seeds": percent["mean"].map("{:+.2f}".format) + ends.replace(" [nan, nan]", ""),
         "reads as": np.select([*readings.values()], [*readings], otherwise),
     }

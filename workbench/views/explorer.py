@@ -20,7 +20,8 @@ from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
 
 # How rows can be ordered; a and b are labels.
-ORDERS = {"data": "as in the data", "worst": "a is worst", "disagreement": "a and b disagree", "gain": "b gains over a"}
+ORDERS = {"data": "as in the data", "worst": "a is worst", "disagreement": "a and b disagree"}
+ORDERS |= {"gain": "b gains over a", "loss": "b loses against a"}
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
@@ -103,6 +104,7 @@ class Explorer(View):
             "worst": lambda: self.distances(self.a),
             "disagreement": lambda: self.distances(self.a, self.b),
             "gain": lambda: self.distances(self.a) - self.distances(self.b),
+            "loss": lambda: self.distances(self.b) - self.distances(self.a),
         }[self.order]()
         self.frame[VALUE] = values
         is_data, title = self.order == "data", ORDERS[self.order]

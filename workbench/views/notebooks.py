@@ -125,6 +125,7 @@ class LiveCurve:
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
         self.label, self._rows = label, []
+        self._config: Any = None if run is None else run.config
         with suppress(RunError):  # it has no history yet
             self._rows = run.history().to_dict("records") if run is not None else []
         self._output, self._drawn = display(self, display_id=True), time.monotonic()
@@ -132,8 +133,9 @@ class LiveCurve:
     def __call__(self, row: dict[str, Any]) -> None:
         """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
         self._rows = [old for old in self._rows if old["step"] < row["step"]] + [row]
+        is_first = "loss" in row and not any("loss" in old for old in self._rows[:-1])
         # A drawing takes about 60 ms, as long as several steps of a small encoder.
-        if self._output is not None and ("dev_spearman" in row or time.monotonic() > self._drawn + 1):
+        if self._output is not None and (is_first or "dev_spearman" in row or time.monotonic() > self._drawn + 1):
             self._drawn = time.monotonic()
             # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
             # another kind: a gap of the figure's height, so that nothing below it jumps.
@@ -142,8 +144,16 @@ class LiveCurve:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
+        figure, losses = training_curve({self.label: rows}, terms=True), sum("loss" in row for row in self._rows)
+        if self._config:  # all its steps from the start
+            known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
+            steps = self._config.max_steps or max(known, default=0)
+            figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps] if steps else None)
+        if losses < 2:  # too few for a line
+            figure.update_traces(mode="markers", selector={"mode": "lines"})
+            figure.update_layout(yaxis2_visible=losses > 0)
         # A plotly figure that shows itself would be a new output each time, which nothing could replace.
-        return training_curve({self.label: rows}, terms=True)._repr_mimebundle_()
+        return figure._repr_mimebundle_()
 
 
 def export_html(notebook: Path) -> Path:
