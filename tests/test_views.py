@@ -1,6 +1,7 @@
 """The live views without a browser: lists, choices, results and written files, by their public state."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,19 @@ def test_at_first_the_newest_setting_of_each_method_is_ticked_with_its_seeds(tmp
     ticked = list(zip(picker.runs["label"], picker.runs["seed"], strict=True))
     assert ticked == [("cosent", 0), ("english-encoder", 0), ("simcse", 0), ("simcse", 1), ("world-encoder", 0)]
     assert "at first the newest setting of each method is ticked" in picker.grid.note
+
+
+def test_a_start_that_was_evaluated_too_is_shown_once_and_first(tmp_path: Path):
+    trained = write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
+    model = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "world-encoder", "suites": [SUITE]})
+    evaluated = write_run(tmp_path, model, 2.0)
+    shutil.rmtree(evaluated.path / "before")
+    assert list(RunPicker(finished_runs(tmp_path, SUITE), SUITE).scores) == ["before", "cosent", "world-encoder"]
+    scores = trained.scores("before")
+    noisy = scores.assign(predicted=scores["predicted"] + 1e-7)
+    evaluated.write_evaluation(trained.metrics("before"), noisy, trained.rankings("before"))
+    picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    assert list(picker.scores) == list(picker.rankings) == ["world-encoder", "cosent"]
 
 
 def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_path: Path):

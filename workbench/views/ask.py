@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -71,12 +71,10 @@ class WordOverlap:
 def _without_warnings() -> Iterator[None]:
     """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
     log = logging.getLogger("workbench")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
+    with ExitStack() as after:
+        after.callback(log.setLevel, log.level)
+        log.setLevel(logging.ERROR)
         yield
-    finally:
-        log.setLevel(level)
 
 
 class Vectors:
