@@ -160,6 +160,17 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     assert "compared with simcse" in views.describe_runs(runs, root)
 
 
+def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():
+    row = {"label": "a", "seed": 0, "against": "b", "difference": -1e-6, "low": -1e-6, "high": 0.1, "p_value": 1 / 1001}
+    tests = pd.DataFrame([row | {"pairs": 9, "mean": -1e-6, "std": 0.0, "mean_low": np.nan, "mean_high": np.nan}])
+    shown = views.summarize_tests(tests).iloc[0]
+    assert shown[["difference", "95% interval", "p", "over seeds"]].tolist() == [
+        *("+0.00", "+0.00 to +10.00", "< 0.001", "+0.00"),
+    ]
+    assert views.summarize_tests(tests.assign(p_value=2 / 1001)).iloc[0]["p"] == "0.002"
+    assert "-0.0" not in table_html(pd.DataFrame({"x": [-0.001, 0.5]}).round(2))
+
+
 def test_a_small_p_value_alone_is_not_called_a_gain():
     ends = {"low": [-0.001, 1e-5, *[0.005] * 3], "high": [0.02, 2e-4, *[0.015] * 3]}
     half = [0.001, 1e-5, math.nan, 0.02, 0.005]  # of the interval over seeds

@@ -1,6 +1,7 @@
 """The live views without a browser: lists, choices, results and written files, by their public state."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_queries_are_searched_with_their_targets_ordered_and_written_as_a_page(t
     both = pd.concat([ranking(1).assign(query_id=ids), ranking(3, "other", queries=2)], ignore_index=True)
     one = RankingExplorer({"one": both, "two": ranking(2, "other", queries=2)})
     assert [value for _, value in one.controls["order"].options] == ["data", "worst"]
-    assert "not ranked here: two" in one.grid.note
+    assert "without rankings of this set: two" in one.grid.note
     one.select(chosen=2)
     assert "target 0 of 0" in one.detail.html, "an id that is a number is not a row"
 
@@ -199,6 +200,19 @@ def test_at_first_the_newest_setting_of_each_method_is_ticked_with_its_seeds(tmp
     assert "at first the newest setting of each method is ticked" in picker.grid.note
 
 
+def test_a_start_that_was_evaluated_too_is_shown_once_and_first(tmp_path: Path):
+    trained = write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
+    model = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "world-encoder", "suites": [SUITE]})
+    evaluated = write_run(tmp_path, model, 2.0)
+    shutil.rmtree(evaluated.path / "before")
+    assert list(RunPicker(finished_runs(tmp_path, SUITE), SUITE).scores) == ["before", "cosent", "world-encoder"]
+    scores = trained.scores("before")
+    noisy = scores.assign(predicted=scores["predicted"] + 1e-7)
+    evaluated.write_evaluation(trained.metrics("before"), noisy, trained.rankings("before"))
+    picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    assert list(picker.scores) == list(picker.rankings) == ["world-encoder", "cosent"]
+
+
 def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_path: Path):
     run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 2.0)
     runs = finished_runs(tmp_path, SUITE)
@@ -238,14 +252,14 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
     view = Ask({"one": encode, "two": lambda texts: -encode(texts)[:, ::-1]}, "query", ["far", "near", "middle"])
     assert view.selected["target"].tolist() == ["near", "middle", "far"]
     assert view.selected["score: one"].tolist() == pytest.approx([0.9 / np.hypot(0.9, 0.1), np.sqrt(0.5), 0])
-    assert "further than one has" in view.panel.html
+    assert "further than by one" in view.panel.html
     asked.clear()
     view.select(targets="far\n\nnear\nanother")
     assert asked == ["another"] * 2
     view.select(targets="\n".join(map(str, range(60))))
     assert "50 of 60 targets" in view.panel.html
     view.select(query=" ")
-    assert "no query or no target yet; type one" in view.panel.html
+    assert "type a query and at least one target" in view.panel.html
 
     def fail(_: list[str]) -> np.ndarray:
         raise KeyError("broken")

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -33,9 +33,9 @@ _SIDES = ("query", "target", "second target")
 _SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 _WORD = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 _BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
-_WORDS_NOTE = "Next to a word: how much {what} falls when it is left out. {signs} Words work together: no sum."
-_ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
-_TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
+_WORDS_NOTE = "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
+_ONE = ("the cosine", "▲: the word makes the two more similar, ▼: less similar.")
+_TWO = ("the first cosine minus the second", "▲: the word favours the first target, ▼: the second.")
 
 
 def named(encoders: Encoders) -> dict[str, Any]:
@@ -71,12 +71,10 @@ class WordOverlap:
 def _without_warnings() -> Iterator[None]:
     """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
     log = logging.getLogger("workbench")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
+    with ExitStack() as after:
+        after.callback(log.setLevel, log.level)
+        log.setLevel(logging.ERROR)
         yield
-    finally:
-        log.setLevel(level)
 
 
 class Vectors:
@@ -137,7 +135,7 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
 
 def _require_text(sentences: list[str]) -> list[str]:
     if len(sentences) < 2 or not all(map(str.strip, sentences)):
-        raise DataError("no query or no target yet; type one")
+        raise DataError("type a query and at least one target")
     return sentences
 
 
@@ -172,7 +170,7 @@ class Ask(TypedView):
             targets: Sentences, such as those of a whole set.
         """
         self._vectors = [Vectors(*one) for one in named(encoders).items()]
-        lines = text_area("targets, one a line", "\n".join(targets), 8)
+        lines = text_area("targets, one per line", "\n".join(targets), 8)
         super().__init__({"query": text_area("query", query), "targets": lines})
 
     @property

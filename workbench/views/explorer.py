@@ -173,7 +173,7 @@ class RankingExplorer(Explorer):
     """Choose a query; see its targets with gold and the rank under each label, a slope chart, KCC and NDCG."""
 
     kind, shows = "queries", "rankings"
-    distance = "1 - tau-b between the scores of the two; of one label, to gold"
+    distance = "1 - Kendall's tau-b between a and b, or between a and gold"
 
     def __init__(self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Encoders = None) -> None:
         """Show rankings of a suite, by default the first; arguments and errors are those of `ranking_html`.
@@ -194,8 +194,8 @@ class RankingExplorer(Explorer):
         texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
         self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else ()
         absent = ", ".join(label for label in map(str, data) if label not in suite.labels)
-        self.note = f"; not ranked here: {absent}" if absent else ""
-        self.note += "" if self.texts else "; the targets are too long to be searched"
+        self.note = f"; without rankings of this set: {absent}" if absent else ""
+        self.note += "" if self.texts else "; too much text to search in the targets"
 
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]

@@ -137,8 +137,7 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), m
     """Return a label for each row of `read_rows`: its method, and the settings that differ within the method.
 
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
-    same: each learned from the run of its own seed. Labels leave out the settings `without`, and the `minor` ones if
-    others tell the runs apart.
+    same: each learned from the run of its own seed. Labels leave out the settings `without`.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:

@@ -52,6 +52,7 @@ def table_html(table: pd.DataFrame) -> str:
         html = shown.to_html(
             index=not named, **options, escape=False, classes="mathjax_ignore", na_rep="", show_dimensions="truncate"
         )
+    html = re.sub(r"<td>-(0\.0+)<", r"<td>\1<", html)
     return html + (f"<p>{escape(caption)}</p>" if (caption := table.attrs.get("caption")) else "")
 
 
@@ -111,7 +112,7 @@ class Mechanism(TypedView):
     def html(self, *, is_static: bool) -> str:
         drawn = self._compute(**{name: control.value for name, control in self.controls.items()})
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-        return framed(paragraph(escape(text)), *(grid(table, 1.0, "{:.3f}".format) for table in tables))
+        return framed(paragraph(escape(text)), *(grid(table, 1.0, "{:z.3f}".format) for table in tables))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)
@@ -133,9 +134,9 @@ class LiveCurve:
     def __call__(self, row: dict[str, Any]) -> None:
         """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
         self._rows = [old for old in self._rows if old["step"] < row["step"]] + [row]
-        is_first = "loss" in row and not any("loss" in old for old in self._rows[:-1])
         # A drawing takes about 60 ms, as long as several steps of a small encoder.
-        if self._output is not None and (is_first or "dev_spearman" in row or time.monotonic() > self._drawn + 1):
+        is_due = "dev_spearman" in row or len(self._rows) < 3 or time.monotonic() > self._drawn + 1
+        if self._output is not None and is_due:
             self._drawn = time.monotonic()
             # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
             # another kind: a gap of the figure's height, so that nothing below it jumps.

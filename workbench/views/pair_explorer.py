@@ -23,7 +23,7 @@ class PairExplorer(Explorer):
     """See every pair of a suite, its rank among all pairs under each label, and one of them with its partners."""
 
     kind, shows = "pairs", "scores"
-    distance = "share of the list between the ranks of the two; of one label, to gold's"
+    distance = "distance between the ranks by a and b, or by a and gold, as a share of the list"
 
     def __init__(self, scores: Encoders, pairs: Pairs | str, *, encoders: Encoders = None) -> None:
         """Show scores as of `pair_table`, whose table is `self.table`, or the encoders of `Ask`, which are computed.

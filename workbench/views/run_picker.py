@@ -51,11 +51,9 @@ class RunPicker(View):
         is_newest = np.array([suite_version(each, suite) == newest for each in facts], dtype=bool)
         shared, own = split_common_settings(self._all["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        is_trained = self._all["method"] != BaselineConfig.method
-        group = self._all["method"].where(is_trained, self._all["label"].str.replace(r" \(.*", "", regex=True))
+        group = self._all["label"].str.replace(r" (\(.*|[0-9a-f]{8}$)", "", regex=True)  # a method or an encoder
         latest = self._all.assign(ended=ended, group=group).loc[is_newest].sort_values("ended", kind="stable")
-        latest = latest.drop_duplicates("group", keep="last")
-        is_ticked = is_newest & self._all["label"].isin(latest["label"]).to_numpy()
+        is_ticked = is_newest & self._all["label"].isin(latest.groupby("group")["label"].last()).to_numpy()
         if not is_ticked.all():
             self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
         self._facts = self._all[["label"]].assign(
@@ -134,21 +132,27 @@ class RunPicker(View):
         return load_pairs(next((file for file in read if set_name(file) == set_name(self.suite)), self.suite))
 
     def _sources(self) -> list[tuple[str, str, str]]:
-        """Return name, folder and stage of what is shown: the starts of runs first."""
+        """Return name, folder and stage of what is shown, first the starts, or the encoders that have their scores."""
         if self.seeds == "each":
             paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
         else:
             paths = self.runs.groupby("label", sort=False)["path"].first().to_dict()
         starts = [(name, path, BEFORE) for name, path in (_starts(paths) if self.before else {}).items()]
-        return starts + [(name, path, "") for name, path in paths.items()]
+        ends = [(name, path, "") for name, path in paths.items()]
+        starts = [next((end for end in ends if self._score_alike(start, end)), start) for start in starts]
+        return list(dict.fromkeys([*starts, *ends]))
+
+    def _score_alike(self, *sources: tuple[str, str, str]) -> bool:
+        one, two = (self._table("scores", path, stage) for _, path, stage in sources)
+        return 0 < len(one) == len(two) and np.allclose(one["predicted"], two["predicted"], rtol=0, atol=1e-5)
+
+    def _table(self, kind: str, path: str, stage: str) -> pd.DataFrame:
+        parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
+        return parts.get(set_name(self.suite), pd.DataFrame())
 
     def _tables(self, kind: str) -> dict[str, pd.DataFrame]:
-        tables, name = {}, set_name(self.suite)
-        for label, path, stage in self._sources():
-            parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
-            if name in parts:
-                tables[label] = parts[name].copy()
-        return tables
+        tables = {label: self._table(kind, path, stage) for label, path, stage in self._sources()}
+        return {label: table.copy() for label, table in tables.items() if len(table)}
 
     def feeds(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show what is ticked, from here on.
