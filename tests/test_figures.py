@@ -172,3 +172,19 @@ def curves(view: LiveCurve) -> dict[str, list[float]]:
         name: np.frombuffer(base64.b64decode(x["bdata"]), x["dtype"]).tolist() if isinstance(x, dict) else list(x)
         for name, x in packed.items()
     }
+
+
+def test_a_heatmap_has_each_number_and_frames_the_diagonal():
+    cosines, sentences = np.array([[1.0, 0.25], [0.5, 0.75]]), ["one sentence", HOSTILE]
+    left, right = (figure := views.cosine_heatmap({"cosine": cosines, HOSTILE: 2 * cosines}, sentences)).data
+    np.testing.assert_array_equal([left.z, right.z], [cosines, 2 * cosines])
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0.25, 2)
+    boxes = [(box.x0, box.x1, box.y0, box.y1) for box in figure.layout.shapes]
+    assert boxes == [(0.5, 1.5, -0.5, 0.5), (1.5, 2.5, 0.5, 1.5)] * 2
+    assert "<b>" not in "".join([*left.y, *(note.text for note in figure.layout.annotations)])
+
+
+def test_a_run_without_scored_pairs_is_a_figure_without_data_and_the_first_suite_is_the_default():
+    table = pd.DataFrame({"suite": ["s", "t"], "gold": [1.0, 2.0], "predicted": [0.1, 0.2]})
+    assert [violin.y.tolist() for violin in views.cosine_by_gold({"m": table}).data] == [[0.1]]
+    assert not views.cosine_by_gold({"m": table.iloc[:0]}).data

@@ -16,7 +16,7 @@ LAYERS = [
     {"checkpoints", "data", "runs", "rankings"},
     {"encoder", "teachers", "baselines"},
     {"methods", "evaluation", "training"},
-    {"views", "look"},
+    {"views", "look", "lessons"},
     {"execution", "sweeps", "cli_runs", "cli", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}

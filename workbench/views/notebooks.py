@@ -1,5 +1,6 @@
 """What notebooks show next to figures: tables, equations that follow their controls, a training's curve; as a page."""
 
+import base64
 import os
 import re
 import time
@@ -14,7 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import plotly.io as pio
 from IPython.core.getipython import get_ipython
-from IPython.display import display
+from IPython.display import HTML, display
 
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import project_path
@@ -29,6 +30,7 @@ _EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
 _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
+_DRAWINGS = Path(__file__).parent / "drawings"
 _GAP = '<div style="height: 380px"></div>'  # of the height of a figure
 
 
@@ -172,6 +174,7 @@ def export_html(notebook: Path) -> Path:
     content = nbformat.read(notebook, as_version=4)
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
     for cell in content.cells:
+        cell.metadata["transient"] = {"remove_source": cell.metadata.get("jupyter", {}).get("source_hidden", False)}
         if cell.cell_type == "markdown":
             cell.source = _EQUATION.sub(lambda found: convert(found[2], display=displays[found[1]]), cell.source)
     outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
@@ -184,6 +187,31 @@ def export_html(notebook: Path) -> Path:
     target = notebook.with_suffix(".html")
     target.write_text(page, encoding="utf-8")
     return target
+
+
+def drawing(name: str) -> HTML:
+    """Show one of the drawings of the methods' ideas; its title is the text for readers who do not see it."""
+    svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
+    data, title = base64.b64encode(svg.encode()).decode(), re.findall("<title>(.+?)</title>", svg, re.DOTALL)[0]
+    # As an image: front ends remove drawings from HTML.
+    return HTML(f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}" style="max-width:100%">')
+
+
+def open_run(config_class: type[Any], namespace: dict[str, Any]) -> tuple[Any, Run]:
+    """Return the settings of a method's notebook, from its parameters in `globals()`, and its run, opened."""
+    check_parameters(namespace)
+    namespace["runs_root"] = root = runs_folder(namespace["runs_root"])
+    own = {"base_root": root} if "base_root" in config_class.model_fields else {}
+    config = config_class.from_parameters(namespace["profile"], namespace["seed"], own | namespace["overrides"])
+    return config, Run.open(config, root)
+
+
+def folded(title: str, *things: Any) -> HTML:
+    """Show things one below the other, folded under a title."""
+    parts = [
+        thing._repr_html_() if hasattr(thing, "_repr_html_") else f"<pre>{escape(str(thing))}</pre>" for thing in things
+    ]
+    return HTML(f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>")
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:

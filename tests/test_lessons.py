@@ -1,0 +1,90 @@
+"""Exercises are judged by what they compute; the numbers of a lesson are those of its run."""
+
+import itertools
+import re
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+import torch
+from written_runs import SUITE, write_run
+
+from workbench import lessons
+from workbench.config import SimCSEConfig
+from workbench.losses import info_nce
+
+FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+CHECK = "lessons.check_answer("
+
+
+def exercises(path: Path) -> list[tuple[str, str]]:
+    """Return the code of each exercise of a notebook and that of its solution, folded in the cell after it."""
+    cells = nbformat.read(path, as_version=4).cells
+    found = []
+    for cell, after in itertools.pairwise(cells):
+        if cell.cell_type == "code" and CHECK in cell.source:
+            folded = re.match(r"<details><summary>Solution</summary>\n(.+?)\n</details>", after.source, re.DOTALL)
+            assert folded, f"no solution after {cell.source!r}"
+            solution = re.search(r"```python\n(.+?)\n```|`(answer = .+?)`", folded[1], re.DOTALL)
+            assert solution, folded[1]
+            found.append((cell.source, solution[1] or solution[2]))
+    return found
+
+
+# A wrong answer for each exercise, in the order of its notebook.
+WRONG = {
+    "10_simcse": [
+        "def my_info_nce(cosines, temperature): return -torch.log_softmax(cosines, dim=1).diagonal().mean()",
+        "answer = 4.16",
+        'answer = ["a", "b", "c", "d"]',
+    ],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(
+    name: str, capsys: pytest.CaptureFixture[str]
+):
+    cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
+    imports = [line for cell in cells for line in cell.source.splitlines() if re.match("(from|import) ", line)]
+    for (cell, solution), wrong in zip(exercises(FOLDER / f"{name}.ipynb"), WRONG[name], strict=True):
+        blank, rest = re.fullmatch(
+            r"(def .+?return \.\.\.  # your code|answer = None.*?)\n(.+)", cell, re.DOTALL
+        ).groups()
+        verdicts = []
+        for answer in (blank, wrong, solution):
+            exec("\n".join([*imports, answer, rest]), {})
+            verdicts.append(re.split(r"[.:]", capsys.readouterr().out)[0])
+        assert verdicts == ["Not answered yet", "Not yet", "Right"], solution
+
+
+def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence(capsys: pytest.CaptureFixture[str]):
+    def shifted(scores: torch.Tensor) -> torch.Tensor:
+        return scores + torch.tensor([0.0, 0.0, 1.0])
+
+    lessons.check_answer(shifted, torch.clone, (2, 3))
+    assert re.search(r"random input 1.*difference: 1.0 at index \([01], 2\)", capsys.readouterr().out, re.DOTALL)
+    lessons.check_answer(lambda scores: scores.missing, torch.clone, (2, 3))
+    assert "AttributeError" in capsys.readouterr().out
+    lessons.check_answer(lambda scores, temperature: 0, info_nce, (4, 4), temperature=0.1)
+    assert "random input 1: AssertionError" in capsys.readouterr().out
+
+
+def test_a_guess_is_compared_with_the_kept_checkpoint():
+    history = pd.DataFrame({"step": [0, 5, 10, 20], "dev_spearman": [0.2, None, 0.5, 0.4]})
+    assert lessons.compare_guess(None, history) == "You made no guess; it is +30.0 points on dev, from 20.0 to 50.0."
+    assert "You guessed +25.0; it is +30.0 points" in lessons.compare_guess(25, history)
+    assert lessons.compare_guess(25, history).endswith("5.0 points off.")
+
+
+def test_the_recap_has_the_metrics_of_the_run_before_and_after(tmp_path: Path):
+    run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    table = {"step": [0, 5, 10], "dev_spearman": [0.2, 0.5, 0.4], "dev_uniformity": [-1.0, -2.0, -3.0]}
+    pd.DataFrame(table).to_csv(run.path / "history.csv", index=False)
+    told = lessons.recap(run)
+    assert told.loc["dev: Spearman"].tolist() == [20, 50, 30]
+    assert told.loc["dev: uniformity"].tolist() == [-1, -2, -1]
+    for measure, name in (("spearman", "Spearman"), ("kcc", "KCC"), ("ndcg", "NDCG")):
+        ends = [100 * run.metrics(stage)[SUITE][measure] for stage in ("before", "")]
+        assert told.loc[f"{SUITE}: {name}", ["before", "after"]].tolist() == pytest.approx(ends, abs=0.006)
