@@ -123,11 +123,11 @@ class Untrained:
 @_without_warnings()
 def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
     """Return scores of the pairs under an encoder, cached if these have a `name`; return other sources as they are."""
-    from workbench.evaluation import evaluate, evaluate_model
-
     is_name = isinstance(source, str | Path)
     if not (is_name or callable(source) or hasattr(source, "encode")):
         return source
+    from workbench.evaluation import evaluate, evaluate_model
+
     if not (is_name and name) or source == WORDS:
         return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
     return evaluate_model(BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores").scores()
