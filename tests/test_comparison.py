@@ -156,8 +156,7 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     assert found["std"].to_numpy() == pytest.approx([gains.std(ddof=1)] * 2, abs=1e-12)
     low, high = scipy.stats.t.interval(0.95, 1, gains.mean(), scipy.stats.sem(gains))
     assert found[["mean_low", "mean_high"]].iloc[0].tolist() == pytest.approx([low, high], abs=1e-12)
-    assert "its own encoder before training" in views.describe_runs(simcse, root)
-    assert "compared with simcse" in views.describe_runs(runs, root)
+    assert views.describe_runs(runs, root) == f"{len(runs)} finished runs under {root}"
 
 
 def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():

@@ -158,7 +158,7 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
     """Draw the score of each run with its interval over pairs, x 100, from the table that `intervals` returns."""
     rows = [f"{label}, seed {seed}" for label, seed in zip(intervals["label"], intervals["seed"], strict=True)]
-    return _draw_dots(intervals.assign(row=rows), f"Spearman on {suite}, 95% interval over pairs")
+    return _draw_dots(intervals.assign(row=rows), f"Spearman on {set_name(suite)}, 95% interval over pairs")
 
 
 def part_scores(parts: pd.DataFrame) -> go.Figure:

@@ -74,16 +74,12 @@ def _values_on(run: Run, suite: str) -> dict[str, Any]:
 
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
-    """Return the number of runs and their baseline; without runs the commands that make some."""
-    labels = list(dict.fromkeys(runs["label"]))
-    if not labels:
-        scored = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
-        command = scored if suite_file(suite) else "workbench run simcse --seed 0"
-        return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
-    shared, _ = split_common_settings(runs["settings"].tolist())
-    baseline = default_baseline(labels) if len(labels) > 1 else "its own encoder before training"
-    text = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}"
-    return f"{text}: each is compared with {baseline}."
+    """Return the number of runs; without runs the commands that make some."""
+    if len(runs):
+        return f"{len(runs)} finished run{'s' if len(runs) > 1 else ''} under {runs_root}"
+    scored = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
+    command = scored if suite_file(suite) else "workbench run simcse --seed 0"
+    return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
