@@ -219,7 +219,7 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
     return table
 
 
-def show_measured(*results: go.Figure | pd.DataFrame) -> None:
+def show_measured(*results: Any) -> None:
     """Display figures, and of tables the rows that have a run; fold what has none, with its commands.
 
     results: Of `paper_figure` and `paper_table`.
