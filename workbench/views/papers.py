@@ -227,9 +227,10 @@ def show_measured(*results: Any) -> None:
     rest: list[str] = []
     for one in results:
         if isinstance(one, go.Figure):
-            missing = (one.layout.meta or {}).get("no run yet", "")
+            layout: Any = one.layout
+            missing = (layout.meta or {}).get("no run yet", "")
             display(one)
-            rest += [f"<p>{one.layout.title.text}, missing: <code>{escape(missing)}</code></p>"] if missing else []
+            rest += [f"<p>{layout.title.text}, missing: <code>{escape(missing)}</code></p>"] if missing else []
             continue
         title, measured = f"<p><b>{escape(one.attrs['title'])}</b></p>", one.attrs.get("measured", [])
         if measured:
