@@ -39,6 +39,11 @@ WRONG = {
         "answer = 4.16",
         'answer = ["a", "b", "c", "d"]',
     ],
+    "12_compcse": [
+        "def my_composition(left, right): return torch.cat([right[:, :3], left[:, 3:]], dim=1)",
+        "answer = 0.5",
+        'answer = ["rain falls bread burns", "burns bread falls rain"]',
+    ],
 }
 
 
