@@ -44,6 +44,11 @@ WRONG = {
         "answer = 0.5",
         'answer = ["rain falls bread burns", "burns bread falls rain"]',
     ],
+    "13_cosent": [
+        "def my_cosent(cosines, labels, scale): return (labels - cosines).square().mean()",
+        "answer = 25",
+        "answer = [0.0, 0.5, 1.0]",
+    ],
 }
 
 
