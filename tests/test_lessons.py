@@ -39,6 +39,11 @@ WRONG = {
         "answer = 4.16",
         'answer = ["a", "b", "c", "d"]',
     ],
+    "11_rankcse": [
+        "def my_listnet(scores, teacher, student_temperature, teacher_temperature): return (scores - teacher).mean()",
+        "answer = 0.5",
+        "def my_first_factor(scores, teacher): return info_nce(scores, temperature=0.1)",
+    ],
     "12_compcse": [
         "def my_composition(left, right): return torch.cat([right[:, :3], left[:, 3:]], dim=1)",
         "answer = 0.5",
