@@ -54,6 +54,10 @@ WRONG = {
         "answer = 25",
         "answer = [0.0, 0.5, 1.0]",
     ],
+    "15_rank_closed_form": [
+        "def my_rank_similarity(a, b, covariance): return a @ covariance @ b.T",
+        "answer = 0.5",
+    ],
     "16_mixed": [
         "def my_loss(student, teacher): return info_nce(student, temperature=0.05)",
         'answer = {"gamma": 0.0}',
