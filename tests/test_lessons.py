@@ -42,7 +42,7 @@ WRONG = {
     "11_rankcse": [
         "def my_listnet(scores, teacher, student_temperature, teacher_temperature): return (scores - teacher).mean()",
         "answer = 0.5",
-        "def my_first_factor(scores, teacher): return info_nce(scores, temperature=0.1)",
+        "def my_first_factor(scores, teacher): return losses.info_nce(scores, temperature=0.1)",
     ],
     "12_compcse": [
         "def my_composition(left, right): return torch.cat([right[:, :3], left[:, 3:]], dim=1)",
