@@ -39,6 +39,11 @@ WRONG = {
         "answer = 4.16",
         'answer = ["a", "b", "c", "d"]',
     ],
+    "14_rankencoder": [
+        "def my_rank_vectors(similarities): return similarities.argsort(dim=1).argsort(dim=1).double() - 3.5",
+        'answer = ["a", "b", "b"]',
+        "answer = 0.05",
+    ],
 }
 
 
