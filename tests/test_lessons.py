@@ -44,6 +44,10 @@ WRONG = {
         'answer = ["a", "b", "b"]',
         "answer = 0.05",
     ],
+    "15_rank_closed_form": [
+        "def my_closed_form(a, corpus): return torch.corrcoef(a @ corpus.T)",
+        "answer = 0.5",
+    ],
 }
 
 
