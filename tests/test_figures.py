@@ -59,7 +59,9 @@ def test_every_pair_is_in_its_band_of_gold_and_a_sweep_is_drawn_in_order():
     table = pd.DataFrame({"scale": [40.0, 1.0], "dev": [0.5, 0.25], "test": [0.4, 0.2]})
     figure = views.setting_sweep(table, "scale", label="lambda", paper=1)
     dev, test = figure.data
-    assert (list(dev.x), list(dev.y), list(test.y)) == (["40", "1"], [50.0, 25.0], [40.0, 20.0])
+    assert (list(dev.x), list(dev.y), list(test.y)) == ([1, 40], [25.0, 50.0], [20.0, 40.0])
+    assert figure.layout.xaxis.type == "linear", "numbers have their distances"
+    assert views.setting_sweep(table.assign(scale=["none", "all"]), "scale").layout.xaxis.type == "category"
     assert [line.x0 for line in figure.layout.shapes] == [1], "the paper's value is marked at its place"
     assert not views.setting_sweep(table, "scale", paper=20).layout.shapes
 

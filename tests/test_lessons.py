@@ -40,9 +40,9 @@ WRONG = {
         'answer = ["a", "b", "c", "d"]',
     ],
     "11_rankcse": [
-        "def my_listnet(scores, teacher, student_temperature, teacher_temperature): return (scores - teacher).mean()",
-        "answer = 0.5",
-        "def my_first_factor(scores, teacher): return losses.info_nce(scores, temperature=0.1)",
+        "def my_listnet(student, teacher, **settings): return listnet(teacher, student, **settings)",
+        "answer = 0.357",
+        "answer = losses.js_consistency",
     ],
     "12_compcse": [
         "def my_composition(left, right): return torch.cat([right[:, :3], left[:, 3:]], dim=1)",
@@ -54,8 +54,13 @@ WRONG = {
         "answer = 25",
         "answer = [0.0, 0.5, 1.0]",
     ],
+    "14_rankencoder": [
+        "def my_rank_vectors(similarities): return similarities.argsort(dim=1).argsort(dim=1).double() - 3.5",
+        'answer = ["a", "b", "b"]',
+        "answer = 0.05",
+    ],
     "15_rank_closed_form": [
-        "def my_rank_similarity(a, b, covariance): return a @ covariance @ b.T",
+        "def my_closed_form(a, corpus): return torch.corrcoef(a @ corpus.T)",
         "answer = 0.5",
     ],
     "16_mixed": [

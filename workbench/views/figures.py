@@ -9,6 +9,7 @@ import pandas as pd
 import plotly.express as px
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
+from pandas.api.types import is_numeric_dtype
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
@@ -142,15 +143,15 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
     """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure 4).
 
     `table` has a row for each value of the column `setting`; every other column has a Spearman in [-1, 1]. `label` is
-    that of the axis; the value of the `paper` is marked if the table has it.
+    that of the axis, on which numbers have their distances; the value of the `paper` is marked if the table has it.
     """
-    values = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in table[setting]]
-    curves = 100 * table.drop(columns=setting).rename(columns=plain).set_axis(values)
+    curves, is_numeric = 100 * table.set_index(setting).rename(columns=plain), is_numeric_dtype(table[setting])
+    curves = curves.sort_index() if is_numeric else curves.rename(index=plain)
     figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
-    if paper is not None and f"{paper:g}" in values:
+    if is_numeric and paper in curves.index:
         line = {"dash": "dot", "color": GREY, "width": 1.5}
-        figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
-    figure.update_xaxes(title=plain(label or setting), type="category")
+        figure.add_vline(paper, line=line, annotation_text="the paper's")
+    figure.update_xaxes(title=plain(label or setting), type="linear" if is_numeric else "category")
     axes: dict[str, Any] = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
     return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
 
