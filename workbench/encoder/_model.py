@@ -25,6 +25,7 @@ from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
 from workbench.encoder._tokens import TokenRows, length_sorted_batches, sentence_chunks, special_tokens, token_ids
 from workbench.errors import EncoderError
+from workbench.losses import without_autocast
 
 _LOG = logging.getLogger("workbench")
 _CLS = Reading("cls")
@@ -161,7 +162,7 @@ class Encoder(nn.Module):
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
-        with torch.autocast(ids.device.type, enabled=False):  # which would round the mean of the tokens to bf16
+        with without_autocast(ids.device.type):  # which would round the mean of the tokens to bf16
             vectors = pool(states, chosen, self.pooling)
             return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 

@@ -3,7 +3,11 @@
 Ties, extremes and degenerate batches have a defined value. Shapes that would broadcast and nan labels are ValueErrors.
 """
 
-from workbench.losses._arguments import full_precision as full_precision, widest as widest
+from workbench.losses._arguments import (
+    full_precision as full_precision,
+    widest as widest,
+    without_autocast as without_autocast,
+)
 from workbench.losses._listwise import (
     entropy_consistency as entropy_consistency,
     info_nce as info_nce,

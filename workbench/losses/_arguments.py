@@ -1,6 +1,7 @@
 """Precision and checks of the arguments that the losses share."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import ParamSpec
 
@@ -25,12 +26,16 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         positional = [widen(argument) for argument in args]
         named = {name: widen(argument) for name, argument in kwargs.items()}
         device = next((a.device.type for a in (*positional, *named.values()) if isinstance(a, Tensor)), "cpu")
-        if not torch.is_autocast_enabled(device):
-            return function(*positional, **named)  # pyright: ignore[reportCallIssue]
-        with torch.autocast(device, enabled=False):
+        with without_autocast(device):
             return function(*positional, **named)  # pyright: ignore[reportCallIssue]
 
     return wrapper
+
+
+def without_autocast(device: str) -> AbstractContextManager:
+    """Return a context without autocast on a type of device, also one that has none, such as "meta"."""
+    is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
 def require_same_shape(first: Tensor, second: Tensor, names: str) -> None:
