@@ -25,7 +25,7 @@ from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
 from workbench.encoder._tokens import TokenRows, length_sorted_batches, sentence_chunks, special_tokens, token_ids
 from workbench.errors import EncoderError
-from workbench.losses import without_autocast
+from workbench.losses import full_precision
 
 _LOG = logging.getLogger("workbench")
 _CLS = Reading("cls")
@@ -162,9 +162,12 @@ class Encoder(nn.Module):
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
-        with without_autocast(ids.device.type):  # which would round the mean of the tokens to bf16
-            vectors = pool(states, chosen, self.pooling)
-            return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
+        return self._pool(states, chosen)
+
+    @full_precision  # autocast would round the mean of the tokens to bf16
+    def _pool(self, states: Sequence[Tensor], chosen: Tensor) -> Tensor:
+        vectors = pool(states, chosen, self.pooling)
+        return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
     def token_states(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n l d"]:
         """Return the last layer's state of every token of a batch, with gradient: the input of `word_head`."""

@@ -1,7 +1,6 @@
 """Precision and checks of the arguments that the losses share."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import ParamSpec
 
@@ -26,16 +25,12 @@ def full_precision(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         positional = [widen(argument) for argument in args]
         named = {name: widen(argument) for name, argument in kwargs.items()}
         device = next((a.device.type for a in (*positional, *named.values()) if isinstance(a, Tensor)), "cpu")
-        with without_autocast(device):
+        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+            return function(*positional, **named)  # pyright: ignore[reportCallIssue]
+        with torch.autocast(device, enabled=False):
             return function(*positional, **named)  # pyright: ignore[reportCallIssue]
 
     return wrapper
-
-
-def without_autocast(device: str) -> AbstractContextManager:
-    """Return a context without autocast on a type of device, also one that has none, such as "meta"."""
-    is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
 def require_same_shape(first: Tensor, second: Tensor, names: str) -> None:
@@ -45,17 +40,10 @@ def require_same_shape(first: Tensor, second: Tensor, names: str) -> None:
 
 
 def require_pairs(scores: Tensor, gold: Tensor) -> None:
-    """Raise unless `scores` and `gold` are vectors of equal length, not empty, without nan in `gold`."""
+    """Raise unless `scores` and `gold` are vectors of equal length, not empty."""
     if scores.ndim != 1 or len(scores) == 0:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; they must be a vector that is not empty")
     require_same_shape(scores, gold, "scores and gold")
-    require_labels(gold, "gold")
-
-
-def require_labels(labels: Tensor, name: str) -> None:
-    """Raise if a label is nan: it has no position in any order."""
-    if bool(labels.isnan().any()):
-        raise ValueError(f"{name} contains nan; drop unlabelled pairs, or check the teacher's vectors")
 
 
 def widest(tensor: Tensor) -> torch.dtype:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from workbench.losses._arguments import full_precision, require_labels, require_same_shape
+from workbench.losses._arguments import full_precision, require_same_shape
 
 
 def without_positive(scores: Float[Tensor, "n m"]) -> Float[Tensor, "n m_less_1"]:
@@ -37,7 +37,6 @@ def paired_lists(student: Tensor, teacher: Tensor, exclude_positive: bool) -> tu
     if student.ndim != 2:
         raise ValueError(f"student has shape {tuple(student.shape)}; it must be a matrix of lists")
     require_same_shape(student, teacher, "student and teacher")
-    require_labels(teacher, "teacher")
     return (without_positive(student), without_positive(teacher)) if exclude_positive else (student, teacher)
 
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from workbench.losses._arguments import full_precision, require_labels, require_pairs, require_same_shape
+from workbench.losses._arguments import full_precision, require_pairs, require_same_shape
 
 
 @full_precision
@@ -26,13 +26,11 @@ def contrastive(
     N = max(epsilon, cos)^2 ("paper", eq. 2 as printed: below epsilon a negative still costs epsilon^2, without
     gradient) or max(0, cos - epsilon)^2 ("hinge", Hadsell's margin 1 - epsilon). They agree at epsilon = 0 only.
 
-    `scores` are cosines [n]; `gold` [n] is 1 for a similar pair, 0 for another, and has no other value. epsilon is the
-    cosine above which a negative is pushed away, in [-1, 1] (table I: -1 to 0.9).
+    `scores` are cosines [n]; `gold` [n] is 1 for a similar pair and 0 for another: cut graded labels at a threshold
+    first. epsilon is the cosine above which a negative is pushed away, in [-1, 1] (table I: -1 to 0.9).
     """
     require_pairs(scores, gold)
     similar = gold.to(scores.dtype)
-    if not bool(((similar == 0) | (similar == 1)).all()):
-        raise ValueError("gold contains values other than 0 and 1; cut graded labels at a threshold first")
     pushed = {"paper": scores.clamp_min(epsilon), "hinge": (scores - epsilon).clamp_min(0)}[form]
     return 0.5 * (similar * (1 - scores).square() + (1 - similar) * pushed.square()).mean()
 
@@ -76,7 +74,6 @@ def rank_mse(
     shape, and gets a gradient unless computed without. `lower` is tau_l (0.5), `upper` tau_u (0.8); None: no bound.
     """
     require_same_shape(scores, target, "scores and target")
-    require_labels(target, "target")
     kept = kept_pairs(target, lower=lower, upper=upper)
     squares = torch.where(kept, (target - scores).square(), 0.0)
     return (squares.sum() / kept.sum().clamp_min(1)).to(scores.dtype)
