@@ -15,7 +15,7 @@ from transformers import set_seed
 from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import TrainingConfig
 from workbench.data import Sentences
-from workbench.encoder import Encoder, has_no_dropout, weights_checksum
+from workbench.encoder import Encoder, TokenRows, has_no_dropout, weights_checksum
 from workbench.errors import DataError, EncoderError
 from workbench.losses.distributed import gather_rows
 from workbench.methods.masked_words import MaskedWords
@@ -83,7 +83,7 @@ class Method(nn.Module):
         """Return weighted loss terms by name: the trainer minimises their sum and logs each."""
         raise NotImplementedError
 
-    def embed(self, tokens: dict[str, Tensor]) -> Float[Tensor, "n *width"]:
+    def embed(self, tokens: Batch) -> Float[Tensor, "n *width"]:
         """Return the encoder's vectors for the rows of `tokens`, with gradient, for use in `forward`.
 
         With the setting `mini_batch_size` the rows are read in chunks, each computed a second time in the backward pass
@@ -91,12 +91,13 @@ class Method(nn.Module):
         """
         return self._apply_in_chunks(self.encoder, tokens)
 
-    def _apply_in_chunks(self, read: Callable[[dict[str, Tensor]], Tensor], tokens: dict[str, Tensor]) -> Tensor:
+    def _apply_in_chunks(self, read: Callable[[Batch], Tensor], tokens: Batch) -> Tensor:
         size, rows = self.config.mini_batch_size, len(tokens["input_ids"])
         if size is None or size >= rows or not torch.is_grad_enabled():
             return read(tokens)
         # On the encoder's device: checkpoint keeps the random state of the devices that it sees.
-        tokens = {name: values.to(self.encoder.device) for name, values in tokens.items()}
+        place = self.encoder.device
+        tokens = {name: v.to(place) if isinstance(v, Tensor) else v for name, v in tokens.items()}
         chunks = ({name: v[start : start + size] for name, v in tokens.items()} for start in range(0, rows, size))
         return torch.cat([checkpoint(read, chunk, use_reentrant=False) for chunk in chunks])
 
@@ -151,15 +152,17 @@ class ContrastiveMethod(Method):
         """Return whether a loss term reads the layer: several processes refuse a layer without gradient."""
         return getattr(self.config, "mlp", "none") not in (False, "none")
 
-    def guess_words(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return {"mlm": mlm_weight x the mean loss of the batch's masked words}, or {} if that weight is 0.
+    def token_batch(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
+        """Return the tokens of these rows, for `embed` and `guess_words`: words to guess are chosen here."""
+        batch = tokens.batch(rows)
+        return batch if self.words is None else batch | self.words.mask(batch["input_ids"])
 
-        `forward` calls it first, so that the choice of masked words depends on the seed alone.
-        """
+    def guess_words(self, tokens: Batch) -> dict[str, Tensor]:
+        """Return {"mlm": mlm_weight x the mean loss of the batch's masked words}, or {} if that weight is 0."""
         words = self.words
         if words is None:
             return {}
-        sums = self._apply_in_chunks(lambda part: words(self.encoder.token_states(part), part), words.mask(tokens))
+        sums = self._apply_in_chunks(lambda part: words(self.encoder.token_states, part), tokens)
         loss, count = gather_rows(sums.sum(dim=0, keepdim=True)).sum(dim=0)
         return {"mlm": self.words_weight * loss / count.clamp_min(1)}
 

@@ -72,7 +72,8 @@ class CompCSE(ContrastiveMethod):
 
     def collate(self, rows: Sequence[int]) -> Batch:
         first = np.asarray(rows) * (1 + self.config.parts)
-        return {"tokens": self.rows.batch(np.concatenate([first + text for view in self.view_texts for text in view]))}
+        texts = np.concatenate([first + text for view in self.view_texts for text in view])
+        return {"tokens": self.token_batch(self.rows, texts)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         terms = self.guess_words(batch["tokens"])

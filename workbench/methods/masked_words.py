@@ -1,5 +1,6 @@
 """Guessing masked words, added to a contrastive loss where the papers report transfer tasks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,25 +31,26 @@ class MaskedWords(nn.Module):
         self.mask_id, self.vocabulary = tokenizer.mask_token_id, len(tokenizer)
         self.special = torch.tensor(tokenizer.all_special_ids)
 
-    def mask(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return `tokens` with chosen words replaced, the mask "chosen" [n, l] and the original "words" [n, l].
+    def mask(self, words: Int[Tensor, "n l"]) -> dict[str, Any]:
+        """Return "masked", the ids with chosen words replaced; "chosen" [n, l]; and "counts", how many in each row.
 
-        Drawn on the CPU from torch's generator, on any device: the same seed masks the same words.
+        Drawn from torch's generator for a batch on the CPU: the same seed masks the same words for any device.
         """
-        words = tokens["input_ids"].cpu()
         chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
         fate, drawn = torch.rand(words.shape), torch.randint(self.vocabulary, words.shape)
         ids = torch.where(chosen & (fate < MASKED), self.mask_id, words)
         ids = torch.where(chosen & (fate >= MASKED) & (fate < MASKED + RANDOM), drawn, ids)
-        added = {"input_ids": ids, "chosen": chosen, "words": words}
-        return tokens | {name: values.to(tokens["input_ids"].device) for name, values in added.items()}
+        return {"masked": ids, "chosen": chosen, "counts": chosen.sum(dim=1).tolist()}
 
-    def forward(self, states: Float[Tensor, "n l d"], batch: dict[str, Any]) -> Float[Tensor, "1 2"]:
-        """Return the sum of the chosen words' losses, and their number."""
-        return _summed_losses(self.head(states[batch["chosen"]]), batch["words"][batch["chosen"]])
+    def forward(self, read: Callable[[dict[str, Any]], Tensor], batch: dict[str, Any]) -> Float[Tensor, "1 2"]:
+        """Return the sum of the chosen words' losses, and their number; `read` returns the states of tokens."""
+        states = read(batch | {"input_ids": batch["masked"]})
+        # Their number is known on the CPU, so that nothing waits for the device to count them.
+        places = batch["chosen"].flatten().byte().argsort(descending=True, stable=True)[: sum(batch["counts"])]
+        return _summed_losses(self.head(states.flatten(0, 1)[places]), batch["input_ids"].flatten()[places])
 
 
 @full_precision
 def _summed_losses(logits: Float[Tensor, "m v"], words: Int[Tensor, " m"]) -> Float[Tensor, "1 2"]:
     loss = functional.cross_entropy(logits, words, reduction="sum")
-    return torch.stack([loss, loss.new_tensor(len(words))])[None]
+    return torch.stack([loss, torch.full_like(loss, len(words))])[None]

@@ -64,7 +64,7 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
             batch["gold"] = self.gold[list(rows)]
             sides = np.add.outer([0, len(self.gold)], rows)  # one side after the other, as CoSENT alone has them
             if not self.config.listed:
-                return batch | {"tokens": self.rows.batch(sides.ravel() * (1 + self.config.parts))}
+                return batch | {"tokens": self.token_batch(self.rows, sides.ravel() * (1 + self.config.parts))}
             rows = sides.T.ravel().tolist()  # a pair's together: several processes have them in this order too
         if self.config.ranked:
             batch["base"] = self.targets.take(rows)

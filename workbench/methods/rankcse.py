@@ -1,8 +1,7 @@
 """RankCSE (Liu et al. 2023): a student that ranks the sentences of its batch as its teachers rank them."""
 
 import inspect
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ class RankCSE(ContrastiveMethod):
         return load_teacher(name, max_seq_length=config.teacher_max_seq_length, **reading, **options)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        return {"tokens": self.tokens.batch([*rows, *rows]), "teachers": self.teacher_rows(rows)}
+        return {"tokens": self.token_batch(self.tokens, [*rows, *rows]), "teachers": self.teacher_rows(rows)}
 
     def teacher_rows(self, rows: Sequence[int]) -> list[Tensor]:
         """Return the embeddings of these sentences under each teacher."""
@@ -99,9 +98,8 @@ class RankCSE(ContrastiveMethod):
                 self.observe(**{f"{config.ranking}_{place}": self.ranking_loss(other, teacher)})
         return terms
 
-    @cached_property
-    def ranking_loss(self) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return rank(S, S^T) of RankCSE eq. 3 for two [n, n] lists: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT.
+    def ranking_loss(self, student: Float[Tensor, "n n"], teacher: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
+        """Return rank(S, S^T) of RankCSE eq. 3: ListNet (eq. 4), ListMLE (eq. 5) or CoSENT.
 
         The setting `ranking` names the function of `losses`, which gets those of the values below that it takes.
         """
@@ -114,4 +112,4 @@ class RankCSE(ContrastiveMethod):
         values |= {"scale": config.cosent_scale, "exclude_positive": dropped}
         loss = losses.cosent_lists if config.ranking == "cosent" else getattr(losses, config.ranking)
         taken = inspect.signature(loss).parameters
-        return partial(loss, **{name: value for name, value in values.items() if name in taken})
+        return loss(student, teacher, **{name: value for name, value in values.items() if name in taken})

@@ -83,7 +83,8 @@ class RankEncoder(ContrastiveMethod):
 
     def collate(self, rows: Sequence[int]) -> Batch:
         second = np.asarray(rows) + len(self.tokens) - len(self.targets.rows)
-        return {"tokens": self.tokens.batch(np.concatenate([rows, second])), "base": self.targets.take(rows)}
+        tokens = self.token_batch(self.tokens, np.concatenate([rows, second]))
+        return {"tokens": tokens, "base": self.targets.take(rows)}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         terms = self.guess_words(batch["tokens"])

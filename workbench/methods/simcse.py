@@ -32,7 +32,7 @@ class SimCSE(ContrastiveMethod):
 
     def collate(self, rows: Sequence[int]) -> Batch:
         # One forward pass draws each view its own dropout.
-        return {"tokens": self.tokens.batch([start + row for start in self.starts for row in rows])}
+        return {"tokens": self.token_batch(self.tokens, [start + row for start in self.starts for row in rows])}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         terms = self.guess_words(batch["tokens"])
