@@ -121,13 +121,21 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     return packing.pack(states).unsqueeze(0), None
 
 
+def unread_mask(**options: Any) -> Tensor | None:
+    """Return transformers' mask; in training on a device without asking it whether there is padding at all."""
+    padding = options["attention_mask"]
+    if padding is not None and padding.device.type != "cpu" and torch.is_grad_enabled():
+        options["allow_is_bidirectional_skip"] = False
+    return sdpa_mask(**options)
+
+
 def fast_dropout(module: nn.Module) -> nn.Module:
     """Make every nn.Dropout and transformers' sdpa attention cheaper in training on a CPU; return `module`.
 
     Eval mode, other devices and the state dict stay bit for bit the same.
     """
     AttentionInterface.register(ATTENTION, cheap_attention)
-    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    AttentionMaskInterface.register(ATTENTION, unread_mask)
     parent: Any
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):

@@ -63,7 +63,7 @@ class Template:
             )
         if tokenizer.mask_token is None:
             raise EncoderError("pooling 'mask' reads the [MASK] token, and this tokenizer has none")
-        self._reading, self._tokenizer = reading, tokenizer
+        self._reading, self._tokenizer, self._mask_id = reading, tokenizer, tokenizer.mask_token_id
         self._before, self._after = text.replace(_MASK, tokenizer.mask_token).split(_SLOT)
         self._mask_last = text.index(_MASK) > text.index(_SLOT)
         self.length = len(self.wrap([""])[0])  # in tokens, without a sentence, special ones included
@@ -92,7 +92,7 @@ class Template:
 
     def mask_position(self, ids: Int[Tensor, "n l"]) -> Bool[Tensor, "n l"]:
         """Return True at the template's own mask in each row, even if the sentence contains mask tokens too."""
-        masks = ids == self._tokenizer.mask_token_id
+        masks = ids == self._mask_id
         if self._mask_last:
             return masks & (masks.flip(1).cumsum(1).flip(1) == 1)
         return masks & (masks.cumsum(1) == 1)
