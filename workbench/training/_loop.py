@@ -63,7 +63,11 @@ def fit(
     elif method.config.num_processes > 1 and process_count() == 1:
         fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
     else:
-        return _fit_here(method, data, dev, run, callbacks, quiet=quiet)
+        mode = torch.get_deterministic_debug_mode()
+        try:
+            return _fit_here(method, data, dev, run, callbacks, quiet=quiet)
+        finally:
+            torch.set_deterministic_debug_mode(mode)
     assert run is not None
     method.restore(run.path / "encoder")
     return run.history()
