@@ -1,0 +1,146 @@
+"""No step waits for its device, seen on the device "meta", whose tensors have a shape and no values.
+
+Reading a value or an index whose length depends on values raises there. The rest of what waits, or fails on a GPU, is
+refused by `Watch`. The fused optimizer of a training does not run on "meta": SGD stands for it.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from workbench import losses, ranks
+from workbench.config import CONFIGS
+from workbench.data import Pairs, Sentences, Triplets
+from workbench.encoder import Encoder
+from workbench.methods import METHODS
+from workbench.methods.base import Method
+from workbench.training import fit
+from workbench.training._loop import _take_step, _to_device
+from workbench.training._plan import Plan
+
+pytestmark = pytest.mark.usefixtures("no_type_checks")  # which torch.compile cannot trace
+META = torch.device("meta")
+EVERY_TERM = {"cosent": 1.0, "beta": 1.0, "rank_weight": 1.0, "rank_lists": 1.0, "mlm_weight": 0.1}
+EVERY_TERM |= {"train": "world-train", "compose": "none", "ranking": "listmle"}
+TEMPLATES = {"pooling": "mask", "template": "a {sentence} [MASK]", "second_template": "the {sentence} [MASK]"}
+INTERACTION = {"model": "interaction"}
+# The forms of each method that differ in what a step computes.
+FORMS: dict[str, list[dict[str, Any]]] = {
+    "simcse": [{}, {"supervised": True, "pooling": "pooler", "mlp": False}, {"mlm_weight": 0.1, "chunk_size": 3}],
+    "rankcse": [{}, {"ranking": "listmle"}, {"ranking": "cosent"}, {"consistency": "entropy"}],
+    "compcse": [{}, {"aggregation": "concat_difference_project", "partition": "tokens"}, {"pooling": "max"}],
+    "cosent": [{"objective": objective} for objective in ("cosent", "mse", "contrastive", "softmax", "triplet")]
+    + [{"objective": "contrastive", "contrastive_form": "hinge"}, INTERACTION]
+    + [INTERACTION | {"objective": "cross_entropy"}],
+    "rankencoder": [{}, {"similarity": "gaussian"}, {"ranks": "stored"}, TEMPLATES],
+    "mixed": [EVERY_TERM, {}, {"pooling": "avg_first_last"}],
+}
+CASES = [(name, form) for name, forms in FORMS.items() for form in forms]
+COMPILED = [(name, forms[0]) for name, forms in FORMS.items()]
+
+
+class Watch(TorchDispatchMode):
+    """Refuse copies from the CPU that wait, and operations on tensors of both."""
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = operation(*args, **(kwargs or {}))
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
+        # A single number of the CPU is an argument of a kernel, not a copy.
+        places = {tensor.device.type for tensor in tensors if tensor.ndim}
+        if len(places) > 1 and not (
+            operation._overloadpacket is torch.ops.aten._to_copy and (kwargs or {}).get("non_blocking")
+        ):
+            raise RuntimeError(f"{operation} reads tensors of {sorted(places)}")
+        return result
+
+
+@pytest.fixture
+def build(spread_encoder: Path, wide_teacher: Path, sentences: Sentences, graded: Pairs, triplets: Triplets) -> Any:
+    """Return a function (name, form) -> the prepared method, its weights and targets on "meta"."""
+
+    def prepared(name: str, form: dict[str, Any]) -> Method:
+        asked: dict[str, Any] = {"encoder": str(spread_encoder), "device": "cpu", "dropout": 0.1, "batch_size": 8}
+        asked |= {
+            "cache": str(spread_encoder.parent / "cache"),
+            "teachers": [str(spread_encoder), str(wide_teacher)],
+            "max_steps": 4,
+        }
+        asked |= {"base": str(wide_teacher), "corpus_size": 40} | form
+        known = {*CONFIGS[name].model_fields, "model", "chunk_size"}
+        config = CONFIGS[name].from_parameters("demo", 0, {key: asked[key] for key in asked.keys() & known})
+        kinds: dict[str, Any] = {"sentences": sentences, "pairs": graded, "triplets": triplets}
+        method = METHODS[name](config)
+        method.prepare(kinds[config.train_kinds[0]])
+        targets: Any = getattr(method, "targets", SimpleNamespace(corpus=SimpleNamespace(rows=None), covariance=None))
+        for owner, tensor in ((targets.corpus, "rows"), (targets, "covariance")):
+            if getattr(owner, tensor) is not None:
+                setattr(owner, tensor, getattr(owner, tensor).to(META))
+        return method.to(META).train()
+
+    return prepared
+
+
+@pytest.mark.parametrize(("name", "form"), CASES, ids=lambda value: value if isinstance(value, str) else None)
+def test_no_step_waits_for_the_device(build: Any, name: str, form: dict[str, Any]) -> None:
+    method = build(name, form)
+    optimizer = torch.optim.SGD(method.parameters(), lr=0.1, foreach=True)
+    state: Any = SimpleNamespace(optimizer=optimizer, scaler=torch.amp.GradScaler("meta", enabled=False))
+    with Watch():
+        terms = _take_step(method, method, Plan(method.config, 12), state, 0)
+    assert {term.device for term in terms.values()} == {META}
+    assert terms.keys()
+
+
+def test_what_waits_is_noticed(monkeypatch: pytest.MonkeyPatch, build: Any) -> None:
+    scores, ids = torch.rand(4, 4, device=META), torch.arange(4)
+    for wait in (
+        lambda: bool(scores.isnan().any()),
+        lambda: scores[scores > 0],
+        scores.cpu,
+        lambda: ids.to(META),
+        lambda: scores[ids],
+    ):
+        with pytest.raises((RuntimeError, NotImplementedError)), Watch():
+            wait()
+    monkeypatch.setattr(losses, "listnet", lambda *lists, **_: lists[0].sum() * bool(lists[1].isnan().any()))
+    with pytest.raises(RuntimeError, match="item"):
+        test_no_step_waits_for_the_device(build, "rankcse", {})
+
+
+# A remark of torch about "meta" under aot_eager, which has nothing to do with graphs.
+@pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered:UserWarning")
+@pytest.mark.parametrize(("name", "form"), COMPILED, ids=lambda value: value if isinstance(value, str) else None)
+def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, Any]) -> None:
+    method, compiler = build(name, form), {"backend": "aot_eager", "fullgraph": True}
+    torch._dynamo.reset()
+    terms = torch.compile(method, **compiler)(_to_device(method.collate(range(8)), META))
+    assert terms.keys() == method(_to_device(method.collate(range(8)), META)).keys()
+
+
+@pytest.mark.parametrize("kinds", [1, 3, None])
+def test_ranks_on_a_device_are_bitwise_those_on_a_cpu(kinds: int | None) -> None:
+    scores = torch.rand(6, 50, generator=torch.Generator().manual_seed(0))
+    scores = scores if kinds is None else (scores * kinds).round()
+    assert torch.equal(ranks._rank_on_device(scores), ranks._rank_on_cpu(scores))
+    scores[1, 7] = torch.nan
+    assert ranks._rank_on_device(scores).isnan().any(dim=1).tolist() == [False, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("mode", [0, 2])
+def test_fit_restores_the_mode_of_deterministic_algorithms(build: Any, monkeypatch: Any, mode: int) -> None:
+    method, seen = build("simcse", {}), []
+    monkeypatch.setattr(Encoder, "device", torch.device("cuda"))  # `prepare` comes before anything is computed there
+    monkeypatch.setattr(method, "prepare", lambda _: [seen.append(torch.get_deterministic_debug_mode()), 1 / 0])
+    torch.set_deterministic_debug_mode(mode)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            fit(method, SimpleNamespace(source="", checksum=""), quiet=True)
+        assert (seen, torch.get_deterministic_debug_mode()) == ([1], mode)
+    finally:
+        torch.set_deterministic_debug_mode(0)
