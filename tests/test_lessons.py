@@ -45,9 +45,9 @@ WRONG = {
         "answer = losses.js_consistency",
     ],
     "12_compcse": [
-        "def my_composition(left, right): return torch.cat([right[:, :3], left[:, 3:]], dim=1)",
+        "def my_loss(h, h_left, h_right): return info_nce(cosine_matrix(h, h_left), temperature=0.05)",
         "answer = 0.5",
-        'answer = ["rain falls bread burns", "burns bread falls rain"]',
+        'answer = "the old boat repairs the captain"',
     ],
     "13_cosent": [
         "def my_cosent(cosines, labels, scale): return (labels - cosines).square().mean()",
