@@ -49,7 +49,7 @@ def main(names: list[str]) -> None:
     browser = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
     with sync_playwright() as started:
         page = started.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
-            viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=1.25
+            viewport={"width": WIDTH, "height": HEIGHT}
         )
         for path in sorted(chosen, key=lambda path: (path not in methods, path)):
             target = GALLERY / path.name
