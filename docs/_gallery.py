@@ -31,7 +31,8 @@ COMPARED = ("simcse", "compcse")  # trained with three seeds, so that intervals 
 WIDTH, HEIGHT = 848, 900  # pixels of an output in JupyterLab; a longer list is cut
 DRAW = """(figure) => Plotly.newPlot("drawn", figure.data, {...figure.layout, width: figure.layout.width || 820,
     paper_bgcolor: "white", plot_bgcolor: "white"}, {staticPlot: true})"""
-PAGE = """<meta charset="utf-8"><style>body {margin: 0; background: white; font: 13px/1.4 Helvetica, Arial, sans-serif}
+PAGE = """<!DOCTYPE html><meta charset="utf-8"><style>
+    body {margin: 0; background: white; font: 13px/1.4 Helvetica, Arial, sans-serif}
     #drawn {display: inline-block; padding: 4px; max-width: 840px}</style><div id="drawn">%s</div>"""
 
 
