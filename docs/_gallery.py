@@ -39,6 +39,8 @@ PAGE = """<!DOCTYPE html><meta charset="utf-8"><style>
 def main(names: list[str]) -> None:
     """Write the gallery copies of these notebooks, or of all."""
     sources = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    if unknown := {*names} - {path.stem for path in sources}:
+        raise SystemExit(f"no notebook {', '.join(sorted(unknown))}")
     chosen = [path for path in sources if path.stem in names] or sources
     for seed in range(1, 3):
         for method in COMPARED:

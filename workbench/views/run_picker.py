@@ -51,10 +51,10 @@ class RunPicker(View):
         is_newest = np.array([suite_version(each, suite) == newest for each in facts], dtype=bool)
         shared, own = split_common_settings(self._all["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        group = self._all["label"].astype(str).str.replace(r" (\(.*|[0-9a-f]{8}$)", "", regex=True)  # method or encoder
+        group = self._all["method"].where(self._all["method"] != "base", self._all["encoder"])
         latest = self._all.assign(ended=ended, group=group).loc[is_newest].sort_values("ended", kind="stable")
         is_ticked = is_newest & self._all["label"].isin(latest.groupby("group")["label"].last()).to_numpy()
-        if not is_ticked.all():
+        if not (labels or is_ticked.all()):
             self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
         self._facts = self._all[["label"]].assign(
             settings=own,
