@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import plotly.io as pio
@@ -147,10 +148,8 @@ class LiveCurve:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
-        figure, losses = (
-            training_curve({self.label: rows}, terms=True),
-            int(rows["loss"].count()) if "loss" in rows else 0,
-        )
+        losses = sum(row.get("loss", np.nan) == row.get("loss") for row in self._rows)  # without nan
+        figure = training_curve({self.label: rows}, terms=True)
         if self._config:  # all its steps from the start
             known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
             steps = self._config.max_steps or max(known, default=0)
