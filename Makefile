@@ -6,9 +6,9 @@ EXTRAS := train,lab,slurm,dev
 export TOKENIZERS_PARALLELISM := false
 export GOMP_SPINCOUNT ?= 5000
 
-.PHONY: lab demo test bench lint site clean
+.PHONY: lab demo test bench lint site gallery clean
 
-lab: $(VENV)/ready      ## open the notebooks in JupyterLab
+lab: $(VENV)/ready      ## open copies of the notebooks, in my-notebooks/, in JupyterLab
 	$(BIN)/python -m workbench lab
 
 demo: $(VENV)/ready     ## train SimCSE on the bundled world and print before | after
@@ -27,6 +27,9 @@ site: $(VENV)/ready     ## build the documentation in site/; execute the noteboo
 	for method in $$($(BIN)/python -c "from workbench.config import CONFIGS; print(*CONFIGS)"); do $(BIN)/python -m workbench run $$method --html || exit 1; done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html. Its search needs a server: $(BIN)/python -m http.server -d site"
+
+gallery: $(VENV)/ready $(VENV)/browser   ## execute the notebooks; write copies with images to docs/gallery/
+	$(BIN)/python docs/_gallery.py
 
 clean:                  ## remove the environment; runs are kept
 	rm -rf $(VENV)

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pandas as pd
 import pytest
 from forking import python
@@ -269,3 +271,69 @@ def test_runs_are_removed_after_a_question_by_name_or_by_filters(
     for words, code in ((["seed=1"], 1), (["seed=2", "abcd"], 1)):
         assert call("rm", *words, "--runs", root, "--yes") == code
     assert len(list_runs(root)) == 1
+
+
+def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(call: Call, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    rows = [("a cat sleeps", "the cat is asleep", 5), ("a cat sleeps", "a dog barks", 1), ("it rains", "rain falls", 4)]
+    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"]).to_csv("mine.csv", index=False)
+    named = ["english-encoder", "word-overlap", "--on", "mine.csv", "--name", "Ours", "--name", "Words"]
+    for opened in ("", "again"):
+        assert call("look", *named, "--html", "page.html") == 0, opened
+        monkeypatch.setattr("workbench.evaluation._evaluate._predict", None)  # the scores are in the cache
+        named = [word if word != "word-overlap" else "english-encoder" for word in named]
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h1>Pairs of mine: Ours, Words</h1>" in page
+    assert re.search(
+        r"Spearman with gold x 100: Ours [\d.-]+, Words [\d.-]+; ordered by: a and b disagree; a: Ours", page
+    )
+    assert all(text in page for text in ("a dog barks", "rain falls"))
+    assert not re.search(r"[0-9a-f]{8}-s\d|english-encoder", page)
+
+    assert call("look", *named, "--notebook", "look.ipynb") == 0
+    notebook = nbformat.read(tmp_path / "look.ipynb", 4)
+    assert notebook.cells[0].source.startswith("# Ours, Words\n")
+    assert not re.search(r"[0-9a-f]{8}-s\d", str(notebook.cells))
+    values: dict[str, Any] = {}
+    for cell in notebook.cells[1::2]:
+        *lines, last = cell.source.splitlines()
+        exec("\n".join([*lines, f"view = {last}"]), values)  # as a kernel in its folder does
+        assert list(values["encoders"]) == ["Ours", "Words"]
+        assert "asleep" in values["view"].static()
+
+
+def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(call: Call, capsys, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words, text in (
+        (["--on", "absent.csv"], "no such file"),
+        (["no folder"], "'no folder' is neither a folder nor a hub id"),
+        (["english-encoder", "--name", "a", "--name", "b"], "1 models need as many different names, not a, b"),
+        (["english-encoder", "--name", "a", "--name", "a"], "1 models need as many different names, not a, a"),
+        (["--html", "page.html"], "give either --html FILE.html or --notebook FILE.ipynb"),
+    ):
+        assert call("look", *words, "--notebook", "look.ipynb") == 2
+        assert text in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(call: Call, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    opened: list[list[str]] = []
+    monkeypatch.setattr("jupyterlab.labapp.LabApp.launch_instance", opened.append)
+    both, one = "look-english-encoder-word-overlap-ladders-all", "look-english-encoder-ladders-all"
+    for words, name in (([], both), ([], both), (["english-encoder"], one)):
+        assert call("look", *words, "--no-browser") == 0
+        page = f"--LabApp.default_url=/lab/tree/{name}.ipynb"
+        assert opened.pop() == [f"--ServerApp.root_dir={tmp_path}", page, "--no-browser"]
+    first = tmp_path / f"{both}.ipynb"
+    assert all(name in first.read_text(encoding="utf-8") for name in ("english-encoder", "word-overlap", "ladders-all"))
+    changed = first.read_text(encoding="utf-8").replace("Choose", "First choose")
+    first.write_text(changed, encoding="utf-8")
+    assert call("look", "--no-browser") == 0  # it looks at the same, so that it is opened as it is
+    assert len([opened.pop()]) == 1
+    assert call("look", "english-encoder", "--notebook", str(first)) == 2
+    assert "looks at other encoders or data; rename it" in capsys.readouterr().err
+    assert (first.read_text(encoding="utf-8"), opened) == (changed, [])

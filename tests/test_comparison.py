@@ -55,7 +55,7 @@ def test_runs_are_labelled_by_what_differs_and_their_seeds_have_mean_and_spread(
     assert table["seeds"].tolist() == [1, 2, 2]
     undefined = views.seed_table(runs.assign(spearman=np.nan, kcc=np.nan))
     assert ("Spearman" in undefined, "KCC" in undefined) == (True, False)
-    assert list(views.RunPicker(runs, SUITE).rankings) == ["before simcse", "before cosent", *LABELS]
+    assert list(views.RunPicker(runs, SUITE, labels=LABELS).rankings) == ["before simcse", "before cosent", *LABELS]
 
 
 def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_enough():
@@ -69,6 +69,10 @@ def test_a_label_has_the_settings_that_differ_and_the_digest_if_these_are_not_en
     assert label_runs(rows, ["b"]) == ["mixed", "rankcse", "rankcse", "rankcse"]
     assert label_runs([rows[1], rows[1]]) == ["rankcse d"] * 2
     assert label_runs([rows[2], rows[2] | {"profile": "paper"}]) == ["rankcse (demo)", "rankcse (paper)"]
+    shorter = rows[2] | {"changed": "suites=[x, y], eval_steps=5, a=2"}
+    assert label_runs([rows[2], shorter]) == ["rankcse (a=1)", "rankcse (a=2)"]
+    shorter = rows[2] | {"changed": "a=1, suites=[x, y]"}
+    assert label_runs([rows[2], shorter]) == ["rankcse", "rankcse (suites=[x, y])"], "nothing else tells them apart"
     model = {"encoder": "/models/mine", "kind": "pooling"}
     ways = [model, model | {"kind": "whitening"}, model | {"kind": "tfidf"}, model]
     changes = ["encoder=mine", "kind=whitening", "kind=tfidf", "encoder=mine, pooling=cls"]
@@ -152,8 +156,18 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     assert found["std"].to_numpy() == pytest.approx([gains.std(ddof=1)] * 2, abs=1e-12)
     low, high = scipy.stats.t.interval(0.95, 1, gains.mean(), scipy.stats.sem(gains))
     assert found[["mean_low", "mean_high"]].iloc[0].tolist() == pytest.approx([low, high], abs=1e-12)
-    assert "its own encoder before training" in views.describe_runs(simcse, root)
-    assert "compared with simcse" in views.describe_runs(runs, root)
+    assert views.describe_runs(runs, root) == f"{len(runs)} finished runs under {root}"
+
+
+def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():
+    row = {"label": "a", "seed": 0, "against": "b", "difference": -1e-6, "low": -1e-6, "high": 0.1, "p_value": 1 / 1001}
+    tests = pd.DataFrame([row | {"pairs": 9, "mean": -1e-6, "std": 0.0, "mean_low": np.nan, "mean_high": np.nan}])
+    shown = views.summarize_tests(tests).iloc[0]
+    assert shown[["difference", "95% interval", "p", "over seeds"]].tolist() == [
+        *("+0.00", "+0.00 to +10.00", "< 0.001", "+0.00"),
+    ]
+    assert views.summarize_tests(tests.assign(p_value=2 / 1001)).iloc[0]["p"] == "0.002"
+    assert "-0.0" not in table_html(pd.DataFrame({"x": [-0.001, 0.5]}).round(2))
 
 
 def test_a_small_p_value_alone_is_not_called_a_gain():

@@ -59,7 +59,9 @@ def test_every_pair_is_in_its_band_of_gold_and_a_sweep_is_drawn_in_order():
     table = pd.DataFrame({"scale": [40.0, 1.0], "dev": [0.5, 0.25], "test": [0.4, 0.2]})
     figure = views.setting_sweep(table, "scale", label="lambda", paper=1)
     dev, test = figure.data
-    assert (list(dev.x), list(dev.y), list(test.y)) == (["40", "1"], [50.0, 25.0], [40.0, 20.0])
+    assert (list(dev.x), list(dev.y), list(test.y)) == ([1, 40], [25.0, 50.0], [20.0, 40.0])
+    assert figure.layout.xaxis.type == "linear", "numbers have their distances"
+    assert views.setting_sweep(table.assign(scale=["none", "all"]), "scale").layout.xaxis.type == "category"
     assert [line.x0 for line in figure.layout.shapes] == [1], "the paper's value is marked at its place"
     assert not views.setting_sweep(table, "scale", paper=20).layout.shapes
 
@@ -115,6 +117,28 @@ def test_a_label_that_is_cut_still_differs_from_the_others():
     assert [short[label] for label in middle] == middle, "the ends are the same"
 
 
+def test_the_live_curve_has_all_steps_and_the_first_loss_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("plotly.io.renderers.default", "plotly_mimetype")
+
+    def drawn(*rows: dict[str, float], **settings: float) -> go.Figure:
+        curve = LiveCurve(Run.open(SimCSEConfig.from_parameters("demo", 0, settings), tmp_path), "m")
+        for row in rows:
+            curve(row)
+        bundle: Any = curve._repr_mimebundle_()
+        return go.Figure({name: bundle["application/vnd.plotly.v1+json"][name] for name in ("data", "layout")})
+
+    start, logged = {"step": 0, "dev_spearman": 0.1}, {"step": 10, "epoch": 0.25, "loss": 2.0}
+    for rows in ((start,), (start, logged)):
+        figure: Any = drawn(*rows, max_steps=400)
+        assert figure.layout.xaxis.range == (-8, 408)
+    assert figure.data[-1].mode == "markers", "a line of one point is invisible"
+    assert drawn(start, logged, max_steps=None, epochs=2).layout.xaxis.range == pytest.approx((-1.6, 81.6))
+    figure = drawn(start, max_steps=None)
+    assert (figure.layout.xaxis.range, figure.layout.yaxis2.visible) == (None, False)
+
+
 def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -134,7 +158,7 @@ def test_the_live_curve_goes_on_from_the_history_and_is_drawn_when_dev_is_measur
     for step in range(1, 21):
         now += 0.125
         curve({"step": step, "loss": 1.0})
-    assert [len(drawing["m: loss"]) for drawing in drawn] == [9, 18], "otherwise after a second"
+    assert [len(drawing["m: loss"]) for drawing in drawn] == [1, 2, 11, 20], "the first two, otherwise after a second"
     rows = [{"step": 0, "dev_spearman": 0.1}, {"step": 10, "loss": 2.0, "dev_spearman": 0.2}, {"step": 20, "loss": 1.0}]
     pd.DataFrame(rows).to_csv(run.path / "history.csv", index=False)
     curve = LiveCurve(run, "m")
@@ -150,3 +174,19 @@ def curves(view: LiveCurve) -> dict[str, list[float]]:
         name: np.frombuffer(base64.b64decode(x["bdata"]), x["dtype"]).tolist() if isinstance(x, dict) else list(x)
         for name, x in packed.items()
     }
+
+
+def test_a_heatmap_has_each_number_and_frames_the_diagonal():
+    cosines, sentences = np.array([[1.0, 0.25], [0.5, 0.75]]), ["one sentence", HOSTILE]
+    left, right = (figure := views.cosine_heatmap({"cosine": cosines, HOSTILE: 2 * cosines}, sentences)).data
+    np.testing.assert_array_equal([left.z, right.z], [cosines, 2 * cosines])
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0.25, 2)
+    boxes = [(box.x0, box.x1, box.y0, box.y1) for box in figure.layout.shapes]
+    assert boxes == [(0.5, 1.5, -0.5, 0.5), (1.5, 2.5, 0.5, 1.5)] * 2
+    assert "<b>" not in "".join([*left.y, *(note.text for note in figure.layout.annotations)])
+
+
+def test_a_run_without_scored_pairs_is_a_figure_without_data_and_the_first_suite_is_the_default():
+    table = pd.DataFrame({"suite": ["s", "t"], "gold": [1.0, 2.0], "predicted": [0.1, 0.2]})
+    assert [violin.y.tolist() for violin in views.cosine_by_gold({"m": table}).data] == [[0.1]]
+    assert not views.cosine_by_gold({"m": table.iloc[:0]}).data

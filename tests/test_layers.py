@@ -16,7 +16,7 @@ LAYERS = [
     {"checkpoints", "data", "runs", "rankings"},
     {"encoder", "teachers", "baselines"},
     {"methods", "evaluation", "training"},
-    {"views", "look"},
+    {"views", "look", "lessons"},
     {"execution", "sweeps", "cli_runs", "cli", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
@@ -89,7 +89,7 @@ def test_methods_do_not_import_each_other():
 
 
 def test_only_live_views_import_widgets():
-    names = ("_table", "ask", "explorer", "notebooks", "page", "pair_explorer", "run_picker")
+    names = ("_table", "ask", "explorer", "notebooks", "page", "pair_explorer", "papers", "run_picker")
     live, widgets = {f"views.{name}" for name in names}, {"anywidget", "ipywidgets", "IPython"}
     found = {name for name, path in modules().items() if {i.split(".")[0] for i in imports(path)} & widgets}
     wrong = found - live

@@ -1,12 +1,14 @@
 """Every notebook has the agreed form, and runs from top to bottom without a browser."""
 
 import ast
+import base64
 import itertools
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import nbformat
 import pytest
@@ -15,15 +17,17 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 from written_runs import SUITE, write_run
 
+from workbench import views
 from workbench.config import CONFIGS, CoSENTConfig, SimCSEConfig
 from workbench.execution import execute
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+DRAWINGS = FOLDER.parent / "workbench" / "views" / "drawings"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 METHOD_NOTEBOOKS = [path for path in NOTEBOOKS if path.stem.split("_", 1)[1] in CONFIGS]
 HEADINGS = [
-    *("Parameters", "Setting", "The idea by hand", "Data", "Train"),
-    *("Evaluate", "Look at rankings", "Deviations and next"),
+    *("Parameters", "The idea", "By hand", "Exercises", "Data and settings", "Train"),
+    *("Evaluate", "Look at rankings", "What you have seen"),
 ]
 
 
@@ -50,13 +54,14 @@ def test_the_form_is_valid_and_nothing_is_stored_of_a_run(notebook: NotebookNode
     assert {cell.execution_count for cell in code(notebook)} == {None}
     assert set(notebook.metadata) == {"kernelspec", "language_info"}
     assert notebook.metadata.kernelspec.name == "python3"
-    assert {key for cell in notebook.cells for key in cell.metadata} <= {"tags"}
+    assert {key for cell in notebook.cells for key in cell.metadata} <= {"tags", "jupyter"}
 
 
 def test_cells_are_short_and_functions_few(notebook: NotebookNode):
     assert max(len(cell.source.splitlines()) for cell in code(notebook)) <= 15
     trees = [ast.parse(cell.source) for cell in code(notebook)]  # also: no magic, no shell, which hide failures
     functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in functions if not node.name.startswith("my_")]  # the functions of exercises
     assert len(functions) <= 2
     assert not [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
@@ -91,6 +96,8 @@ def test_a_comment_on_a_parameter_is_not_cut_off(notebook: NotebookNode):
 def test_papermill_called_directly_is_checked_too(notebook: NotebookNode):
     """Check the setup cells: papermill itself only warns of unknown parameters."""
     setup = "\n".join(cell.source for cell in code(notebook)[1:3])
+    if re.search(r"config, run = views\.open_run\(\w+Config, globals\(\)\)", setup):
+        return  # which checks the parameters too
     assert "check_parameters(globals())" in setup
     assert ("runs_root = runs_folder(runs_root)" in setup) == ("runs_root =" in code(notebook)[0].source)
 
@@ -112,7 +119,33 @@ def test_a_method_has_the_same_headings_and_parameters_as_every_other(path: Path
     assert parameters == ["profile", "seed", "overrides", "runs_root"]
     values = [ast.unparse(line) for line in assigned([code(read(path))[0]])]
     assert values == ["profile = 'demo'", "seed = 0", "overrides = {}", "runs_root = '../runs'"]
-    assert "assert_close(" in "\n".join(cell.source for cell in code(read(path)))
+    source = "\n".join(cell.source for cell in code(read(path)))
+    assert "assert_close(" in source
+    lessons = ["guess = None", "views.drawing(", "views.cosine_heatmap(", "lessons.compare_guess(guess, history)"]
+    assert [line for line in [*lessons, "lessons.recap(run)"] if line not in source] == []
+    assert 2 <= source.count("lessons.check_answer(") <= 4
+    for line in ("**You learn** ", "**You need** ", "**It takes** "):
+        assert line in cells[0].source
+
+
+@pytest.mark.parametrize("path", METHOD_NOTEBOOKS, ids=names(METHOD_NOTEBOOKS))
+def test_the_idea_is_drawn_before_its_equation(path: Path):
+    cells = read(path).cells
+    drawn = next(place for place, cell in enumerate(cells) if "views.drawing(" in cell.source)
+    equations = [place for place, cell in enumerate(cells) if cell.cell_type == "markdown" and "$$" in cell.source]
+    assert drawn < min(equations)
+
+
+@pytest.mark.parametrize("path", sorted(DRAWINGS.glob("*.svg")), ids=lambda path: path.stem)
+def test_a_drawing_is_whole_has_a_text_and_its_own_background(path: Path):
+    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    title, *shapes = [part for part in root if not part.tag.endswith("defs")]
+    assert title.tag.endswith("title")
+    assert shapes[0].tag.endswith("rect"), "the text is dark, so the background must be light in every theme"
+    assert (shapes[0].get("width"), shapes[0].get("height")) == (root.get("width"), root.get("height"))
+    shown = views.drawing(path.stem).data
+    assert base64.b64decode(shown.split("base64,")[1].split('"')[0]) == path.read_bytes()
+    assert 'alt="' in shown
 
 
 @pytest.fixture
@@ -159,12 +192,13 @@ def test_comparing_nothing_says_how_to_make_a_run(tmp_path: Path, executed: Call
 
 @pytest.mark.slow
 def test_rankings_of_baselines_are_shown_without_runs(tmp_path: Path, executed: Callable[..., NotebookNode]):
-    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE, "ask_with": []}
-    done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters)
-    assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 3
-    picked, html, every_pair = output(done, "text/html")
+    parameters = {"runs_root": str(tmp_path / "runs"), "suite": SUITE}
+    picked, every_pair = output(executed(FOLDER / "23_pairs.ipynb", tmp_path, parameters), "text/html")
     assert "0 of 0 runs" in picked
     assert "The first of 1750 pairs" in every_pair.replace(",", "")
+    done = executed(FOLDER / "21_rankings.ipynb", tmp_path, parameters)
+    assert len(output(done, "application/vnd.jupyter.widget-view+json")) == 2
+    _, html = output(done, "text/html")
     html = re.sub("</?span[^>]*>", "", html)
     assert re.findall(r"<th[^>]*>([^<]*)</th></tr></thead>", html)[0] == "tf-idf"
     assert ">word overlap</th>" in html
@@ -176,9 +210,9 @@ def test_a_set_in_which_no_sentence_has_four_partners_is_shown_by_its_pairs(
 ):
     lines = [f"the {word} runs\ta {word} walks\t{number}" for number, word in enumerate(["dog", "cat", "fox", "bee"])]
     (tmp_path / "mine.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *lines]))
-    given = {"runs_root": str(tmp_path / "runs"), "suite": str(tmp_path / "mine.tsv"), "ask_with": []}
+    given = {"runs_root": str(tmp_path / "runs"), "suite": str(tmp_path / "mine.tsv")}
     names: dict[str, Any] = {}
-    for cell in code(read(FOLDER / "21_rankings.ipynb")):
+    for cell in (*code(read(FOLDER / "21_rankings.ipynb")), *code(read(FOLDER / "23_pairs.ipynb"))):
         exec(cell.source, names)
         names |= {name: value for name, value in given.items() if "runs_root =" in cell.source.split("\n")[0]}
     assert "mine.tsv occurs in four pairs" in capsys.readouterr().out
@@ -190,3 +224,16 @@ def test_a_notebook_that_another_names_is_a_link_to_it(notebook: NotebookNode):
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     for name in names(NOTEBOOKS):
         assert text.count(f"`{name}`") == text.count(f"[`{name}`]({name}.ipynb)"), name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=names(NOTEBOOKS))
+def test_the_gallery_has_a_small_executed_copy_with_images(path: Path):
+    """Figures are images there, because GitHub draws neither plotly's JSON nor widgets."""
+    copy = FOLDER.parent / "docs" / "gallery" / path.name
+    assert copy.stat().st_size < 1_200_000
+    outputs = [item for cell in code(read(copy)) for item in cell.outputs]
+    assert {item.output_type for item in outputs} <= {"stream", "display_data"}
+    kinds = {kind for item in outputs if item.output_type == "display_data" for kind in item.data}
+    assert "image/png" in kinds
+    assert kinds <= {"image/png", "image/svg+xml", "text/html", "text/markdown", "text/plain"}
+    assert [cell.source for cell in code(read(copy))] == [cell.source for cell in code(read(path))], "make gallery"

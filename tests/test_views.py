@@ -1,6 +1,7 @@
 """The live views without a browser: lists, choices, results and written files, by their public state."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_queries_are_searched_with_their_targets_ordered_and_written_as_a_page(t
     both = pd.concat([ranking(1).assign(query_id=ids), ranking(3, "other", queries=2)], ignore_index=True)
     one = RankingExplorer({"one": both, "two": ranking(2, "other", queries=2)})
     assert [value for _, value in one.controls["order"].options] == ["data", "worst"]
-    assert "not ranked here: two" in one.grid.note
+    assert "without rankings of this set: two" in one.grid.note
     one.select(chosen=2)
     assert "target 0 of 0" in one.detail.html, "an id that is a number is not a row"
 
@@ -176,7 +177,7 @@ def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path
     first, second = runs["label"]
     picker = RunPicker(runs, SUITE)
     assert picker.runs["label"].tolist() == [second]
-    assert "those scored on another version of the suite are not ticked" in picker.grid.note
+    assert "is ticked, on the newest version of the suite" in picker.grid.note
     # Other weights at the start are another start.
     assert list(RunPicker(runs, SUITE, labels=[first, second]).scores) == [
         f"before {second}",
@@ -184,6 +185,32 @@ def test_of_runs_on_two_versions_of_a_suite_the_newest_are_ticked(tmp_path: Path
         first,
         second,
     ]
+
+
+def test_at_first_the_newest_setting_of_each_method_is_ticked_with_its_seeds(tmp_path: Path):
+    settings = [(SimCSEConfig, {}), (SimCSEConfig, {"temperature": 0.2}), (CoSENTConfig, {}), (SimCSEConfig, {})]
+    for place, (kind, changes) in enumerate(settings):
+        write_run(tmp_path, kind.from_parameters("demo", place // 3, changes), 1.0).record(ended=f"2030-01-0{place}")
+    for place, encoder in enumerate(["english-encoder", "world-encoder"]):
+        config = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": encoder, "suites": [SUITE]})
+        write_run(tmp_path, config, 2.0).record(ended=f"2029-01-0{place + 1}")
+    picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    ticked = list(zip(picker.runs["label"], picker.runs["seed"], strict=True))
+    assert ticked == [("cosent", 0), ("english-encoder", 0), ("simcse", 0), ("simcse", 1), ("world-encoder", 0)]
+    assert "at first the newest setting of each method is ticked" in picker.grid.note
+
+
+def test_a_start_that_was_evaluated_too_is_shown_once_and_first(tmp_path: Path):
+    trained = write_run(tmp_path, CoSENTConfig.from_parameters("demo", 0, {}), 1.0)
+    model = BaselineConfig.from_parameters("as-it-is", 0, {"encoder": "world-encoder", "suites": [SUITE]})
+    evaluated = write_run(tmp_path, model, 2.0)
+    shutil.rmtree(evaluated.path / "before")
+    assert list(RunPicker(finished_runs(tmp_path, SUITE), SUITE).scores) == ["before", "cosent", "world-encoder"]
+    scores = trained.scores("before")
+    noisy = scores.assign(predicted=scores["predicted"] + 1e-7)
+    evaluated.write_evaluation(trained.metrics("before"), noisy, trained.rankings("before"))
+    picker = RunPicker(finished_runs(tmp_path, SUITE), SUITE)
+    assert list(picker.scores) == list(picker.rankings) == ["world-encoder", "cosent"]
 
 
 def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_path: Path):
@@ -207,6 +234,14 @@ def test_the_encoders_of_runs_are_those_of_the_rankings_and_their_starts(tmp_pat
     assert set(picker.encoders) == asked - {"cosent"}, "which reads two sentences together"
 
 
+def test_long_sentences_are_scored_without_a_line_above_the_view(caplog: pytest.LogCaptureFixture):
+    long = ["word " * 500, "and " * 500, "a cat", "a dog"]
+    pairs = Pairs("few", long, long[::-1], np.arange(4.0), None, [*"abcd"], (0, 5), source="here", checksum="")
+    view = PairExplorer(["world-encoder"], pairs)
+    view.press("0A")
+    assert (view.labels, caplog.messages) == (["world-encoder"], [])
+
+
 def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded():
     known, asked = {"query": [1.0, 0.0], "near": [0.9, 0.1], "middle": [0.5, 0.5], "far": [0.0, 1.0]}, []
 
@@ -217,14 +252,14 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
     view = Ask({"one": encode, "two": lambda texts: -encode(texts)[:, ::-1]}, "query", ["far", "near", "middle"])
     assert view.selected["target"].tolist() == ["near", "middle", "far"]
     assert view.selected["score: one"].tolist() == pytest.approx([0.9 / np.hypot(0.9, 0.1), np.sqrt(0.5), 0])
-    assert "further than one has" in view.panel.html
+    assert "than by one (places" in view.panel.html
     asked.clear()
     view.select(targets="far\n\nnear\nanother")
     assert asked == ["another"] * 2
     view.select(targets="\n".join(map(str, range(60))))
     assert "50 of 60 targets" in view.panel.html
     view.select(query=" ")
-    assert "no query or no target yet; type one" in view.panel.html
+    assert "type a query and at least one target" in view.panel.html
 
     def fail(_: list[str]) -> np.ndarray:
         raise KeyError("broken")

@@ -1,5 +1,5 @@
 from . import data as data, encoder as encoder, evaluation as evaluation, execution as execution
-from . import metrics as metrics, runs as runs, sweeps as sweeps, views as views
+from . import lessons as lessons, metrics as metrics, runs as runs, sweeps as sweeps, views as views
 from .config import CONFIGS as CONFIGS, BaselineConfig as BaselineConfig, TrainingConfig as TrainingConfig
 from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, MixedConfig as MixedConfig
 from .config import RankCSEConfig as RankCSEConfig, RankEncoderConfig as RankEncoderConfig, SimCSEConfig as SimCSEConfig

@@ -1,11 +1,15 @@
 """The `workbench` command."""
 
+import json
 import logging
 import os
+import re
+import shlex
 import shutil
 import signal
 import sys
 from enum import StrEnum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +19,7 @@ import typer
 import workbench
 from workbench.cli_runs import Runs, Settings, echo, overrides_of, print_scores, print_table, runs_app, sweep_app
 from workbench.config import CONFIGS
-from workbench.errors import RunError, WorkbenchError
+from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import PACKAGE, project_path
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -30,6 +34,8 @@ Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default guessed 
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the scores; by default guessed from them.")]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, typer.Option(help="Share of the queries.")]
+LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print JupyterLab's address.")]
 
 
 @app.callback(help=__doc__, invoke_without_command=True)
@@ -109,18 +115,90 @@ def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks th
 
 @app.command()
 def lab(
-    folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("notebooks"),
-    options: Annotated[list[str] | None, typer.Option("--with", help="For JupyterLab: --with=--no-browser.")] = None,
+    folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("my-notebooks"),
+    options: LabOptions = None,
+    no_browser: NoBrowser = False,
 ) -> None:
     """Open JupyterLab on the notebooks; their runs are in runs/ next to the folder."""
+    notebooks(folder)
+    open_lab(folder.resolve() / "00_tour.ipynb", folder.resolve().parent, options, no_browser=no_browser)
+
+
+@app.command()
+def look(  # noqa: PLR0917
+    models: Annotated[list[str] | None, typer.Argument(help="Folders, runs, hub ids, bundled names.")] = None,
+    on: Annotated[str, typer.Option(help="Your file or a dataset; by default stsb-test or ladders-all.")] = "",
+    name: Annotated[list[str] | None, typer.Option(help="Name of a model in the views; once for each.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the pairs as a page, and open nothing.")] = None,
+    notebook: Annotated[Path | None, typer.Option(help="Write the notebook here, and open nothing.")] = None,
+    runs: Runs = "runs",
+    options: LabOptions = None,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Look at how encoders, by default english-encoder and word overlap, rank scored pairs and your own sentences."""
+    from workbench.checkpoints import find_checkpoint
+    from workbench.views.ask import WORDS, named
+
+    for path, ending in ((html, ".html"), (notebook, ".ipynb")):
+        if path and (path.suffix != ending or (html and notebook)):
+            raise SettingError(f"give either --html FILE.html or --notebook FILE.ipynb, not {path}")
+    if not on:
+        on = "stsb-test" if "local" in [*workbench.data.check(["stsb-test"])["status"]] else "ladders-all"
+    pairs, given = workbench.data.load_pairs(on), models or ["english-encoder", WORDS]
+    sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in given]
+    for source in {*sources} - {WORDS}:
+        find_checkpoint(source)
+    labels = name or [*named(sources)]
+    if not len(labels) == len({*labels}) == len(sources):
+        raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")
+    encoders = dict(zip(labels, sources, strict=True))
+    if html:
+        echo(f"page: {workbench.views.PairExplorer(encoders, on).to_html(html)}")
+        return
+    own_name = re.sub(r"[^\w.]+", "-", " ".join(["look", *encoders, pairs.name]))[:80]
+    path = (notebook or Path(f"{own_name}.ipynb")).resolve()
+    write_look(path, encoders, on, pairs)
+    echo(f"notebook: {path}")
+    if not notebook:
+        open_lab(path, path.parent, options, no_browser=no_browser)
+
+
+def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> None:
+    """Write the notebook of `look`, or keep it; SettingError if it exists and looks at other encoders or data."""
+    import nbformat
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+    folder, text = path.parent, partial(json.dumps, indent=4, ensure_ascii=False)
+    near = {name: os.path.relpath(name, folder) if Path(name).exists() else name for name in (on, *encoders.values())}
+    query = pairs.sentence1[0]
+    partners = [b for a, b in zip(pairs.sentence1, pairs.sentence2, strict=True) if a == query]
+    targets = list(dict.fromkeys([*partners, *pairs.sentence2]))[:6]
+    encoders = {name: near[encoder] for name, encoder in encoders.items()}
+    cells = [
+        f"# {', '.join(encoders)}\n\nChoose *Run > Run All Cells*. The table has all pairs of {pairs.name}, with their "
+        "gold scores and their ranks under each encoder. Select a pair with the mouse or the arrow keys.",
+        f"from workbench import views\n\nencoders = {text(encoders)}\nviews.PairExplorer(encoders, {text(near[on])})",
+        "## Ask\n\nRank your own targets for your own query, while you type.",
+        f"query = {text(query)}\ntargets = {text(targets)}\nviews.Ask(encoders, query, targets)",
+    ]
+    made = [new_code_cell(text) if row % 2 else new_markdown_cell(text) for row, text in enumerate(cells)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    if not path.exists():
+        nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
+    elif cells[1] not in [cell.source for cell in nbformat.read(path, 4).cells]:
+        raise SettingError(f"{path} looks at other encoders or data; rename it, or choose another --notebook")
+
+
+def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browser: bool) -> None:
+    """Start JupyterLab on the folder `root`, which contains the notebook that it opens."""
     from jupyterlab.labapp import LabApp
 
-    notebooks(folder)
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(PACKAGE / "lab")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
-    root, page = folder.resolve().parent, f"/lab/tree/{folder.resolve().name}/00_tour.ipynb"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # JupyterLab ends its kernels itself
-    LabApp.launch_instance([f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *(options or [])])
+    page = f"/lab/tree/{notebook.relative_to(root).as_posix()}"
+    given = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *(options or [])]
+    LabApp.launch_instance([*given, *(["--no-browser"] if no_browser else [])])
 
 
 @data_app.command("list")
@@ -148,8 +226,12 @@ def check_data(
     print_table(table.drop(columns="problem"))
     for row in table[table["problem"] != ""].to_dict("records"):
         echo(row["problem"] if row["problem"].startswith(row["name"]) else f"{row['name']}: {row['problem']}")
-    own = table["name"][table["status"] == "own file"]
-    print_reports({name: workbench.data.load_data(name, **options) for name in own})
+    own: Any = table[table["status"] == "own file"]
+    print_reports({name: workbench.data.load_data(name, **options) for name in own["name"]})
+    if len(own) == 1:
+        chosen = (["--columns", columns] if columns else []) + (["--scale", *map(str, scale)] if scale else [])
+        lines = workbench.data.training_commands(*own[["name", "kind"]].iloc[0], options=shlex.join(chosen))
+        echo("\n" + "\n  ".join(lines))
     if names and workbench.data.unusable(table):
         raise typer.Exit(1)
 

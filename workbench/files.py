@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
+import platformdirs
+
 from workbench.errors import RunError
 
 PACKAGE = Path(__file__).resolve().parent
@@ -130,6 +132,12 @@ def checkpoint_checksum(folder: Path) -> str:
     paths = sorted(path for name in names for path in [*root.glob(name), *root.glob(f"*/{name}")] if path.is_file())
     own = (path for path in paths if path.parent == root or not path.parent.name.startswith("checkpoint-"))
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))
+
+
+def cache_folder() -> Path:
+    """Return the folder WORKBENCH_CACHE, by default the user's cache folder."""
+    default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
+    return Path(os.environ.get("WORKBENCH_CACHE") or default).expanduser()
 
 
 def project_path(name: str) -> Path:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -11,12 +10,11 @@ from typing import Any
 
 import filelock
 import numpy as np
-import platformdirs
 
 from workbench.checkpoints import POOLINGS, Checkpoint, Reading, find_checkpoint
 from workbench.encoder import Encoder, weights_checksum
 from workbench.errors import EncoderError
-from workbench.files import atomic_path, file_checksum, reraise_os_error, text_checksum, write_json
+from workbench.files import atomic_path, cache_folder, file_checksum, reraise_os_error, text_checksum, write_json
 
 _LOG = logging.getLogger("workbench")
 _CHUNK = 50_000  # sentences embedded at a time: bounds the memory of their float32 rows
@@ -67,8 +65,7 @@ def cached_embeddings(
     folder=None means WORKBENCH_CACHE, or the user's cache folder. Raises RunError if it cannot be written.
     """
     facts = {"version": 2, "encoder": fingerprint(teacher), "sentences": text_checksum(json.dumps(list(sentences)))}
-    default = platformdirs.user_cache_dir("ranking-workbench", appauthor=False, opinion=False)
-    root = Path(folder or os.environ.get("WORKBENCH_CACHE") or default).expanduser()
+    root = Path(folder or cache_folder()).expanduser()
     entry = root / "embeddings" / text_checksum(json.dumps(facts))[:32]
     with reraise_os_error(root, "a folder that can be written as WORKBENCH_CACHE or as the setting cache"):
         entry.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """A user's own files work wherever a name does; a fault is reported with its column or its line."""
 
 import gzip
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,8 @@ import pandas as pd
 import pytest
 
 from workbench import DataError, Run, load_pairs, load_sentences
+from workbench.config import CONFIGS
+from workbench.execution import check_settings
 
 ROWS = [("A man plays a guitar.", "A man plays.", 4.5), ('She said "no", twice', "Nothing, ever", 0.25)]
 FRAME = pd.DataFrame(ROWS, columns=["sentence1", "sentence2", "score"])
@@ -118,6 +121,38 @@ def test_data_check_says_how_a_file_is_read_and_what_is_wrong(workbench: Callabl
     assert "line 2" in bad.stdout
     assert "world-dev" in bad.stdout
     assert "Traceback" not in bad.stdout + bad.stderr
+
+
+TRAINED_BY = {
+    "sentence1,sentence2,score": ["cosent"],
+    "anchor,positive,negative": ["cosent", "simcse"],
+    "sentence": ["simcse", "compcse", "rankcse", "rankencoder"],
+}
+
+
+@pytest.mark.parametrize("header", TRAINED_BY)
+@pytest.mark.parametrize("named", ["as usual", "otherwise"])
+def test_data_check_prints_commands_that_train_on_the_file(
+    header: str, named: str, workbench: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    roles = header.split(",")
+    columns = roles if named == "as usual" else [f"column{place}" for place in range(len(roles))]
+    table = pd.DataFrame({name: [f"{name} {row}" for row in range(10)] for name in columns})
+    if "score" in roles:
+        table[columns[-1]] = range(10)
+    table.to_csv(tmp_path / "my file.csv", index=False)
+    options = [] if columns is roles else ["--columns", ",".join(map("=".join, zip(roles, columns, strict=True)))]
+    printed = workbench("data", "check", "my file.csv", *options, cwd=tmp_path).stdout
+    commands = [shlex.split(line)[1:] for line in printed.splitlines() if line.startswith("  workbench ")]
+    monkeypatch.chdir(tmp_path)
+    trained = []
+    for command, name, *words in commands:
+        if command == "data":
+            assert workbench(command, name, *words, cwd=tmp_path).returncode == 0
+        else:
+            check_settings(CONFIGS[name].from_parameters("demo", 0, dict(word.split("=", 1) for word in words)))
+            trained.append(name)
+    assert trained == TRAINED_BY[header]
 
 
 def test_data_list_names_every_set(workbench: Callable[..., Any]):

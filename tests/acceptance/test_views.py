@@ -98,8 +98,13 @@ def lab(jupyter: SimpleNamespace, runs: SimpleNamespace) -> SimpleNamespace:
 
     expect.set_options(timeout=PATIENCE)
     given = {"runs_root": str(runs.root), "suite": str(runs.suite), "before": False}
-    given["ask_with"] = ["world-encoder", "world-teacher"]
     with_parameters(NOTEBOOKS / "21_rankings.ipynb", jupyter.folder / "live.ipynb", **given)
+    content = nbformat.read(jupyter.folder / "live.ipynb", as_version=4)
+    content.cells += [
+        cell for cell in nbformat.read(NOTEBOOKS / "23_pairs.ipynb", 4).cells if "PairExplorer(" in cell.source
+    ]
+    content.cells.append(new_code_cell('question = views.Ask(["world-encoder", "world-teacher"])\nquestion'))
+    nbformat.write(content, jupyter.folder / "live.ipynb")
     page, dialogs = jupyter.watched.page, []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     open_notebook(page, jupyter.address, "live.ipynb")

@@ -10,6 +10,7 @@ from workbench.data._check import (
     describe as describe,
     overlaps as overlaps,
     report as report,
+    training_commands as training_commands,
     unusable as unusable,
     write_split as write_split,
 )

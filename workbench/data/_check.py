@@ -1,5 +1,6 @@
 """Facts about data sets and files: whether they can be read, what is in them, what two of them share."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from itertools import chain, combinations
 from pathlib import Path
@@ -13,7 +14,16 @@ from workbench.data._loading import kinds_of, load_data, located
 from workbench.data._sets import TRANSFER, AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
+from workbench.files import set_name
 from workbench.metrics import FEWEST_TARGETS, ranking_groups
+
+# Kind of a file -> the methods that train on it, with the settings they need from english-encoder.
+_TRAINERS = {
+    "pairs": ["cosent"],
+    "triplets": ["cosent objective=triplet", "simcse pooling=mean supervised=true"],
+    "sentences": [f"{name} pooling=mean" for name in ("simcse", "compcse", "rankcse teachers=english-encoder")]
+    + ["rankencoder pooling=mean base=english-encoder"],
+}
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -80,6 +90,18 @@ def report(data: AnySet) -> list[str]:
         ]
     lines += [f"{what}: {number}" for what, number in counts.items() if number] or ["no duplicate, empty or long rows"]
     return lines
+
+
+def training_commands(file: str, kind: str, options: str = "") -> list[str]:
+    """Return a sentence and the commands that train on your own file; options: of `workbench data split`."""
+    parts = [shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz") for part in ("train", "dev", "test")]
+    lines, train = ["train on it, with scored pairs of your own as dev and suites if you have some:"], shlex.quote(file)
+    if kind == "pairs":
+        lines = ["scored pairs can be dev and suites of every method; one method trains on them:"]
+    if kind == "pairs" or options:
+        lines, train = [*lines, f"workbench data split {train} parts {options}".rstrip()], parts[0]
+    held_out = f"dev={parts[1]} suites={parts[2]}" if kind == "pairs" else "dev=world-dev suites=ladders-all"
+    return lines + [f"workbench run {run} encoder=english-encoder train={train} {held_out}" for run in _TRAINERS[kind]]
 
 
 def overlaps(sets: Mapping[str, AnySet]) -> list[str]:

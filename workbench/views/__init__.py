@@ -12,6 +12,7 @@ from workbench.views.explorer import RankingExplorer as RankingExplorer
 from workbench.views.figures import (
     alignment_uniformity_path as alignment_uniformity_path,
     cosine_by_gold as cosine_by_gold,
+    cosine_heatmap as cosine_heatmap,
     part_scores as part_scores,
     score_intervals as score_intervals,
     sentence_map as sentence_map,
@@ -31,7 +32,10 @@ from workbench.views.notebooks import (
     Mechanism as Mechanism,
     check_parameters as check_parameters,
     dev_table as dev_table,
+    drawing as drawing,
     export_html as export_html,
+    folded as folded,
+    open_run as open_run,
     runs_folder as runs_folder,
     score_table as score_table,
     show_tables as show_tables,
@@ -42,5 +46,6 @@ from workbench.views.papers import (
     paper_figure as paper_figure,
     paper_table as paper_table,
     runs_by_settings as runs_by_settings,
+    show_measured as show_measured,
 )
 from workbench.views.run_picker import RunPicker as RunPicker

@@ -1,33 +1,84 @@
 """Live views of sentences that are typed: their ranking by several encoders, and the words that a cosine depends on."""
 
+import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from workbench.config import BaselineConfig
+from workbench.data import Pairs
 from workbench.errors import DataError
+from workbench.files import cache_folder
 from workbench.runs import Run
 from workbench.views._style import framed, grid, paragraph, problem_html, tag
 from workbench.views._table import TypedView, text_area, value_of
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
 
-Encoders = Mapping[str, Any] | None  # by label, as `Ask` takes them
-_BUNDLED = {"english-encoder": "english-encoder"}  # the encoder if no other is given
+Encoders = Mapping[str, Any] | Sequence[Any] | None  # as `Ask` takes them
+WORDS = "word-overlap"  # the name of `WordOverlap`, where an encoder can be named
+_BUNDLED = ["english-encoder"]  # the encoder if no other is given
+# Parts of a path that do not tell encoders apart: common names of folders, and digests.
+_DULL = re.compile(r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{8,}(-s\d+)?")
 _SHOWN = 50  # targets, those nearest under gold or an encoder
 _SIDES = ("query", "target", "second target")
 _SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces between words
 _WORD = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 _BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
-_WORDS_NOTE = "Next to a word: how much {what} falls when it is left out. {signs} Words work together: no sum."
-_ONE = ("the cosine", "▲ it brings the two together, ▼ it keeps them apart.")
-_TWO = ("the lead of the first target over the second", "▲ it speaks for the first, ▼ for the second.")
+_WORDS_NOTE = "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
+_ONE = ("the cosine", "▲: the word makes the two more similar, ▼: less similar.")
+_TWO = ("the first cosine minus the second", "▲: the word favours the first target, ▼: the second.")
+
+
+def named(encoders: Encoders) -> dict[str, Any]:
+    """Return label -> encoder; those in a list are labelled by the last part of their path that tells them apart."""
+    if isinstance(encoders, Mapping):
+        return {str(label): source for label, source in encoders.items()}
+    found = dict[str, Any]()
+    sources = [encoders] if isinstance(encoders, str | Path) else _BUNDLED if encoders is None else encoders
+    for source in sources:
+        name, path = getattr(source, "__name__", type(source).__name__), getattr(source, "path", source)
+        if isinstance(path, str | Path):
+            parts = (Path(path).resolve() if Path(path).is_dir() else Path(path)).parts
+            name = next((part for part in reversed(parts) if not _DULL.fullmatch(part)), str(source))
+        free = (f"{name} {number}" for number in count(2))
+        found[name if name not in found else next(label for label in free if label not in found)] = source
+    return found
+
+
+class WordOverlap:
+    """A baseline without an encoder: the cosine of the sets of words of two sentences (hashed to 8,192 numbers)."""
+
+    def __init__(self) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        options: Any = {"binary": True, "alternate_sign": False, "token_pattern": rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+"}
+        self._words: Any = HashingVectorizer(n_features=2**13, **options).transform
+
+    def encode(self, sentences: list[str]) -> np.ndarray:
+        return self._words(sentences).toarray()
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        return np.asarray(self._words(sentence1).multiply(self._words(sentence2)).sum(axis=1)).ravel()
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Log errors only: a warning, such as of long sentences, would be a red line above a view."""
+    log = logging.getLogger("workbench")
+    with ExitStack() as after:
+        after.callback(log.setLevel, log.level)
+        log.setLevel(logging.ERROR)
+        yield
 
 
 class Vectors:
@@ -38,22 +89,23 @@ class Vectors:
         self._rows: dict[str, np.ndarray] = {}
 
     @cached_property
-    def encode(self) -> Callable[[list[str]], Any]:
-        """Return the function from sentences to vectors; EncoderError if the encoder cannot be read."""
+    def model(self) -> Any:
+        """Load the encoder, in fp32: bf16 may not resolve the effect of a word. EncoderError if it cannot be read."""
         from workbench.encoder import Encoder
 
         encoder = self.source.path / "encoder" if isinstance(self.source, Run) else self.source
         encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
-        if isinstance(encoder, str | Path):  # in fp32: the effect of a word may be smaller than bf16 resolves
-            encoder = Encoder.from_pretrained(encoder, precision="fp32")
-        return getattr(encoder, "encode", encoder)
+        if not isinstance(encoder, str | Path):
+            return encoder
+        return WordOverlap() if encoder == WORDS else Encoder.from_pretrained(encoder, precision="fp32")
 
+    @_without_warnings()
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """Return [n, d], float64."""
         from workbench.methods.base import unit_rows
 
         if new := [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]:
-            self._rows.update(zip(new, unit_rows(self.encode, new, [])[0], strict=True))
+            self._rows.update(zip(new, unit_rows(getattr(self.model, "encode", self.model), new, [])[0], strict=True))
         return np.stack([self._rows[sentence] for sentence in sentences])
 
 
@@ -72,9 +124,22 @@ class Untrained:
         return METHODS[config.method](config).encoder if config.method in METHODS else load_baseline(config)
 
 
+@_without_warnings()
+def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
+    """Return scores of the pairs under an encoder, cached if these have a `name`; return other sources as they are."""
+    is_name = isinstance(source, str | Path)
+    if not (is_name or callable(source) or hasattr(source, "encode")):
+        return source
+    from workbench.evaluation import evaluate, evaluate_model
+
+    if not (is_name and name) or source == WORDS:
+        return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
+    return evaluate_model(BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores").scores()
+
+
 def _require_text(sentences: list[str]) -> list[str]:
     if len(sentences) < 2 or not all(map(str.strip, sentences)):
-        raise DataError("no query or no target yet; type one")
+        raise DataError("type a query and at least one target")
     return sentences
 
 
@@ -104,12 +169,12 @@ class Ask(TypedView):
         """Show a query; everything but the encoders can be edited in the view.
 
         Args:
-            encoders: label -> a bundled name, a folder, a hub id, a `Run`, an `Encoder`, a method, or a function from
-                sentences to vectors; None: the bundled encoder.
+            encoders: label -> a bundled name, a folder, a hub id, "word-overlap", a `Run`, an `Encoder`, a method, or a
+                function from sentences to vectors; or a list of them; None: the bundled encoder.
             targets: Sentences, such as those of a whole set.
         """
-        self._vectors = [Vectors(*one) for one in (encoders or _BUNDLED).items()]
-        lines = text_area("targets, one a line", "\n".join(targets), 8)
+        self._vectors = [Vectors(*one) for one in named(encoders).items()]
+        lines = text_area("targets, one per line", "\n".join(targets), 8)
         super().__init__({"query": text_area("query", query), "targets": lines})
 
     @property
@@ -143,8 +208,8 @@ class Why(TypedView):
     query, target, other = map(value_of, settable)
 
     def __init__(self, encoders: Encoders = None, query: str = "", target: str = "", other: str = "") -> None:
-        """Show three sentences; `encoders` are by label, as of `Ask` or of a `RunPicker`. `other` may be ""."""
-        self._vectors = [Vectors(*one) for one in (encoders or _BUNDLED).items()]
+        """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be ""."""
+        self._vectors = [Vectors(*one) for one in named(encoders).items()]
         texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}
         super().__init__({name: text_area(*text) for name, text in texts.items()})
 

@@ -96,12 +96,12 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
         "clear on these pairs, not over seeds": (percent["mean_low"] <= 0) & (percent["mean_high"] >= 0),
     }
     otherwise = "clear on these pairs and over seeds"
-    ends = percent["mean_low"].map(" [{:.2f}, ".format) + percent["mean_high"].map("{:.2f}]".format)
+    ends = percent["mean_low"].map(" [{:z.2f}, ".format) + percent["mean_high"].map("{:z.2f}]".format)
     columns = {
-        "difference": percent["difference"].map("{:+.2f}".format),
-        "95% interval": percent["low"].map("{:+.2f} to ".format) + percent["high"].map("{:+.2f}".format),
-        "p": tests["p_value"].map("{:.3g}".format),
-        "over seeds": percent["mean"].map("{:+.2f}".format) + ends.replace(" [nan, nan]", ""),
+        "difference": percent["difference"].map("{:+z.2f}".format),
+        "95% interval": percent["low"].map("{:+z.2f} to ".format) + percent["high"].map("{:+z.2f}".format),
+        "p": tests["p_value"].map(lambda p: "< 0.001" if p < 0.001 else f"{p:.3g}"),
+        "over seeds": percent["mean"].map("{:+z.2f}".format) + ends.replace(" [nan, nan]", ""),
         "reads as": np.select([*readings.values()], [*readings], otherwise),
     }
     table = tests[["label", "seed", "against"]].assign(**columns).set_index("label")

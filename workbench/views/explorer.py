@@ -14,13 +14,14 @@ import pandas as pd
 from workbench.files import atomic_write
 from workbench.views._style import framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
-from workbench.views.ask import Encoders, Vectors, reasons_html
+from workbench.views.ask import Encoders, Vectors, named, reasons_html
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
 
 # How rows can be ordered; a and b are labels.
-ORDERS = {"data": "as in the data", "worst": "a is worst", "disagreement": "a and b disagree", "gain": "b gains over a"}
+ORDERS = {"data": "as in the data", "worst": "a is worst", "disagreement": "a and b disagree"}
+ORDERS |= {"gain": "b gains over a", "loss": "b loses against a"}
 VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
@@ -69,7 +70,7 @@ class Explorer(View):
         """Show other data of the same kind; choices stay if they still exist. Errors as in `__init__`."""
         chosen = self.chosen
         self.read(data)
-        self._vectors = [Vectors(*one) for one in (encoders or {}).items()]
+        self._vectors = [Vectors(*one) for one in named(encoders).items()] if encoders else []
         orders = dict(list(ORDERS.items())[: None if len(self.labels) > 1 else 2])  # the others need two labels
         names = shortened(self.labels, 40)
         with self._drawing_once():
@@ -103,6 +104,7 @@ class Explorer(View):
             "worst": lambda: self.distances(self.a),
             "disagreement": lambda: self.distances(self.a, self.b),
             "gain": lambda: self.distances(self.a) - self.distances(self.b),
+            "loss": lambda: self.distances(self.b) - self.distances(self.a),
         }[self.order]()
         self.frame[VALUE] = values
         is_data, title = self.order == "data", ORDERS[self.order]
@@ -148,9 +150,14 @@ class Explorer(View):
         listed = self.grid.listed
         titles = {column["name"]: column.get("title", column["name"]) for column in self.grid.columns}
         table = table_html(self.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
-        note = f"{len(listed):,} {self.kind}{escape(self.grid.note)}; a: {escape(self.a)}, b: {escape(self.b)}"
         views = [self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]]
-        return f"<p>The first of {note}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
+        return (
+            f"<p>The first of {self._summary()}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
+        )
+
+    def _summary(self) -> str:
+        text = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: {ORDERS[self.order]}"
+        return escape(f"{text}; a: {self.a}, b: {self.b}" if self.order != "data" else text)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the listed rows as one page with a search that needs neither kernel nor network."""
@@ -161,7 +168,9 @@ class Explorer(View):
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
             sections.append(tag("section", self._details(row), id=name))
         title = escape(f"{self.title}: {', '.join(self.labels)}")
-        page = _PAGE.format(title=title, style=STYLE_SHEET, index="".join(index), sections="\n".join(sections))
+        page = _PAGE.format(
+            title=title, summary=self._summary(), style=STYLE_SHEET, index="".join(index), sections="\n".join(sections)
+        )
         with atomic_write(target) as file:
             file.write(page)
         return target
@@ -171,7 +180,7 @@ class RankingExplorer(Explorer):
     """Choose a query; see its targets with gold and the rank under each label, a slope chart, KCC and NDCG."""
 
     kind, shows = "queries", "rankings"
-    distance = "1 - tau-b between the scores of the two; of one label, to gold"
+    distance = "1 - Kendall's tau-b between a and b, or between a and gold"
 
     def __init__(self, tables: Mapping[str, Any], suite: str | None = None, *, encoders: Encoders = None) -> None:
         """Show rankings of a suite, by default the first; arguments and errors are those of `ranking_html`.
@@ -192,8 +201,8 @@ class RankingExplorer(Explorer):
         texts = ["\n".join(targets[rows]) for rows in suite.rows.values()]
         self.texts = texts if sum(map(len, texts)) < MOST_CHARACTERS else ()
         absent = ", ".join(label for label in map(str, data) if label not in suite.labels)
-        self.note = f"; not ranked here: {absent}" if absent else ""
-        self.note += "" if self.texts else "; the targets are too long to be searched"
+        self.note = f"; without rankings of this set: {absent}" if absent else ""
+        self.note += "" if self.texts else "; too much text to search in the targets"
 
     def views(self, row: int) -> list[QueryView]:
         return [self.suite.view(self.ids[row])]

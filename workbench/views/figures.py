@@ -9,10 +9,11 @@ import pandas as pd
 import plotly.express as px
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
+from pandas.api.types import is_numeric_dtype
 from plotly.subplots import make_subplots
 
 from workbench.files import set_name
-from workbench.views._style import COLOURS, GREY, laid_out, plain, tick_names, wrapped
+from workbench.views._style import COLOURS, GREY, WIDEST, laid_out, plain, tick_names, wrapped
 
 _NO_TERM = {"step", "epoch", "learning_rate", "loss", "seconds"}  # columns of a history besides its loss terms
 
@@ -59,13 +60,42 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     return laid_out(figure, "Alignment and uniformity on dev (left and down is better)", **axes)
 
 
-def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str, *, score: str = "cosine") -> go.Figure:
+def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> go.Figure:
+    """Draw square matrices [n, n] of n sentences side by side, a number in each cell; the diagonal is framed.
+
+    matrices: title -> numbers, which are coloured on one scale: dark is large.
+    """
+    values = [np.asarray(matrix, dtype=np.float64) for matrix in matrices.values()]
+    columns = [*range(1, len(sentences) + 1)]
+    rows = [f"{number}: {name}" for number, name in zip(columns, tick_names(sentences, 24), strict=True)]
+    titles, place = [wrapped(title, 32) for title in matrices], {"shared_yaxes": True, "horizontal_spacing": 0.04}
+    figure = make_subplots(cols=len(values), subplot_titles=titles, **place)
+    lowest, highest = min(map(np.min, values)), max(map(np.max, values))
+    frame = {"line": {"color": COLOURS[1], "width": 3}, "fillcolor": "rgba(0,0,0,0)", "opacity": 1}
+    scale = {"colorscale": "Blues", "cmin": lowest, "cmax": highest, "showscale": False}
+    for column, matrix in enumerate(values, start=1):
+        cells = go.Heatmap(x=columns, y=rows, z=matrix, texttemplate="%{z:.2f}", coloraxis="coloraxis", xgap=2, ygap=2)
+        figure.add_trace(cells.update(hovertemplate="%{y}, column %{x}: %{z:.3f}<extra></extra>"), row=1, col=column)
+        for at in range(len(sentences)):
+            corners = {"x0": at + 0.5, "x1": at + 1.5, "y0": at - 0.5, "y1": at + 0.5}
+            figure.add_shape(corners | frame, row=1, col=column)
+    figure.update_xaxes(tickvals=columns, showline=False, ticks="")
+    figure.update_yaxes(autorange="reversed", showline=False, ticks="", automargin=True)
+    size = {"width": min(260 + 250 * len(values), WIDEST), "height": 90 + 50 * len(sentences)}
+    return laid_out(figure, "", coloraxis=scale, **size)
+
+
+def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine") -> go.Figure:
     """Draw the distribution of the scores in five equal bands of gold (as SimCSE figure G.1); a line is a mean.
 
-    scores: label -> scores.csv; score: what they are, in a word. Well-ordered scores climb from band to band without
-    overlap. Bands begin and end at whole numbers of gold. ValueError if a label has no scores of the suite.
+    scores: label -> scores.csv; suite: by default the first, if there is one; score: what they are, in a word.
+    Well-ordered scores climb from band to band without overlap. Bands begin and end at whole numbers of gold.
+    ValueError if a label has no scores of the suite.
     """
     table = pd.concat({plain(label): rows for label, rows in scores.items()}, names=["label"]).reset_index()
+    if suite is None and table.empty:  # a transfer task has no pairs
+        return laid_out(go.Figure(), "No scored pairs", height=120)
+    suite = table["suite"].iloc[0] if suite is None else suite
     rows = table.loc[table["suite"] == set_name(suite)]
     if missing := [label for label in scores if plain(label) not in set(rows["label"])]:
         known = ", ".join(table["suite"].unique())
@@ -113,15 +143,20 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
     """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure 4).
 
     `table` has a row for each value of the column `setting`; every other column has a Spearman in [-1, 1]. `label` is
-    that of the axis; the value of the `paper` is marked if the table has it.
+    that of the axis, on which numbers have their distances if the largest is at most 100 times the smallest above 0;
+    otherwise all values are equally far apart. The value of the `paper` is marked if the table has it.
     """
-    values = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in table[setting]]
-    curves = 100 * table.drop(columns=setting).rename(columns=plain).set_axis(values)
+    values = table[setting].tolist()
+    names = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in values]
+    has_distances = bool(is_numeric_dtype(table[setting])) and max(values) <= 100 * min(filter(None, values), default=0)
+    curves = 100 * table.set_index(setting).rename(columns=plain)
+    curves = curves.sort_index() if has_distances else curves.set_axis(names)
     figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
-    if paper is not None and f"{paper:g}" in values:
+    if paper is not None and f"{paper:g}" in names:
         line = {"dash": "dot", "color": GREY, "width": 1.5}
-        figure.add_vline(values.index(f"{paper:g}"), line=line, annotation_text="the paper's")
-    figure.update_xaxes(title=plain(label or setting), type="category")
+        place = paper if has_distances else names.index(f"{paper:g}")
+        figure.add_vline(place, line=line, annotation_text="the paper's")
+    figure.update_xaxes(title=plain(label or setting), type="linear" if has_distances else "category")
     axes: dict[str, Any] = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
     return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
 
@@ -129,7 +164,7 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
     """Draw the score of each run with its interval over pairs, x 100, from the table that `intervals` returns."""
     rows = [f"{label}, seed {seed}" for label, seed in zip(intervals["label"], intervals["seed"], strict=True)]
-    return _draw_dots(intervals.assign(row=rows), f"Spearman on {suite}, 95% interval over pairs")
+    return _draw_dots(intervals.assign(row=rows), f"Spearman on {set_name(suite)}, 95% interval over pairs")
 
 
 def part_scores(parts: pd.DataFrame) -> go.Figure:

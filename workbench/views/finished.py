@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
+_MINOR = ["suites", "eval_steps"]  # settings that a label has only where nothing else tells two runs apart
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
 
 
@@ -73,16 +74,12 @@ def _values_on(run: Run, suite: str) -> dict[str, Any]:
 
 
 def describe_runs(runs: pd.DataFrame, runs_root: str | Path, suite: str = "") -> str:
-    """Return the number of runs and their baseline; without runs the commands that make some."""
-    labels = list(dict.fromkeys(runs["label"]))
-    if not labels:
-        scored = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
-        command = scored if suite_file(suite) else "workbench run simcse --seed 0"
-        return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
-    shared, _ = split_common_settings(runs["settings"].tolist())
-    baseline = default_baseline(labels) if len(labels) > 1 else "its own encoder before training"
-    text = f"{len(runs)} finished runs of {len(labels)} settings under {runs_root}{shared and f', all with {shared}'}"
-    return f"{text}: each is compared with {baseline}."
+    """Return the number of runs; without runs the commands that make some."""
+    if len(runs):
+        return f"{len(runs)} finished run{'s' if len(runs) > 1 else ''} under {runs_root}"
+    scored = f"workbench evaluate MODEL --suites {quote(suite)} --runs {quote(str(runs_root))}"
+    command = scored if suite_file(suite) else "workbench run simcse --seed 0"
+    return f"No finished runs under {runs_root} for this suite. Make some with\n    {command}"
 
 
 def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
@@ -132,7 +129,7 @@ def with_start(runs: pd.DataFrame) -> list[tuple[str, int, str, str]]:
     return [*(starts[:1] if len(set(runs["label"])) == 1 else []), *rows]
 
 
-def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> list[str]:
+def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = (), minor: list[str] = _MINOR) -> list[str]:
     """Return a label for each row of `read_rows`: its method, and the settings that differ within the method.
 
     An evaluated encoder is labelled by its name. Runs of different seeds have the same label if their settings read the
@@ -144,13 +141,16 @@ def label_runs(rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -
     own = {}
     for name, group in groups.items():
         named = ["encoder"] if group[0]["method"] == BaselineConfig.method else []
-        own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named])[1])
+        own[name] = iter(split_common_settings(list(map(_settings_text, group)), [*without, *named, *minor])[1])
     pairs = [(name, next(own[name])) for name in map(_short_label, rows)]
     labels = [f"{name} ({text})" if text else name for name, text in pairs]
     # Two runs of one label and seed differ in something that their settings do not show: the content of a file.
     left_out = [str([row["settings"][name] for name in without]) for row in rows]
     counts = Counter(zip(labels, (row["seed"] for row in rows), left_out, strict=True))
     same = {label for (label, *_), count in counts.items() if count > 1}
+    if same and minor:
+        both = zip(labels, label_runs(rows, without, []), strict=True)
+        return [whole if label in same else label for label, whole in both]
     return [f"{label} {row['digest']}" if label in same else label for label, row in zip(labels, rows, strict=True)]
 
 

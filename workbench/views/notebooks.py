@@ -1,5 +1,6 @@
 """What notebooks show next to figures: tables, equations that follow their controls, a training's curve; as a page."""
 
+import base64
 import os
 import re
 import time
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import plotly.io as pio
 from IPython.core.getipython import get_ipython
-from IPython.display import display
+from IPython.display import HTML, display
 
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import project_path
@@ -29,6 +31,7 @@ _EQUATION = re.compile(r"(\$\$?)([^$]+)\1")
 _FIGURE = "application/vnd.plotly.v1+json"
 # Tables and figures before a widget's own view, which a page could only draw with a network.
 _ORDER = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]
+_DRAWINGS = Path(__file__).parent / "drawings"
 _GAP = '<div style="height: 380px"></div>'  # of the height of a figure
 
 
@@ -52,6 +55,7 @@ def table_html(table: pd.DataFrame) -> str:
         html = shown.to_html(
             index=not named, **options, escape=False, classes="mathjax_ignore", na_rep="", show_dimensions="truncate"
         )
+    html = re.sub(r"<td>-(0\.0+)<", r"<td>\1<", html)
     return html + (f"<p>{escape(caption)}</p>" if (caption := table.attrs.get("caption")) else "")
 
 
@@ -111,7 +115,7 @@ class Mechanism(TypedView):
     def html(self, *, is_static: bool) -> str:
         drawn = self._compute(**{name: control.value for name, control in self.controls.items()})
         text, *tables = (drawn,) if isinstance(drawn, str) else drawn
-        return framed(paragraph(escape(text)), *(grid(table, 1.0, "{:.3f}".format) for table in tables))
+        return framed(paragraph(escape(text)), *(grid(table, 1.0, "{:z.3f}".format) for table in tables))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle, metadata = super()._repr_mimebundle_(**kwargs)
@@ -125,6 +129,7 @@ class LiveCurve:
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
         self.label, self._rows = label, []
+        self._config: Any = None if run is None else run.config
         with suppress(RunError):  # it has no history yet
             self._rows = run.history().to_dict("records") if run is not None else []
         self._output, self._drawn = display(self, display_id=True), time.monotonic()
@@ -133,7 +138,8 @@ class LiveCurve:
         """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
         self._rows = [old for old in self._rows if old["step"] < row["step"]] + [row]
         # A drawing takes about 60 ms, as long as several steps of a small encoder.
-        if self._output is not None and ("dev_spearman" in row or time.monotonic() > self._drawn + 1):
+        is_due = "dev_spearman" in row or len(self._rows) < 3 or time.monotonic() > self._drawn + 1
+        if self._output is not None and is_due:
             self._drawn = time.monotonic()
             # plotly's renderer in JupyterLab draws once and ignores later updates. A new one begins after an output of
             # another kind: a gap of the figure's height, so that nothing below it jumps.
@@ -142,8 +148,17 @@ class LiveCurve:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
+        losses = sum(row.get("loss", np.nan) == row.get("loss") for row in self._rows)  # without nan
+        figure = training_curve({self.label: rows}, terms=True)
+        if self._config:  # all its steps from the start
+            known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
+            steps = self._config.max_steps or max(known, default=0)
+            figure.update_xaxes(range=[-0.02 * steps, 1.02 * steps] if steps else None)
+        if losses < 2:  # too few for a line
+            figure.update_traces(mode="markers", selector={"mode": "lines"})
+            figure.update_layout(yaxis2_visible=losses > 0)
         # A plotly figure that shows itself would be a new output each time, which nothing could replace.
-        return training_curve({self.label: rows}, terms=True)._repr_mimebundle_()
+        return figure._repr_mimebundle_()
 
 
 def export_html(notebook: Path) -> Path:
@@ -161,6 +176,7 @@ def export_html(notebook: Path) -> Path:
     content = nbformat.read(notebook, as_version=4)
     content.metadata.pop("widgets", None)  # widgets have a view in HTML, too
     for cell in content.cells:
+        cell.metadata["transient"] = {"remove_source": cell.metadata.get("jupyter", {}).get("source_hidden", False)}
         if cell.cell_type == "markdown":
             cell.source = _EQUATION.sub(lambda found: convert(found[2], display=displays[found[1]]), cell.source)
     outputs = [output.data for cell in content.cells for output in cell.get("outputs", []) if "data" in output]
@@ -173,6 +189,30 @@ def export_html(notebook: Path) -> Path:
     target = notebook.with_suffix(".html")
     target.write_text(page, encoding="utf-8")
     return target
+
+
+def drawing(name: str) -> HTML:
+    """Show one of the drawings of the methods' ideas; its title is the text for readers who do not see it."""
+    svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
+    data, title = base64.b64encode(svg.encode()).decode(), re.findall("<title>(.+?)</title>", svg, re.DOTALL)[0]
+    # As an image: front ends remove drawings from HTML.
+    return HTML(f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}" style="max-width:100%">')
+
+
+def open_run(config_class: type[Any], namespace: dict[str, Any]) -> tuple[Any, Run]:
+    """Return the settings of a method's notebook, from its parameters in `globals()`, and its run, opened."""
+    check_parameters(namespace)
+    namespace["runs_root"] = root = runs_folder(namespace["runs_root"])
+    own = {"base_root": root} if "base_root" in config_class.model_fields else {}
+    config = config_class.from_parameters(namespace["profile"], namespace["seed"], own | namespace["overrides"])
+    return config, Run.open(config, root)
+
+
+def folded(title: str, *things: Any) -> HTML:
+    """Show things one below the other, folded under a title."""
+    texts = [getattr(thing, "_repr_html_", lambda: None)() for thing in things]
+    parts = [html or f"<pre>{escape(str(thing))}</pre>" for html, thing in zip(texts, things, strict=True)]
+    return HTML(f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>")
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:

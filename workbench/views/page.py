@@ -21,11 +21,11 @@ DRAWN = 20  # targets that a slope chart has room for
 _APART = 20  # pixels from rank to rank in it
 _LONG = 400  # characters of a target that a row shows; the rest opens with a click
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
-_CHART = "the ranks of the table as lines"
+_CHART = "slope chart of the ranks in the table"
 _LEGEND = (
-    "Rank 1 is nearest; below a rank is its score. <b>=</b> shares its rank; <b>▲</b>/<b>▼</b> so many places "
-    "nearer/further than {reference} has it, which may be anywhere among the places that {reference} ties; the darker "
-    "the cell, the further.{measures}"
+    "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank. <b>▲</b>/<b>▼</b>: "
+    "so many places higher/lower than by {reference} (places that {reference} ties count as one). The darker a cell, "
+    "the larger the difference.{measures}"
 )
 
 

@@ -10,9 +10,9 @@ from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
-from workbench.metrics import average_ranks
+from workbench.metrics import average_ranks, spearman
 from workbench.views._style import paragraph, shortened, tag
-from workbench.views.ask import Encoders
+from workbench.views.ask import Encoders, named, scores_of
 from workbench.views.explorer import Explorer
 from workbench.views.queries import QueryView, extract_table, rank_displacement
 
@@ -23,16 +23,20 @@ class PairExplorer(Explorer):
     """See every pair of a suite, its rank among all pairs under each label, and one of them with its partners."""
 
     kind, shows = "pairs", "scores"
-    distance = "share of the list between the ranks of the two; of one label, to gold's"
+    distance = "distance between the ranks by a and b, or by a and gold, as a share of the list"
 
-    def __init__(self, scores: Mapping[str, Any], pairs: Pairs | str, *, encoders: Encoders = None) -> None:
-        """Show scores. Arguments and errors are those of `pair_table`, whose table is `self.table`.
+    def __init__(self, scores: Encoders, pairs: Pairs | str, *, encoders: Encoders = None) -> None:
+        """Show scores as of `pair_table`, whose table is `self.table`, or the encoders of `Ask`, which are computed.
 
-        pairs: Scored pairs, or the name of a set; DataError if unknown. encoders: As of `RankingExplorer`.
+        pairs: Scored pairs, or the name of a set or file; DataError if unknown.
+        encoders: As of `RankingExplorer`; by default those of `scores`.
         """
-        self._data = load_pairs(pairs) if isinstance(pairs, str) else pairs
+        self._data, name = (load_pairs(pairs), pairs) if isinstance(pairs, str) else (pairs, None)
         self._suite = set_name(self._data.name)
-        super().__init__(scores, encoders, height=440)
+        sources = named(scores)
+        found = {label: scores_of(source, self._data, name) for label, source in sources.items()}
+        own = {label: source for label, source in sources.items() if found[label] is not source}
+        super().__init__(found, own if encoders is None else encoders, height=440)
         self.children[1].layout.flex_flow = "column"
 
     def read(self, data: Mapping[str, Any]) -> None:
@@ -52,6 +56,8 @@ class PairExplorer(Explorer):
         for label, short in shortened(labels, 24).items():
             columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
         self.title, self.labels, self.ids = f"Pairs of {self._suite}", labels, table["pair_id"].tolist()
+        correlations = [f"{label} {100 * spearman(table['gold'], table[f'score: {label}']):.1f}" for label in labels]
+        self.note = f"; Spearman with gold x 100: {', '.join(correlations)}"
         self.frame, self.columns = frame.join(table.filter(regex="^(rank|error): ")), columns
 
     @property

@@ -5,12 +5,14 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from IPython.display import HTML, display
 
 from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig, setting_text
 from workbench.data import AVERAGES, describe
@@ -21,6 +23,7 @@ from workbench.runs import Run
 from workbench.views._style import laid_out
 from workbench.views.figures import alignment_uniformity_path, cosine_by_gold, setting_sweep, training_curve
 from workbench.views.finished import finished_rows, format_spread, kept_checkpoint, read_dev, read_or_warn
+from workbench.views.notebooks import table_html
 
 Config = TrainingConfig | BaselineConfig
 Runs = Mapping[str, Sequence[Run]]  # as `runs_by_settings` returns them
@@ -160,7 +163,7 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
 
     Returns:
         Texts, in the paper's unit (x 100, except geometry), mean ± deviation over seeds; "command" fills what is empty;
-        `attrs["title"]`. KeyError if the paper or the table does not exist.
+        `attrs["title"]`; `attrs["measured"]`: the rows that have a run. KeyError if there is no such paper or table.
     """
     shape, values = read_shape(paper, "table", table), published_table(paper, str(table))
     rows = _demo_rows(values, runs, set_name(suite)) if profile == "demo" else _paper_rows(values, runs)
@@ -171,12 +174,14 @@ def paper_table(paper: str, table: int | str, runs: Runs, *, profile: str = "pap
 def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     """Return two rows for each row of the paper: published, and here."""
     lines: dict[Any, dict[str, str]] = {}
+    measured = []
     for row, of_row in values.groupby("row", sort=False):
         lines[row, "published"] = dict(zip(of_row["column"], of_row["value"], strict=True))
         is_average = of_row["task"] == "row average"
         reproduced: list[Any] = list(of_row[(of_row["command"] != "") & ~is_average].itertuples())
         if reproduced:
             here = {value.column: _measure_runs(value, runs) for value in reproduced}
+            measured += [row] if any(here.values()) else []
             empty = [parse_command(value.command) for value in reproduced if not here[value.column]]
             if not empty:
                 here |= {name: [np.mean([*map(np.mean, here.values())])] for name in of_row.loc[is_average, "column"]}
@@ -188,6 +193,7 @@ def _paper_rows(values: pd.DataFrame, runs: Runs) -> pd.DataFrame:
     columns = list(dict.fromkeys(values["column"]))
     columns = sorted(columns, key=int) if all(name.isdigit() for name in columns) else columns
     table = pd.DataFrame(lines.values(), index=pd.MultiIndex.from_tuples(list(lines)), columns=[*columns, "command"])
+    table.attrs["measured"] = measured
     return table.astype(object).fillna("")
 
 
@@ -208,7 +214,32 @@ def _demo_rows(values: pd.DataFrame, runs: Runs, suite: str) -> pd.DataFrame:
         texts = {title: format_spread(values.dropna()) for title, values in scores.items()}
         command = "" if of_seeds else commands([config])
         rows[value.method] = {f"published, {lead}": value.value, **texts, "seeds": len(of_seeds), "command": command}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.attrs["measured"] = [name for name, row in rows.items() if row["seeds"]]
+    return table
+
+
+def show_measured(*results: Any) -> None:
+    """Display figures, and of tables the rows that have a run; fold what has none, with its commands.
+
+    results: Of `paper_figure` and `paper_table`.
+    """
+    rest: list[str] = []
+    for one in results:
+        if isinstance(one, go.Figure):
+            layout: Any = one.layout
+            missing = (layout.meta or {}).get("no run yet", "")
+            display(one)
+            rest += [f"<p>{layout.title.text}, missing: <code>{escape(missing)}</code></p>"] if missing else []
+            continue
+        title, measured = f"<p><b>{escape(one.attrs['title'])}</b></p>", one.attrs.get("measured", [])
+        if measured:
+            display(HTML(title + table_html(one.loc[measured])))
+        if len(measured) < len(one.index.unique(0)):
+            rest.append(title + table_html(one))
+    summary = f"{len(rest)} tables and figures have rows without a run: published values and commands"
+    if rest:
+        display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>"))
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+import numpy as np
 import pandas as pd
 
 from workbench.config import BaselineConfig
@@ -38,28 +39,32 @@ class RunPicker(View):
     ) -> None:
         """Show `finished_runs` of a suite, with the runs of these labels ticked; ValueError for an unknown label.
 
-        Without labels the runs scored on the same version of the suite as the newest are ticked. `before` (whether the
-        encoder before training is shown too) and `seeds` are explained at `rankings`.
+        Without labels the newest setting of each method, with its seeds, and of each evaluated encoder is ticked, of
+        runs on the same version of the suite as the newest. `before` (whether the encoder before training is shown too)
+        and `seeds` are explained at `rankings`.
         """
         self._all, self.suite = runs.reset_index(drop=True), suite
         self._explorers: dict[str, Any] = {}
         facts = [read_or_warn(path, Run.facts) or {} for path in self._all["path"]]
         ended = [str(each.get("ended", "")) for each in facts]
         newest = suite_version(facts[ended.index(max(ended))], suite) if facts else None
-        is_newest = [suite_version(each, suite) == newest for each in facts]
+        is_newest = np.array([suite_version(each, suite) == newest for each in facts], dtype=bool)
         shared, own = split_common_settings(self._all["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        if not all(is_newest):
-            self._note += "; those scored on another version of the suite are not ticked at first"
+        group = self._all["method"].where(self._all["method"] != "base", self._all["encoder"])
+        latest = self._all.assign(ended=ended, group=group).loc[is_newest].sort_values("ended", kind="stable")
+        is_ticked = is_newest & self._all["label"].isin(latest.groupby("group")["label"].last()).to_numpy()
+        if not (labels or is_ticked.all()):
+            self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
         self._facts = self._all[["label"]].assign(
             settings=own,
             seed=self._all["seed"],
             score=(100 * self._all["spearman"].fillna(self._all["accuracy"])).round(2),
             finished=[time[:16].replace("T", " ") for time in ended],
         )
-        self.grid = TableWidget(label="runs", ticks=True, height=260)
+        self.grid = TableWidget(label="runs", ticks=True, height=600)
         self.grid.set_rows(self._facts, [{"name": name} for name in self._facts])
-        self.grid.ticked = [row for row, is_ticked in enumerate(is_newest) if is_ticked]
+        self.grid.ticked = np.flatnonzero(is_ticked).tolist()
         self.problem, self.means = Panel(), Panel()
         check = ipywidgets.Checkbox(before, description="before", tooltip="the encoder before training", indent=False)
         check.layout.width = "auto"
@@ -127,21 +132,27 @@ class RunPicker(View):
         return load_pairs(next((file for file in read if set_name(file) == set_name(self.suite)), self.suite))
 
     def _sources(self) -> list[tuple[str, str, str]]:
-        """Return name, folder and stage of what is shown: the starts of runs first."""
+        """Return name, folder and stage of what is shown, first the starts, or the encoders that have their scores."""
         if self.seeds == "each":
             paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
         else:
             paths = self.runs.groupby("label", sort=False)["path"].first().to_dict()
         starts = [(name, path, BEFORE) for name, path in (_starts(paths) if self.before else {}).items()]
-        return starts + [(name, path, "") for name, path in paths.items()]
+        ends = [(name, path, "") for name, path in paths.items()]
+        starts = [next((end for end in ends if self._score_alike(start, end)), start) for start in starts]
+        return list(dict.fromkeys([*starts, *ends]))
+
+    def _score_alike(self, *sources: tuple[str, str, str]) -> bool:
+        one, two = (self._table("scores", path, stage) for _, path, stage in sources)
+        return 0 < len(one) == len(two) and np.allclose(one["predicted"], two["predicted"], rtol=0, atol=1e-5)
+
+    def _table(self, kind: str, path: str, stage: str) -> pd.DataFrame:
+        parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
+        return parts.get(set_name(self.suite), pd.DataFrame())
 
     def _tables(self, kind: str) -> dict[str, pd.DataFrame]:
-        tables, name = {}, set_name(self.suite)
-        for label, path, stage in self._sources():
-            parts = read_or_warn(path, partial(rows_by_suite, kind=kind, stage=stage)) or {}
-            if name in parts:
-                tables[label] = parts[name].copy()
-        return tables
+        tables = {label: self._table(kind, path, stage) for label, path, stage in self._sources()}
+        return {label: table.copy() for label, table in tables.items() if len(table)}
 
     def feeds(self, *explorers: Any) -> None:
         """Let a `RankingExplorer` and a `PairExplorer` show what is ticked, from here on.

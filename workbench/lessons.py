@@ -1,0 +1,87 @@
+"""What notebooks teach with: exercises that are checked, a guess next to the result, the numbers of a run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import torch
+
+from workbench.runs import Run
+from workbench.views.finished import kept_checkpoint
+
+_TRIALS = 5
+_MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy"}
+
+
+class Verdict(str):
+    """A sentence that a notebook shows without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any) -> Verdict:
+    """Return whether the answer to an exercise is right, and otherwise where it is wrong.
+
+    Args:
+        answer: A function, or a value; None, ... or a function that returns one of them is not answered yet.
+        expected: For a function another one: both get random numbers in [-1, 1] of these `shapes` (float64) and the
+            `settings`. For a value a function that takes it and returns True, or a sentence: why it is not right.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for trial in range(1, _TRIALS + 1) if callable(answer) else ():
+        inputs = [2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1 for shape in shapes]
+        try:
+            if _is_blank(given := answer(*(one.clone() for one in inputs), **settings)):
+                return Verdict("Not answered yet.")
+            right = torch.as_tensor(expected(*inputs, **settings))
+            torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
+        except Exception as problem:  # the code of a student can raise anything
+            return Verdict(f"Not yet. On random input {trial}: {type(problem).__name__}: {problem}")
+    if callable(answer):
+        return Verdict(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
+    if _is_blank(answer):
+        return Verdict("Not answered yet.")
+    try:
+        reason = expected(answer)
+    except Exception as problem:
+        return Verdict(f"Not yet. {type(problem).__name__}: {problem}")
+    return Verdict(f"Not yet. {reason}" if isinstance(reason, str) else "Right." if reason else "Not yet.")
+
+
+def _is_blank(answer: Any) -> bool:
+    return answer is None or answer is ...
+
+
+def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
+    """Return a sentence: the guessed gain on dev, in points of Spearman x 100, and that of the kept checkpoint."""
+    start, kept = 100 * _start_and_kept(history)["dev_spearman"]
+    gain = f"{kept - start:+z.1f} points on dev, from {start:.1f} to {kept:.1f}"
+    if guess is None:
+        return f"You made no guess; it is {gain}."
+    return f"You guessed {guess:+.1f}; it is {gain}. You are {abs(kept - start - guess):.1f} points off."
+
+
+def recap(run: Run) -> pd.DataFrame:
+    """Return the numbers of a finished run before and after its training, correlations and accuracies x 100."""
+    rows = []
+    for (_, dev), stage in zip(_start_and_kept(run.history()).iterrows(), ("before", ""), strict=True):
+        row = {"dev: Spearman": 100 * dev["dev_spearman"]}
+        row |= {f"dev: {name}": dev[f"dev_{name}"] for name in ("uniformity", "alignment") if f"dev_{name}" in dev}
+        for suite, metrics in run.metrics(stage).items():
+            row |= {
+                f"{suite}: {_MEASURES[name]}": 100 * metrics[name]
+                for name in _MEASURES
+                if metrics.get(name) is not None
+            }
+        rows.append(row)
+    table = pd.DataFrame(rows, ["before", "after"]).T
+    table = table.assign(change=table["after"] - table["before"]).round(2)
+    table.attrs["caption"] = "Correlations, NDCG and accuracies x 100. Smaller is better for uniformity and alignment."
+    return table
+
+
+def _start_and_kept(history: pd.DataFrame) -> pd.DataFrame:
+    """Return two rows of a history: step 0, and the checkpoint that is best on dev."""
+    measured = history.dropna(subset=["dev_spearman"])
+    return history.loc[[measured.index[0], kept_checkpoint(history).name]]
