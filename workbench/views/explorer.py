@@ -35,7 +35,7 @@ class Explorer(View):
     `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed rows.
     """
 
-    kind: ClassVar[str]  # the plural of what is listed
+    kind: ClassVar[str]  # the listed things, in the plural
     shows: ClassVar[str]  # the property of a `RunPicker` that has the data
     distance: ClassVar[str]  # for a tooltip
     distances: Callable[..., np.ndarray]  # of labels a and b, or of a and gold, for each row

@@ -88,7 +88,7 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
 def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine") -> go.Figure:
     """Draw the distribution of the scores in five equal bands of gold (as SimCSE figure G.1); a line is a mean.
 
-    scores: label -> scores.csv; suite: by default the first, if there is one; score: what they are, in a word.
+    scores: label -> scores.csv; suite: by default the first, if there is one; score: their name.
     Well-ordered scores climb from band to band without overlap. Bands begin and end at whole numbers of gold.
     ValueError if a label has no scores of the suite.
     """
