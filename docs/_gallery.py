@@ -31,13 +31,16 @@ COMPARED = ("simcse", "compcse")  # trained with three seeds, so that intervals 
 WIDTH, HEIGHT = 848, 900  # pixels of an output in JupyterLab; a longer list is cut
 DRAW = """(figure) => Plotly.newPlot("drawn", figure.data, {...figure.layout, width: figure.layout.width || 820,
     paper_bgcolor: "white", plot_bgcolor: "white"}, {staticPlot: true})"""
-PAGE = """<meta charset="utf-8"><style>body {margin: 0; background: white; font: 13px/1.4 Helvetica, Arial, sans-serif}
+PAGE = """<!DOCTYPE html><meta charset="utf-8"><style>
+    body {margin: 0; background: white; font: 13px/1.4 Helvetica, Arial, sans-serif}
     #drawn {display: inline-block; padding: 4px; max-width: 840px}</style><div id="drawn">%s</div>"""
 
 
 def main(names: list[str]) -> None:
     """Write the gallery copies of these notebooks, or of all."""
     sources = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    if unknown := {*names} - {path.stem for path in sources}:
+        raise SystemExit(f"no notebook {', '.join(sorted(unknown))}")
     chosen = [path for path in sources if path.stem in names] or sources
     for seed in range(1, 3):
         for method in COMPARED:
@@ -49,7 +52,7 @@ def main(names: list[str]) -> None:
     browser = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
     with sync_playwright() as started:
         page = started.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page(
-            viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=1.25
+            viewport={"width": WIDTH, "height": HEIGHT}
         )
         for path in sorted(chosen, key=lambda path: (path not in methods, path)):
             target = GALLERY / path.name

@@ -20,7 +20,7 @@ from workbench.runs import run_path
 RUNS = Path(__file__).parent.parent / "runs"
 API = [
     *("config", "data", "encoder", "methods", "losses", "training", "evaluation", "metrics", "rankings", "ranks"),
-    *("runs", "sweeps", "views", "teachers", "baselines", "execution", "errors"),
+    *("runs", "sweeps", "views", "lessons", "teachers", "baselines", "execution", "errors"),
 ]
 NAMED = '- <autoref optional identifier="{at}">`{name}`</autoref>\n'
 ALONE = "\n::: {}\n    options: {{show_root_heading: true, show_root_toc_entry: true, show_root_full_path: false}}\n"

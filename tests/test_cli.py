@@ -286,6 +286,9 @@ def test_a_look_writes_a_page_with_friendly_names_and_a_notebook_that_runs(call:
         named = [word if word != "word-overlap" else "english-encoder" for word in named]
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<h1>Pairs of mine: Ours, Words</h1>" in page
+    assert re.search(
+        r"Spearman with gold x 100: Ours [\d.-]+, Words [\d.-]+; ordered by: a and b disagree; a: Ours", page
+    )
     assert all(text in page for text in ("a dog barks", "rain falls"))
     assert not re.search(r"[0-9a-f]{8}-s\d|english-encoder", page)
 
@@ -307,6 +310,8 @@ def test_a_look_at_no_file_no_model_or_unnamed_models_is_refused(call: Call, cap
         (["--on", "absent.csv"], "no such file"),
         (["no folder"], "'no folder' is neither a folder nor a hub id"),
         (["english-encoder", "--name", "a", "--name", "b"], "1 models need as many different names, not a, b"),
+        (["english-encoder", "--name", "a", "--name", "a"], "1 models need as many different names, not a, a"),
+        (["--html", "page.html"], "give either --html FILE.html or --notebook FILE.ipynb"),
     ):
         assert call("look", *words, "--notebook", "look.ipynb") == 2
         assert text in capsys.readouterr().err
@@ -327,6 +332,8 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(call: Call, tm
     assert all(name in first.read_text(encoding="utf-8") for name in ("english-encoder", "word-overlap", "ladders-all"))
     changed = first.read_text(encoding="utf-8").replace("Choose", "First choose")
     first.write_text(changed, encoding="utf-8")
-    assert call("look") == 2
-    assert "has other cells; rename it" in capsys.readouterr().err
+    assert call("look", "--no-browser") == 0  # it looks at the same, so that it is opened as it is
+    assert len([opened.pop()]) == 1
+    assert call("look", "english-encoder", "--notebook", str(first)) == 2
+    assert "looks at other encoders or data; rename it" in capsys.readouterr().err
     assert (first.read_text(encoding="utf-8"), opened) == (changed, [])

@@ -1,8 +1,10 @@
 """Exercises are judged by what they compute; the numbers of a lesson are those of its run."""
 
+import ast
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pandas as pd
@@ -45,9 +47,9 @@ WRONG = {
         "answer = losses.js_consistency",
     ],
     "12_compcse": [
-        "def my_composition(left, right): return torch.cat([right[:, :3], left[:, 3:]], dim=1)",
+        "def my_loss(h, h_left, h_right): return info_nce(cosine_matrix(h, h_left), temperature=0.05)",
         "answer = 0.5",
-        'answer = ["rain falls bread burns", "burns bread falls rain"]',
+        'answer = "the old boat repairs the captain"',
     ],
     "13_cosent": [
         "def my_cosent(cosines, labels, scale): return (labels - cosines).square().mean()",
@@ -70,10 +72,16 @@ WRONG = {
 }
 
 
+def verdict(source: str) -> str:
+    """Execute the code of a cell and return the text of its last expression, as a notebook shows it."""
+    *lines, last = ast.parse(source).body
+    names: dict[str, Any] = {}
+    exec(compile(ast.Module(lines, []), "cell", "exec"), names)
+    return repr(eval(compile(ast.Expression(last.value), "cell", "eval"), names))  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("name", WRONG)
-def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(
-    name: str, capsys: pytest.CaptureFixture[str]
-):
+def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(name: str):
     cells = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4).cells
     code = [cell.source for cell in cells if cell.cell_type == "code"]
     imports = [line for source in code for line in source.splitlines() if re.match("(from|import) ", line)]
@@ -81,23 +89,30 @@ def test_the_solution_of_each_exercise_is_right_and_a_wrong_answer_is_not(
         blank, rest = re.fullmatch(
             r"(def .+?return \.\.\.  # your code|answer = None.*?)\n(.+)", cell, re.DOTALL
         ).groups()
-        verdicts = []
-        for answer in (blank, wrong, solution):
-            exec("\n".join([*imports, answer, rest]), {})
-            verdicts.append(re.split(r"[.:]", capsys.readouterr().out)[0])
-        assert verdicts == ["Not answered yet", "Not yet", "Right"], solution
+        texts = [verdict("\n".join([*imports, answer, rest])) for answer in (blank, wrong, solution)]
+        assert [re.split(r"[.:]", text)[0] for text in texts] == ["Not answered yet", "Not yet", "Right"], solution
+        if blank.startswith("answer"):  # a value of another kind is no traceback
+            assert verdict("\n".join([*imports, "answer = object()", rest])).startswith("Not yet.")
 
 
-def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence(capsys: pytest.CaptureFixture[str]):
+def test_a_wrong_function_is_told_where_it_differs_and_an_error_is_a_sentence():
     def shifted(scores: torch.Tensor) -> torch.Tensor:
         return scores + torch.tensor([0.0, 0.0, 1.0])
 
-    lessons.check_answer(shifted, torch.clone, (2, 3))
-    assert re.search(r"random input 1.*difference: 1.0 at index \([01], 2\)", capsys.readouterr().out, re.DOTALL)
-    lessons.check_answer(lambda scores: scores.missing, torch.clone, (2, 3))
-    assert "AttributeError" in capsys.readouterr().out
-    lessons.check_answer(lambda scores, temperature: 0, info_nce, (4, 4), temperature=0.1)
-    assert "random input 1: AssertionError" in capsys.readouterr().out
+    text = lessons.check_answer(shifted, torch.clone, (2, 3))
+    assert re.search(r"random input 1.*difference: 1.0 at index \([01], 2\)", text, re.DOTALL)
+    assert "AttributeError" in lessons.check_answer(lambda scores: scores.missing, torch.clone, (2, 3))
+    text = lessons.check_answer(lambda scores, temperature: 0, info_nce, (4, 4), temperature=0.1)
+    assert "random input 1: AssertionError" in text
+
+
+def test_an_answer_that_changes_its_input_is_judged_by_its_result():
+    def scaled(cosines: torch.Tensor, temperature: float) -> torch.Tensor:
+        cosines /= temperature
+        return -torch.log_softmax(cosines, dim=1).diagonal().mean()
+
+    assert lessons.check_answer(scaled, info_nce, (4, 4), temperature=0.1).startswith("Right")
+    assert lessons.check_answer(lambda scores: scores.zero_(), torch.clone, (2, 3)).startswith("Not yet")
 
 
 def test_a_guess_is_compared_with_the_kept_checkpoint():

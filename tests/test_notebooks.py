@@ -230,7 +230,7 @@ def test_a_notebook_that_another_names_is_a_link_to_it(notebook: NotebookNode):
 def test_the_gallery_has_a_small_executed_copy_with_images(path: Path):
     """Figures are images there, because GitHub draws neither plotly's JSON nor widgets."""
     copy = FOLDER.parent / "docs" / "gallery" / path.name
-    assert copy.stat().st_size < 1_000_000
+    assert copy.stat().st_size < 1_200_000
     outputs = [item for cell in code(read(copy)) for item in cell.outputs]
     assert {item.output_type for item in outputs} <= {"stream", "display_data"}
     kinds = {kind for item in outputs if item.output_type == "display_data" for kind in item.data}

@@ -252,7 +252,7 @@ def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded()
     view = Ask({"one": encode, "two": lambda texts: -encode(texts)[:, ::-1]}, "query", ["far", "near", "middle"])
     assert view.selected["target"].tolist() == ["near", "middle", "far"]
     assert view.selected["score: one"].tolist() == pytest.approx([0.9 / np.hypot(0.9, 0.1), np.sqrt(0.5), 0])
-    assert "further than by one" in view.panel.html
+    assert "than by one (places" in view.panel.html
     asked.clear()
     view.select(targets="far\n\nnear\nanother")
     assert asked == ["another"] * 2

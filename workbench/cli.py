@@ -139,6 +139,9 @@ def look(  # noqa: PLR0917
     from workbench.checkpoints import find_checkpoint
     from workbench.views.ask import WORDS, named
 
+    for path, ending in ((html, ".html"), (notebook, ".ipynb")):
+        if path and (path.suffix != ending or (html and notebook)):
+            raise SettingError(f"give either --html FILE.html or --notebook FILE.ipynb, not {path}")
     if not on:
         on = "stsb-test" if "local" in [*workbench.data.check(["stsb-test"])["status"]] else "ladders-all"
     pairs, given = workbench.data.load_pairs(on), models or ["english-encoder", WORDS]
@@ -146,7 +149,7 @@ def look(  # noqa: PLR0917
     for source in {*sources} - {WORDS}:
         find_checkpoint(source)
     labels = name or [*named(sources)]
-    if len({*labels}) != len(sources):
+    if not len(labels) == len({*labels}) == len(sources):
         raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")
     encoders = dict(zip(labels, sources, strict=True))
     if html:
@@ -161,7 +164,7 @@ def look(  # noqa: PLR0917
 
 
 def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> None:
-    """Write the notebook of `look`; SettingError if the file exists with other cells."""
+    """Write the notebook of `look`, or keep it; SettingError if it exists and looks at other encoders or data."""
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -182,8 +185,8 @@ def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> Non
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     if not path.exists():
         nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
-    elif [cell.source for cell in nbformat.read(path, 4).cells] != cells:
-        raise SettingError(f"{path} has other cells; rename it, or choose another name with --notebook")
+    elif cells[1] not in [cell.source for cell in nbformat.read(path, 4).cells]:
+        raise SettingError(f"{path} looks at other encoders or data; rename it, or choose another --notebook")
 
 
 def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browser: bool) -> None:

@@ -7,13 +7,21 @@ import pandas as pd
 import torch
 
 from workbench.runs import Run
+from workbench.views.finished import kept_checkpoint
 
 _TRIALS = 5
 _MEASURES = {"spearman": "Spearman", "kcc": "KCC", "ndcg": "NDCG", "accuracy": "accuracy"}
 
 
-def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any) -> None:
-    """Print whether the answer to an exercise is right, and otherwise where it is wrong.
+class Verdict(str):
+    """A sentence that a notebook shows without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any) -> Verdict:
+    """Return whether the answer to an exercise is right, and otherwise where it is wrong.
 
     Args:
         answer: A function, or a value; None, ... or a function that returns one of them is not answered yet.
@@ -24,18 +32,21 @@ def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, 
     for trial in range(1, _TRIALS + 1) if callable(answer) else ():
         inputs = [2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1 for shape in shapes]
         try:
-            if _is_blank(given := answer(*inputs, **settings)):
-                return print("Not answered yet.")
+            if _is_blank(given := answer(*(one.clone() for one in inputs), **settings)):
+                return Verdict("Not answered yet.")
             right = torch.as_tensor(expected(*inputs, **settings))
             torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
         except Exception as problem:  # the code of a student can raise anything
-            return print(f"Not yet. On random input {trial}: {type(problem).__name__}: {problem}")
+            return Verdict(f"Not yet. On random input {trial}: {type(problem).__name__}: {problem}")
     if callable(answer):
-        return print(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
+        return Verdict(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
     if _is_blank(answer):
-        return print("Not answered yet.")
-    reason = expected(answer)
-    return print(f"Not yet. {reason}" if isinstance(reason, str) else "Right.")
+        return Verdict("Not answered yet.")
+    try:
+        reason = expected(answer)
+    except Exception as problem:
+        return Verdict(f"Not yet. {type(problem).__name__}: {problem}")
+    return Verdict(f"Not yet. {reason}" if isinstance(reason, str) else "Right." if reason else "Not yet.")
 
 
 def _is_blank(answer: Any) -> bool:
@@ -45,7 +56,7 @@ def _is_blank(answer: Any) -> bool:
 def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
     """Return a sentence: the guessed gain on dev, in points of Spearman x 100, and that of the kept checkpoint."""
     start, kept = 100 * _start_and_kept(history)["dev_spearman"]
-    gain = f"{kept - start:+.1f} points on dev, from {start:.1f} to {kept:.1f}"
+    gain = f"{kept - start:+z.1f} points on dev, from {start:.1f} to {kept:.1f}"
     if guess is None:
         return f"You made no guess; it is {gain}."
     return f"You guessed {guess:+.1f}; it is {gain}. You are {abs(kept - start - guess):.1f} points off."
@@ -58,7 +69,11 @@ def recap(run: Run) -> pd.DataFrame:
         row = {"dev: Spearman": 100 * dev["dev_spearman"]}
         row |= {f"dev: {name}": dev[f"dev_{name}"] for name in ("uniformity", "alignment") if f"dev_{name}" in dev}
         for suite, metrics in run.metrics(stage).items():
-            row |= {f"{suite}: {_MEASURES[name]}": 100 * metrics[name] for name in _MEASURES if metrics.get(name)}
+            row |= {
+                f"{suite}: {_MEASURES[name]}": 100 * metrics[name]
+                for name in _MEASURES
+                if metrics.get(name) is not None
+            }
         rows.append(row)
     table = pd.DataFrame(rows, ["before", "after"]).T
     table = table.assign(change=table["after"] - table["before"]).round(2)
@@ -69,4 +84,4 @@ def recap(run: Run) -> pd.DataFrame:
 def _start_and_kept(history: pd.DataFrame) -> pd.DataFrame:
     """Return two rows of a history: step 0, and the checkpoint that is best on dev."""
     measured = history.dropna(subset=["dev_spearman"])
-    return measured.loc[[measured.index[0], measured["dev_spearman"].iloc[1:].idxmax()]]
+    return history.loc[[measured.index[0], kept_checkpoint(history).name]]

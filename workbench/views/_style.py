@@ -20,7 +20,7 @@ import plotly.io as pio
 
 # Okabe and Ito's colours, which readers of every colour vision tell apart, and two more for many labels.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888", "#9467BD", "#A6761D"]
-GREY = "#767776"  # of what is no data: readable on white and on nearly black
+GREY = "#767776"  # of lines and words that are no data: readable on white and on nearly black
 WIDEST = 800  # pixels; an output of JupyterLab has 844 on a screen of 1280
 # At gold's rank, and up to 1/6, 1/3, 1/2 and all of the list away from it: light to dark, so that they differ without
 # hue too. The text on them is dark in every theme.
@@ -43,7 +43,7 @@ STYLES = {
     "measure": f"{_LINE};text-align:right",
     "word": f"{_LINE};text-align:left;{_WRAPPED};min-width:4em;max-width:20em;font-weight:normal",
     **{f"shade{place}": f"background-color:{colour};color:#1a1a1a" for place, colour in enumerate(_SHADES)},
-    # Of what brings two sentences together (blue) and apart (orange), from little to much.
+    # Of words that bring two sentences together (blue) or apart (orange), from little to much.
     **{f"pro{part}": f"background-color:rgba(0,114,178,{0.1 * part:.1f})" for part in range(1, 5)},
     **{f"con{part}": f"background-color:rgba(213,94,0,{0.1 * part:.1f})" for part in range(1, 5)},
 }

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +44,24 @@ def named(encoders: Encoders) -> dict[str, Any]:
     if isinstance(encoders, Mapping):
         return {str(label): source for label, source in encoders.items()}
     found = dict[str, Any]()
-    for source in encoders or _BUNDLED:
-        path = Path(str(getattr(source, "path", source)))
-        parts = (path.resolve() if path.is_dir() else path).parts
-        name = next((part for part in reversed(parts) if not _DULL.fullmatch(part)), str(source))
-        found[f"{name} {len(found) + 1}" if name in found else name] = source
+    sources = [encoders] if isinstance(encoders, str | Path) else _BUNDLED if encoders is None else encoders
+    for source in sources:
+        name, path = getattr(source, "__name__", type(source).__name__), getattr(source, "path", source)
+        if isinstance(path, str | Path):
+            parts = (Path(path).resolve() if Path(path).is_dir() else Path(path)).parts
+            name = next((part for part in reversed(parts) if not _DULL.fullmatch(part)), str(source))
+        free = (f"{name} {number}" for number in count(2))
+        found[name if name not in found else next(label for label in free if label not in found)] = source
     return found
 
 
 class WordOverlap:
-    """A baseline without an encoder, whose cosine is the share of words that two sentences have in common."""
+    """A baseline without an encoder: the cosine of the sets of words of two sentences (hashed to 8,192 numbers)."""
 
     def __init__(self) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        options: Any = {"binary": True, "alternate_sign": False, "token_pattern": r"(?u)\b\w+\b"}
+        options: Any = {"binary": True, "alternate_sign": False, "token_pattern": rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+"}
         self._words: Any = HashingVectorizer(n_features=2**13, **options).transform
 
     def encode(self, sentences: list[str]) -> np.ndarray:

@@ -35,7 +35,7 @@ class Explorer(View):
     `ids`, `frame`, `columns` and `texts` are those of its rows; `note` follows the number of listed rows.
     """
 
-    kind: ClassVar[str]  # the plural of what is listed
+    kind: ClassVar[str]  # the listed things, in the plural
     shows: ClassVar[str]  # the property of a `RunPicker` that has the data
     distance: ClassVar[str]  # for a tooltip
     distances: Callable[..., np.ndarray]  # of labels a and b, or of a and gold, for each row
@@ -150,9 +150,14 @@ class Explorer(View):
         listed = self.grid.listed
         titles = {column["name"]: column.get("title", column["name"]) for column in self.grid.columns}
         table = table_html(self.frame.loc[listed[:_STATIC_ROWS], [*titles]].rename(columns=titles).round(2))
-        note = f"{len(listed):,} {self.kind}{escape(self.grid.note)}; a: {escape(self.a)}, b: {escape(self.b)}"
         views = [self._details(row, is_live=False) for row in listed[:_STATIC_DETAILS]]
-        return f"<p>The first of {note}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
+        return (
+            f"<p>The first of {self._summary()}. Run the cell to see the others.</p>{framed(table)}{'<hr>'.join(views)}"
+        )
+
+    def _summary(self) -> str:
+        text = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: {ORDERS[self.order]}"
+        return escape(f"{text}; a: {self.a}, b: {self.b}" if self.order != "data" else text)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the listed rows as one page with a search that needs neither kernel nor network."""
@@ -163,7 +168,9 @@ class Explorer(View):
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
             sections.append(tag("section", self._details(row), id=name))
         title = escape(f"{self.title}: {', '.join(self.labels)}")
-        page = _PAGE.format(title=title, style=STYLE_SHEET, index="".join(index), sections="\n".join(sections))
+        page = _PAGE.format(
+            title=title, summary=self._summary(), style=STYLE_SHEET, index="".join(index), sections="\n".join(sections)
+        )
         with atomic_write(target) as file:
             file.write(page)
         return target

@@ -88,7 +88,7 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
 def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine") -> go.Figure:
     """Draw the distribution of the scores in five equal bands of gold (as SimCSE figure G.1); a line is a mean.
 
-    scores: label -> scores.csv; suite: by default the first, if there is one; score: what they are, in a word.
+    scores: label -> scores.csv; suite: by default the first, if there is one; score: their name.
     Well-ordered scores climb from band to band without overlap. Bands begin and end at whole numbers of gold.
     ValueError if a label has no scores of the suite.
     """
@@ -143,15 +143,20 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
     """Draw Spearman on dev x 100 by a setting, a line for each column of `table` (as CoSENT figure 4).
 
     `table` has a row for each value of the column `setting`; every other column has a Spearman in [-1, 1]. `label` is
-    that of the axis, on which numbers have their distances; the value of the `paper` is marked if the table has it.
+    that of the axis, on which numbers have their distances if the largest is at most 100 times the smallest above 0;
+    otherwise all values are equally far apart. The value of the `paper` is marked if the table has it.
     """
-    curves, is_numeric = 100 * table.set_index(setting).rename(columns=plain), is_numeric_dtype(table[setting])
-    curves = curves.sort_index() if is_numeric else curves.rename(index=plain)
+    values = table[setting].tolist()
+    names = [f"{value:g}" if isinstance(value, int | float) else plain(value) for value in values]
+    has_distances = bool(is_numeric_dtype(table[setting])) and max(values) <= 100 * min(filter(None, values), default=0)
+    curves = 100 * table.set_index(setting).rename(columns=plain)
+    curves = curves.sort_index() if has_distances else curves.set_axis(names)
     figure = px.line(curves, markers=True, color_discrete_sequence=COLOURS)
-    if is_numeric and paper in curves.index:
+    if paper is not None and f"{paper:g}" in names:
         line = {"dash": "dot", "color": GREY, "width": 1.5}
-        figure.add_vline(paper, line=line, annotation_text="the paper's")
-    figure.update_xaxes(title=plain(label or setting), type="linear" if is_numeric else "category")
+        place = paper if has_distances else names.index(f"{paper:g}")
+        figure.add_vline(place, line=line, annotation_text="the paper's")
+    figure.update_xaxes(title=plain(label or setting), type="linear" if has_distances else "category")
     axes: dict[str, Any] = {"yaxis_title": "Spearman on dev x 100", "legend_title": ""}
     return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
 

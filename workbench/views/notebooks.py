@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import plotly.io as pio
@@ -147,7 +148,8 @@ class LiveCurve:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
-        figure, losses = training_curve({self.label: rows}, terms=True), sum("loss" in row for row in self._rows)
+        losses = sum(row.get("loss", np.nan) == row.get("loss") for row in self._rows)  # without nan
+        figure = training_curve({self.label: rows}, terms=True)
         if self._config:  # all its steps from the start
             known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
             steps = self._config.max_steps or max(known, default=0)
@@ -208,9 +210,8 @@ def open_run(config_class: type[Any], namespace: dict[str, Any]) -> tuple[Any, R
 
 def folded(title: str, *things: Any) -> HTML:
     """Show things one below the other, folded under a title."""
-    parts = [
-        thing._repr_html_() if hasattr(thing, "_repr_html_") else f"<pre>{escape(str(thing))}</pre>" for thing in things
-    ]
+    texts = [getattr(thing, "_repr_html_", lambda: None)() for thing in things]
+    parts = [html or f"<pre>{escape(str(thing))}</pre>" for html, thing in zip(texts, things, strict=True)]
     return HTML(f"<details><summary>{escape(title)}</summary>{''.join(parts)}</details>")
 
 

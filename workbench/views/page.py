@@ -24,8 +24,8 @@ _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nea
 _CHART = "slope chart of the ranks in the table"
 _LEGEND = (
     "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank. <b>▲</b>/<b>▼</b>: "
-    "so many places nearer/further than by {reference} (0 within a tie of {reference}). The darker a cell, the larger "
-    "the difference.{measures}"
+    "so many places higher/lower than by {reference} (places that {reference} ties count as one). The darker a cell, "
+    "the larger the difference.{measures}"
 )
 
 

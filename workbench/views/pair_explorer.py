@@ -10,7 +10,7 @@ from pandas.api.types import is_numeric_dtype
 
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
-from workbench.metrics import average_ranks
+from workbench.metrics import average_ranks, spearman
 from workbench.views._style import paragraph, shortened, tag
 from workbench.views.ask import Encoders, named, scores_of
 from workbench.views.explorer import Explorer
@@ -56,6 +56,8 @@ class PairExplorer(Explorer):
         for label, short in shortened(labels, 24).items():
             columns.append({"name": f"rank: {label}", "title": short, "hover": label, "error": f"error: {label}"})
         self.title, self.labels, self.ids = f"Pairs of {self._suite}", labels, table["pair_id"].tolist()
+        correlations = [f"{label} {100 * spearman(table['gold'], table[f'score: {label}']):.1f}" for label in labels]
+        self.note = f"; Spearman with gold x 100: {', '.join(correlations)}"
         self.frame, self.columns = frame.join(table.filter(regex="^(rank|error): ")), columns
 
     @property

@@ -238,7 +238,8 @@ def show_measured(*results: Any) -> None:
         if len(measured) < len(one.index.unique(0)):
             rest.append(title + table_html(one))
     summary = f"{len(rest)} tables and figures have rows without a run: published values and commands"
-    display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>" if rest else ""))
+    if rest:
+        display(HTML(f"<details><summary>{summary}</summary>{''.join(rest)}</details>"))
 
 
 def _measure_runs(value: Any, runs: Runs) -> list[float]:

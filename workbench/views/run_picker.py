@@ -28,7 +28,7 @@ class RunPicker(View):
     """A table of finished runs to tick, and the means of those that are ticked.
 
     `runs` has the rows of the ticked runs, for every table and figure that takes `finished_runs`; `rankings`, `scores`
-    and `encoders` are what explorers take. The explorers that `feeds` names show what is ticked at once.
+    and `encoders` are what explorers take. The explorers that `feeds` names show the ticked runs at once.
     """
 
     settable = ("labels", "seeds", "before")
@@ -51,10 +51,10 @@ class RunPicker(View):
         is_newest = np.array([suite_version(each, suite) == newest for each in facts], dtype=bool)
         shared, own = split_common_settings(self._all["settings"].tolist())
         self._note = f", all with {shared}" if shared else ""
-        group = self._all["label"].astype(str).str.replace(r" (\(.*|[0-9a-f]{8}$)", "", regex=True)  # method or encoder
+        group = self._all["method"].where(self._all["method"] != "base", self._all["encoder"])
         latest = self._all.assign(ended=ended, group=group).loc[is_newest].sort_values("ended", kind="stable")
         is_ticked = is_newest & self._all["label"].isin(latest.groupby("group")["label"].last()).to_numpy()
-        if not is_ticked.all():
+        if not (labels or is_ticked.all()):
             self._note += "; at first the newest setting of each method is ticked, on the newest version of the suite"
         self._facts = self._all[["label"]].assign(
             settings=own,
@@ -122,7 +122,7 @@ class RunPicker(View):
 
     @property
     def pairs(self) -> Pairs:
-        """Return the scored pairs of the suite, from your own file where it is, or where the first run read it.
+        """Return the scored pairs of the suite, from your own file or the folder from which the first run read it.
 
         Raises DataError if they are not on this machine.
         """
@@ -132,7 +132,7 @@ class RunPicker(View):
         return load_pairs(next((file for file in read if set_name(file) == set_name(self.suite)), self.suite))
 
     def _sources(self) -> list[tuple[str, str, str]]:
-        """Return name, folder and stage of what is shown, first the starts, or the encoders that have their scores."""
+        """Return name, folder and stage of the shown encoders: first the starts, or those that have their scores."""
         if self.seeds == "each":
             paths = {f"{run['label']}, seed {run['seed']}": run["path"] for run in self.runs.to_dict("records")}
         else:
@@ -155,7 +155,7 @@ class RunPicker(View):
         return {label: table.copy() for label, table in tables.items() if len(table)}
 
     def feeds(self, *explorers: Any) -> None:
-        """Let a `RankingExplorer` and a `PairExplorer` show what is ticked, from here on.
+        """Let a `RankingExplorer` and a `PairExplorer` show the ticked runs, from here on.
 
         Of each kind only the last one follows, because a cell that is run again makes another explorer. If nothing is
         ticked they go on showing what they showed.
@@ -166,7 +166,7 @@ class RunPicker(View):
         self.grid.ticked = sorted(map(int, rows))
 
     def _update(self, _: Any = None) -> None:
-        """Show what is ticked, here and in the explorers that follow."""
+        """Show the ticked runs, here and in the explorers that follow."""
         self.grid.note = f"; {len(self.grid.ticked)} ticked{self._note}"
         self.means.html = self._means()
         problems, encoders = [], self.encoders if self._explorers else {}
