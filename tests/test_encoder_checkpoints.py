@@ -81,7 +81,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no config": (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
     "broken config": (write("config.json", "{"), "config.json cannot be read: .* line 1 column 2"),
-    "a decoder": (config(is_decoder=True), "is a 'bert' decoder"),
+    "a decoder": (config(is_decoder=True), "is a 'bert' with a decoder"),
     "no tokenizer": (no_tokenizer, "knows 5 tokens"),
     "broken tokenizer": (write("tokenizer.json", "{"), "the tokenizer in .* cannot be loaded"),
     "foreign tokenizer": (tokenizer(words=[f"w{i}" for i in range(99)]), "ids up to 103, and the backbone embeds 28"),
@@ -123,7 +123,7 @@ def test_a_causal_model_is_refused_and_a_kind_that_is_both_is_judged_by_its_conf
     )
     for kind in (GPT2Config(vocab_size=28, n_layer=1, n_head=2, n_embd=8, bos_token_id=0, eos_token_id=0), small):
         AutoModel.from_config(kind).save_pretrained(folder)
-        with pytest.raises(EncoderError, match=f"is a '{kind.model_type}' decoder, .* reads both ways"):
+        with pytest.raises(EncoderError, match=f"is a '{kind.model_type}' decoder, .* set pooling=last"):
             Encoder.from_pretrained(folder, pooling="mean")
 
 

@@ -11,8 +11,8 @@ import transformers
 import yaml
 from safetensors import SafetensorError, safe_open
 from sentence_transformers import CrossEncoder, SentenceTransformer
-from sentence_transformers.base.modules import Dense, Normalize, Transformer
-from sentence_transformers.sentence_transformer.modules import Pooling
+from sentence_transformers.base.modules import Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
 from tiny_checkpoints import POSITIONS, WORDS, tiny_architecture, tiny_checkpoint, tiny_sentences
 from torch.testing import assert_close
 from transformers import AutoModel
@@ -96,10 +96,8 @@ def test_length_and_case_are_those_of_a_sentence_transformers_files(
 
 
 FOREIGN: dict[str, dict[str, Any]] = {
-    "Dense": {"last": Dense(32, 8)},
-    "Pooling": {"pooling": "lasttoken"},
-    "default prompt 'the old : '": {"prompts": {"q": "the old : "}, "default_prompt_name": "q"},
-    "similarity 'dot'": {"similarity_fn_name": "dot"},
+    "LayerNorm": {"last": LayerNorm(32)},
+    "Pooling": {"pooling": "weightedmean"},
     "similarity 'euclidean'": {"similarity_fn_name": "euclidean", "last": Normalize()},
 }
 

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,7 +31,8 @@ class Reading:
     """How sentences are read.
 
     template: text around a sentence, only for pooling "mask". full_stop: appended to a sentence that ends in none of
-    `endings`. caution: difference from the published reading.
+    `endings`. caution: difference from the published reading. prompt: text before a sentence; skips_prompt: its tokens
+    are left out of the mean. has_dense: layers follow the pooling. similarity: "cosine" or "dot".
     """
 
     pooling: Pooling = "cls"
@@ -39,6 +40,10 @@ class Reading:
     full_stop: str = ""
     endings: str = ""
     caution: str = ""
+    prompt: str = ""
+    skips_prompt: bool = False
+    has_dense: bool = False
+    similarity: str = "cosine"
 
     def __post_init__(self) -> None:
         if self.pooling not in POOLINGS:
@@ -65,9 +70,9 @@ def published_reading(name: str) -> Reading | None:
 class Checkpoint:
     """A checkpoint on this machine.
 
-    source: its origin, for the record. folder: where in `root` config, weights and tokenizer are. stored: pooling and
-    template in its files. foreign: parts that an Encoder lacks: modules, default prompt or similarity of a
-    SentenceTransformer, the head of a classifier. max_seq_length: limit in tokens of a SentenceTransformer.
+    source: its origin, for the record. folder: where in `root` config, weights and tokenizer are. stored: the reading
+    in its files. foreign: parts that an Encoder lacks: modules or similarity of a SentenceTransformer, the head of a
+    classifier. max_seq_length: limit in tokens of a SentenceTransformer. prompts: its prompts by name.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Checkpoint:
     foreign: tuple[str, ...] = ()
     max_seq_length: int | None = None
     lower_case: bool = False
+    prompts: dict[str, str] = field(default_factory=dict)
 
     def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
         """Return the reading asked for, else the stored one, else the published one, else None.
@@ -165,27 +171,36 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
             f'save_pretrained, or name a pull request on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
         )
     limit = _read_json(folder / "tokenizer_config.json").get("model_max_length") if modules else None
+    usage = _read_json(root / "config_sentence_transformers.json")
+    prompts = {name: text for name, text in (usage.get("prompts") or {}).items() if text}
     if own := _read_json(root / SETTINGS_FILE):
-        settings = {field.name: current_value(own[field.name]) for field in fields(Reading) if own.get(field.name)}
+        settings = {one.name: current_value(own[one.name]) for one in fields(Reading) if own.get(one.name)}
         reading = Reading(**settings) if "pooling" in settings else None
-        return Checkpoint(name, source, root, folder, reading, max_seq_length=limit)
-    kinds = {module["type"].rsplit(".", 1)[-1]: root / module["path"] for module in modules[1:]}
-    pooling = _stored_pooling(_read_json(kinds["Pooling"] / "config.json")) if "Pooling" in kinds else None
-    foreign = [kind for kind in kinds if kind != "Normalize" and not (kind == "Pooling" and pooling)]
+        return Checkpoint(name, source, root, folder, reading, max_seq_length=limit, prompts=prompts)
+    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules[1:]]
+    pools = [_read_json(root / module["path"] / "config.json") for module in modules[1:] if "Pooling" in module["type"]]
+    pooling = _stored_pooling(pools[0]) if kinds[:1] == ["Pooling"] else None
+    skips_prompt = bool(pooling) and not pools[0].get("include_prompt", True)
+    foreign = [kind for kind in kinds if kind not in ("Normalize", "Dense") and not (kind == "Pooling" and pooling)]
+    foreign += [f"pooling {pooling!r} without its prompt"] if skips_prompt and pooling in ("cls", "max") else []
     if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for no pooling
         architectures = _read_json(folder / "config.json").get("architectures") or []
         foreign += [kind for kind in architectures if "ForSequenceClassification" in kind]
-    usage = _read_json(root / "config_sentence_transformers.json")
-    if (prompt := usage.get("default_prompt_name")) is not None:
-        text = (usage.get("prompts") or {}).get(prompt)
-        foreign += [f"the default prompt {text!r}"] if text != "" else []
-    similarity = usage.get("similarity_fn_name") or "cosine"  # for unit rows the dot product is the cosine
-    is_cosine = similarity == "cosine" or (similarity == "dot" and "Normalize" in kinds)
-    foreign += [] if is_cosine else [f"similarity {similarity!r}"]
-    usage = _read_json(next(folder.glob("sentence_*_config.json"), root / "none")) if modules else {}
-    limit, lower_case = usage.get("max_seq_length") or limit, bool(usage.get("do_lower_case"))
-    stored = Reading(pooling) if pooling else None
-    return Checkpoint(name, source, root, folder, stored, tuple(foreign), limit, lower_case)
+    similarity = usage.get("similarity_fn_name") or "cosine"
+    if similarity == "dot" and "Normalize" in kinds:
+        similarity = "cosine"  # which it is for unit rows
+    foreign += [] if similarity in ("cosine", "dot") else [f"similarity {similarity!r}"]
+    cuts = _read_json(next(folder.glob("sentence_*_config.json"), root / "none")) if modules else {}
+    limit, lower_case = cuts.get("max_seq_length") or limit, bool(cuts.get("do_lower_case"))
+    prompt = prompts.get(usage.get("default_prompt_name"), "")
+    more: dict[str, Any] = {"prompt": prompt, "skips_prompt": skips_prompt, "has_dense": "Dense" in kinds}
+    stored = Reading(pooling, similarity=similarity, **more) if pooling else None
+    return Checkpoint(name, source, root, folder, stored, tuple(foreign), limit, lower_case, prompts)
+
+
+def dense_folders(root: Path) -> list[Path]:
+    """Return the folders of the Dense modules of a SentenceTransformer, in their order."""
+    return [root / one["path"] for one in _read_json(root / "modules.json", list) if one["type"].endswith(".Dense")]
 
 
 def _stored_pooling(config: dict[str, Any]) -> Any:
@@ -193,7 +208,7 @@ def _stored_pooling(config: dict[str, Any]) -> Any:
     flags = [key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on]
     modes = config.get("pooling_mode") or [flag.partition("_token")[0] for flag in flags]
     mode = modes if isinstance(modes, str) else "+".join(modes)
-    return mode if mode in ("cls", "mean", "max") else None
+    return {"lasttoken": "last"}.get(mode, mode if mode in ("cls", "mean", "max") else None)
 
 
 def _read_json(path: Path, kind: type = dict) -> Any:

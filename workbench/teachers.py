@@ -39,6 +39,8 @@ def find_teacher(
     if reading is None:
         remedy = f'set teacher_pooling={{"{name}": "cls"}} of RankCSE or base_pooling="cls" of RankEncoder, or another'
         raise EncoderError(f"the pooling of teacher {name!r} is unknown; {remedy} of {', '.join(POOLINGS)}")
+    if reading.similarity == "dot":
+        raise EncoderError(f"teacher {name!r} compares by dot product, and methods learn cosines; take another teacher")
     return checkpoint, reading
 
 
@@ -94,6 +96,7 @@ def fingerprint(teacher: Teacher) -> str:
         pipeline += [tokenizer.special_tokens_map, tokenizer.init_kwargs]
     usage: list[Any] = [reading.pooling, reading.template, reading.full_stop, reading.endings]
     usage += [teacher.max_seq_length, teacher.precision]
+    usage += [reading.prompt, reading.skips_prompt] if reading.prompt else []
     return text_checksum(json.dumps([teacher.checksum, configuration, pipeline, usage], sort_keys=True, default=str))
 
 

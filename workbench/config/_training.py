@@ -11,7 +11,9 @@ from workbench.config._machinery import Also, Count, Fraction, NonNegative, Posi
 from workbench.errors import SettingError
 from workbench.files import OWN_FILES
 
-Pooling = Annotated[Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler"], Value]
+Pooling = Annotated[
+    Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"], Value
+]
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import inspect
+import json
 import logging
 import os
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
-from workbench.checkpoints import Checkpoint, encoder_folder, published_reading
+from workbench.checkpoints import Checkpoint, dense_folders, encoder_folder, published_reading
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -52,7 +53,7 @@ def load_parts(
     architecture, and for weights or a tokenizer that do not fit it exactly.
     """
     folder = checkpoint.folder
-    config = _load_config(folder, dropout)
+    config = _load_config(folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None)
     if as_classifier:
         if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
             problem = f"{folder} is a classifier with {config.num_labels} labels; an interaction model has one"
@@ -161,6 +162,33 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     model.load_state_dict(saved)
 
 
+class Dense(nn.Sequential):
+    """A linear layer and its activation over a sentence's vector, as in SentenceTransformer's module of this name."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the module that was saved in `folder`; EncoderError for one with another input or a residual."""
+        try:
+            settings = json.loads((folder / "config.json").read_bytes())
+            weights = load_file(folder / "model.safetensors")
+            activation = getattr(nn, settings.get("activation_function", "Tanh").rpartition(".")[2])()
+        except Exception as error:
+            raise EncoderError(f"the Dense layer in {folder} cannot be read: {error}; copy it again") from error
+        if (
+            settings.get("use_residual")
+            or settings.get("module_input_name", "sentence_embedding") != "sentence_embedding"
+        ):
+            raise EncoderError(f"the Dense layer in {folder} does not replace the vector; evaluate the model as st:...")
+        linear = nn.Linear(settings["in_features"], settings["out_features"], bias=settings.get("bias", True))
+        linear.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
+        super().__init__(linear, activation)
+        self.width: int = linear.out_features
+
+
+def load_dense(root: Path) -> Any:
+    """Return the Dense layers that a SentenceTransformer in `root` has over its pooling."""
+    return nn.Sequential(*map(Dense, dense_folders(root)))
+
+
 def weights_checksum(module: nn.Module) -> str:
     """Return the sha256 of the names and values of a module's weights."""
     total = hashlib.sha256()
@@ -205,8 +233,11 @@ def has_no_dropout(config: Any) -> bool:
     return bool(rates) and not any(rates)
 
 
-def _load_config(folder: Path, dropout: float | None) -> Any:
-    """Return the configuration of a checkpoint with another dropout; EncoderError if no Encoder can read its kind."""
+def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = False) -> Any:
+    """Return the configuration of a checkpoint with another dropout; EncoderError if no Encoder can read its kind.
+
+    reads_last: the pooling was made for a decoder, or is that of its files.
+    """
     try:
         with quiet():
             config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
@@ -218,9 +249,13 @@ def _load_config(folder: Path, dropout: float | None) -> Any:
         raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")
     is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
     is_causal &= name not in _BIDIRECTIONAL and getattr(config, "use_bidirectional_attention", False) is not True
-    if is_causal or getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
-        remedy = "a sentence encoder reads both ways: give one of the BERT, RoBERTa, MPNet, ... kinds"
+    if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
+        remedy = f"if SentenceTransformer loads it, evaluate it as st:{folder}"
+        raise EncoderError(f"{folder} is a {name!r} with a decoder that reads an encoder; {remedy}")
+    if is_causal and not reads_last:
+        remedy = "set pooling=last, or give one of the BERT, RoBERTa, MPNet, ... kinds"
         raise EncoderError(f"{folder} is a {name!r} decoder, whose tokens see only those before them; {remedy}")
+    config.use_cache = False
     # BERT's weights load as RoBERTa's, at shifted positions.
     saved = {f"{one.partition('For')[0].removesuffix('Model')}Model" for one in config.architectures or []}
     known = {one for one in MODEL_MAPPING_NAMES.values() if isinstance(one, str)}

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,16 +14,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
+from workbench.checkpoints import Checkpoint, Reading, encoder_folder, find_checkpoint
 from workbench.config import Pooling
 from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, Unpadded, attends_unpadded, eval_mode, fast_dropout
 from workbench.encoder._hardware import HALF, choose_hardware
-from workbench.encoder._loading import load_parts, load_weights, load_word_head
+from workbench.encoder._loading import load_dense, load_parts, load_weights, load_word_head
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
 from workbench.encoder._tokens import TokenRows, length_sorted_batches, sentence_chunks, special_tokens, token_ids
-from workbench.errors import EncoderError
+from workbench.errors import EncoderError, did_you_mean
 from workbench.losses import full_precision
 
 _LOG = logging.getLogger("workbench")
@@ -66,7 +65,9 @@ class Encoder(nn.Module):
         self.checkpoint, self.source = checkpoint, checkpoint.source
         self.reading, self.template = reading, reading.template
         self.pooling: Pooling = reading.pooling
-        self.dimension: int = self.backbone.config.hidden_size
+        self.prompts, self.similarity_name = checkpoint.prompts, reading.similarity
+        self.dense = load_dense(checkpoint.root) if reading.has_dense else None
+        self.dimension: int = self.dense[-1].width if self.dense else self.backbone.config.hidden_size
         self._template = Template(reading, self.tokenizer) if reading.pooling == "mask" else None
         self._first_position = positions.start
         self.max_seq_length = min(len(positions), checkpoint.max_seq_length or len(positions))
@@ -77,6 +78,7 @@ class Encoder(nn.Module):
         if not 3 <= self.train_length <= self.max_seq_length:
             problem = f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}"
             raise EncoderError(f"{problem}: choose 3 <= train_length <= max_seq_length, special tokens included")
+        self._skipped = self._count_skipped(reading.prompt)
         self.to(place).eval()
 
     @classmethod
@@ -134,7 +136,7 @@ class Encoder(nn.Module):
         """
         limit = min(self.train_length if train_length is None else train_length, self.max_seq_length)
         other = Template(replace(self.reading, template=template), self.tokenizer) if template else self._template
-        return self._cut_rows(sentences, limit, other)[0]
+        return self._cut_rows(sentences, limit, other, self.reading.prompt)[0]
 
     def bare_rows(self, sentences: Iterable[str]) -> TokenRows:
         """Tokenise many sentences whole, without special tokens; each batch adds these around its rows."""
@@ -142,14 +144,23 @@ class Encoder(nn.Module):
         before, after = special_tokens(self.tokenizer)
         return replace(TokenRows.gather(chunks, self.tokenizer.pad_token_id), before=before, after=after)
 
-    def _cut_rows(self, sentences: Iterable[str], limit: int, template: Template | None) -> tuple[TokenRows, int]:
+    def _count_skipped(self, prompt: str) -> int:
+        """Return how many tokens of a prompt, special ones before it included, the mean leaves out."""
+        if not (prompt and self.reading.skips_prompt):
+            return 0
+        return len(token_ids(self.tokenizer, [prompt])[0]) - len(special_tokens(self.tokenizer)[1])
+
+    def _cut_rows(
+        self, sentences: Iterable[str], limit: int, template: Template | None, prompt: str
+    ) -> tuple[TokenRows, int]:
         """Return the tokens of all sentences, cut at `limit`, and how many sentences were cut."""
         cut, (_, after) = 0, special_tokens(self.tokenizer)
 
         def cut_chunks() -> Iterator[list[list[int]]]:
             nonlocal cut
             for texts in sentence_chunks(sentences):
-                rows = token_ids(self.tokenizer, texts) if template is None else template.wrap(texts)
+                prompted = [prompt + text for text in texts] if prompt else texts
+                rows = token_ids(self.tokenizer, prompted) if template is None else template.wrap(texts)
                 long = [i for i, row in enumerate(rows) if len(row) > limit]
                 for i in long:
                     head = rows[i][: limit - len(after)]
@@ -163,11 +174,15 @@ class Encoder(nn.Module):
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
+        if skipped := batch.get("skipped", self._skipped):
+            chosen[:, :skipped] = False
         return self._pool(states, chosen)
 
     @full_precision  # autocast would round the mean of the tokens to bf16
     def _pool(self, states: Sequence[Tensor], chosen: Tensor) -> Tensor:
         vectors = pool(states, chosen, self.pooling)
+        if self.dense is not None:
+            return self.dense(vectors)
         return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
     def token_states(self, batch: Mapping[str, Any]) -> Float[Tensor, "n l d"]:
@@ -211,24 +226,40 @@ class Encoder(nn.Module):
         return output.hidden_states if layered else (output.last_hidden_state,)
 
     def encode(
-        self, sentences: Iterable[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True
+        self,
+        sentences: Iterable[str] | str,
+        batch_size: int = 64,
+        *,
+        normalize_embeddings: bool = True,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
     ) -> Float[Tensor, "*n d"]:
         """Return unit rows (float32, on the CPU, in the order given): a dot product of two rows is their cosine.
 
+        prompt: text before each sentence, also by its name in `prompts`; None: the encoder's own, if it has one.
         Dropout is off. Equal sentences are encoded once. Longer sentences are cut at `max_seq_length`, and one warning
         counts them. One string gives its vector [d]. With normalize_embeddings=False the vectors are as pooled. Raises
         EncoderError for a sentence that is no string, and for vectors that are not finite.
         """
+        if prompt_name is not None and prompt_name not in self.prompts:
+            raise EncoderError(f"{self.source} has no prompt {prompt_name!r}{did_you_mean(prompt_name, self.prompts)}")
+        if prompt is None:
+            prompt = self.reading.prompt if prompt_name is None else self.prompts[prompt_name]
         if isinstance(sentences, str):
-            return self.encode([sentences], batch_size, normalize_embeddings=normalize_embeddings)[0]
+            options: dict[str, Any] = {"normalize_embeddings": normalize_embeddings, "prompt": prompt}
+            return self.encode([sentences], batch_size, **options)[0]
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for texts in sentence_chunks(sentences) for text in texts]
-        rows, cut = self._cut_rows(places, self.max_seq_length, self._template)
+        rows, cut = self._cut_rows(places, self.max_seq_length, self._template, prompt)
         if cut:
             text = "%d of %d distinct sentences are longer than %d tokens and were cut"
             _LOG.warning(text, cut, len(places), self.max_seq_length)
         vectors = torch.empty(len(rows), self.dimension)
-        batch_of = partial(rows.batch, multiple=_MULTIPLES.get(self.device.type, 1), most=self.max_seq_length)
+        skipped, multiple = self._count_skipped(prompt), _MULTIPLES.get(self.device.type, 1)
+
+        def batch_of(index: np.ndarray) -> dict[str, Any]:
+            return rows.batch(index, multiple=multiple, most=self.max_seq_length) | {"skipped": skipped}
+
         self._compute(vectors, rows.lengths, batch_size, batch_of)
         broken = (~vectors.isfinite().all(dim=1)).nonzero()
         if len(broken):
@@ -280,6 +311,7 @@ class Encoder(nn.Module):
         """
         with replace_encoder(folder) as fresh:
             options: dict[str, Any] = {"limit": self.max_seq_length, "dtype": dtype, "card": card or {}}
+            options |= {"dense": self.dense, "prompts": self.prompts}
             save_encoder(fresh, self.backbone, self.tokenizer, self.reading, **options)
 
     def save_pretrained(self, folder: str | Path, **options: Any) -> None:
@@ -297,3 +329,5 @@ class Encoder(nn.Module):
     def restore(self, folder: str | Path) -> None:
         """Load the weights that `save` wrote to `folder`; EncoderError if they are of another model."""
         load_weights(self.backbone, Path(folder))
+        if self.dense is not None:
+            self.dense.load_state_dict(load_dense(encoder_folder(Path(folder))).state_dict())

@@ -23,13 +23,16 @@ def pool(
 ) -> Float[Tensor, "n d"]:
     """Return one vector per sentence, in float32 or wider, not normalised.
 
-    hidden_states: the embedding layer's output and each layer's; "cls", "mean", "max" and "mask" read only the last.
+    hidden_states: the embedding layer's output and each layer's; a mean of two layers reads two, others the last.
     "pooler" is "cls" here: the layer above belongs to the backbone.
     chosen: the tokens that take part: all but padding; for "mask" only the [MASK] of the template.
     """
     last = hidden_states[-1]
     if pooling in ("cls", "pooler"):
         return _widen(last[:, 0])
+    if pooling == "last":
+        place = (chosen * torch.arange(chosen.shape[1], device=chosen.device)).amax(dim=1)
+        return _widen(last.gather(1, place[:, None, None].expand(-1, 1, last.shape[2])).squeeze(1))
     if pooling == "max":
         return _widen(last.masked_fill(~chosen.unsqueeze(-1), torch.finfo(last.dtype).min).amax(dim=1))
     if pooling not in (*MEANS, "mask"):

@@ -13,6 +13,7 @@ import torch
 from huggingface_hub import ModelCardData
 from safetensors import SafetensorError
 from safetensors.torch import save_file
+from torch import nn
 
 from workbench.checkpoints import HUB_ID, SETTINGS_FILE, Reading
 from workbench.config import BUNDLED_MODELS
@@ -27,6 +28,7 @@ _MODULES = "sentence_transformers.models."
 # No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
 _POOLINGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
+_LAST = "pooling_mode_lasttoken"
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
@@ -55,6 +57,8 @@ def save_encoder(
     limit: int,
     dtype: torch.dtype,
     card: dict[str, Any],
+    dense: nn.Sequential | None = None,
+    prompts: dict[str, str] | None = None,
 ) -> None:
     """Write an encoder into `folder` for transformers, SentenceTransformer and this library."""
     save_checkpoint(folder, backbone, tokenizer, limit, dtype)
@@ -75,19 +79,30 @@ def save_encoder(
         modules.append(("1_MaskPooling", _MASK_MODULE))
     else:
         modules.append((f"{len(modules)}_Pooling", f"{_MODULES}Pooling"))
-        mode = _POOLINGS[{**dict.fromkeys(FIRST_LAYER, "mean"), "pooler": "cls"}.get(pooling, pooling)]
+        read = {**dict.fromkeys(FIRST_LAYER, "mean"), "pooler": "cls"}.get(pooling, pooling)
+        mode = _POOLINGS.get(read, _LAST)
         flags = {name: name == mode for name in (*_POOLINGS.values(), "pooling_mode_mean_sqrt_len_tokens")}
+        flags |= {_LAST: True} if mode == _LAST else {}
+        flags |= {"include_prompt": False} if reading.skips_prompt else {}
         files[f"{modules[-1][0]}/config.json"] = {"word_embedding_dimension": width} | flags
-    if pooling == "pooler":
-        modules.append(("2_Dense", f"{_MODULES}Dense"))
-        shape = {"in_features": width, "out_features": width, "bias": True}
-        files["2_Dense/config.json"] = shape | {"activation_function": "torch.nn.modules.activation.Tanh"}
-        layer = backbone.pooler.dense.state_dict()
-        weights["2_Dense"] = {f"linear.{name}": value.to(dtype) for name, value in layer.items()}
-    usage = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    layers_above = [(backbone.pooler.dense, nn.Tanh())] if pooling == "pooler" else []
+    for linear, activation in [*layers_above, *(dense or ())]:
+        name = f"{len(modules)}_Dense"
+        modules.append((name, f"{_MODULES}Dense"))
+        shape = {
+            "in_features": linear.in_features,
+            "out_features": linear.out_features,
+            "bias": linear.bias is not None,
+        }
+        kind = type(activation)
+        files[f"{name}/config.json"] = shape | {"activation_function": f"{kind.__module__}.{kind.__name__}"}
+        weights[name] = {f"linear.{part}": value.to(dtype) for part, value in linear.state_dict().items()}
+    default = next((name for name, text in (prompts or {}).items() if text == reading.prompt), None)
+    usage = {"prompts": prompts or {}, "default_prompt_name": default, "similarity_fn_name": reading.similarity}
     files["config_sentence_transformers.json"] = usage
     files["modules.json"] = [{"idx": i, "name": str(i), "path": p, "type": t} for i, (p, t) in enumerate(modules)]
-    files[SETTINGS_FILE] = {name: text for name, text in asdict(reading).items() if text and name != "caution"}
+    own = {name: text for name, text in asdict(reading).items() if text and name != "caution"}
+    files[SETTINGS_FILE] = {name: text for name, text in own.items() if (name, text) != ("similarity", "cosine")}
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

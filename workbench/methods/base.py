@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,7 +58,8 @@ class Method(nn.Module):
     def load_start(self, **options: Any) -> Encoder:
         """Return the encoder that training begins with; options of `Encoder`."""
         checkpoint, pooling = self.find_start(), self.config.pooling
-        return Encoder(checkpoint, checkpoint.read(pooling) or Reading(pooling), **options)
+        reading = checkpoint.read(pooling) or Reading(pooling)
+        return Encoder(checkpoint, replace(reading, similarity="cosine"), **options)  # which the losses compare
 
     def find_start(self) -> Checkpoint:
         """Return the checkpoint of the setting `encoder`; SettingError if a default would change its pooling."""
@@ -185,9 +188,14 @@ def unit_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return both sides of pairs as float64 [n, d] rows of length 1; each distinct sentence is embedded once.
 
-    A zero vector stays zero: its cosine with everything is 0, as in the published evaluation. Raises EncoderError
-    unless `encode` returns one row of finite numbers per sentence.
+    A zero vector stays zero: its cosine with everything is 0, as in the published evaluation. Rows of an encoder whose
+    similarity is the dot product stay as they are. Raises EncoderError unless `encode` returns one row of finite
+    numbers per sentence.
     """
+    if getattr(getattr(encode, "__self__", None), "similarity_name", "cosine") == "dot":
+        plain: Any = partial(encode, **{"normalize_embeddings": False})
+        vectors, (first, second) = distinct_vectors(plain, sentence1, sentence2)
+        return vectors[first], vectors[second]
     vectors, (first, second) = distinct_vectors(encode, sentence1, sentence2)
     # The largest coordinate first: the square of 1e200 would be infinite, that of 1e-200 nothing.
     largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
