@@ -4,11 +4,13 @@
 
 All take turns in one process, with the same checkpoint, sentences and threads: the sentences of STS-B and SICK-R test
 (both columns, as in an evaluation) and of Wikipedia if WORKBENCH_DATA contains them, otherwise of the bundled world.
-sentence-transformers runs in fp32 (its default) and in bf16, each at the fastest of four batch sizes. "tokens" compares
-the encoder's token store with the tokenizer on 10,000 sentences at a time. Ratios above 1 (medians) favour Encoder.
+sentence-transformers runs in fp32 (its default), in bf16 and, with optimum-intel installed, by OpenVINO in
+bf16, each at the fastest of four batch sizes. "tokens" compares the encoder's token store with the tokenizer on 10,000
+sentences at a time. Ratios above 1 (medians) favour Encoder.
 """
 
 import argparse
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -25,6 +27,7 @@ from workbench.encoder import Encoder
 from workbench.errors import DataError
 
 BATCHES = (16, 32, 64, 128)
+OURS = ("encode", "tokens", "tokenizer")
 
 
 def corpora(limit: int) -> dict[str, list[str]]:
@@ -55,6 +58,15 @@ def with_tokenizer(encoder: Encoder, sentences: list[str]) -> np.ndarray:
     return np.concatenate(pieces)
 
 
+def openvino(folder: str, threads: int) -> dict[str, sentence_transformers.SentenceTransformer]:
+    """Return the OpenVINO backend in bf16 on so many threads; nothing if it is not installed."""
+    if importlib.util.find_spec("optimum") is None:
+        return {}
+    options = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": str(threads)}
+    model = sentence_transformers.SentenceTransformer(folder, backend="openvino", model_kwargs={"ov_config": options})
+    return {"openvino": model}
+
+
 def main() -> None:
     """Print sentences per second and the ratios, per corpus and number of threads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -79,7 +91,7 @@ def main() -> None:
         for threads in options.threads:
             torch.set_num_threads(threads)
             work = {"encode": partial(ours.encode, sentences)}
-            for kind, model in theirs.items():
+            for kind, model in (theirs | openvino(folder, threads)).items():
                 best = min(BATCHES, key=lambda size: timed(partial(model.encode, sentences, batch_size=size)))
                 work[kind] = partial(model.encode, sentences, batch_size=best)
             work |= {"tokens": partial(ours.token_rows, many), "tokenizer": partial(with_tokenizer, ours, many)}
@@ -88,10 +100,11 @@ def main() -> None:
             def ratio(other: str, own: str) -> float:
                 return statistics.median(seconds[other] / seconds[own] for seconds in rounds)  # noqa: B023
 
+            others = ", ".join(f"{kind} {ratio(kind, 'encode'):.2f}" for kind in work if kind not in OURS)
             rate = len(sentences) / statistics.median(seconds["encode"] for seconds in rounds)
             print(
-                f"  {threads} thread(s): Encoder {rate:.0f}/s; ratio to fp32 {ratio('fp32', 'encode'):.2f}, to bf16 "
-                f"{ratio('bf16', 'encode'):.2f}; tokens {ratio('tokenizer', 'tokens'):.2f}",
+                f"  {threads} thread(s): Encoder {rate:.0f}/s; ratio to {others}; "
+                f"tokens {ratio('tokenizer', 'tokens'):.2f}",
                 flush=True,
             )
 

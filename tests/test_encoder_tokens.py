@@ -77,6 +77,7 @@ def test_a_batch_of_stored_rows_is_the_padded_batch_of_the_tokenizer(encoder: En
     )
     for rows in (index, np.array(index)):
         batch = stored.batch(rows)
+        assert batch.pop("lengths") == batch["attention_mask"].sum(dim=1).tolist()
         assert set(batch) == {"input_ids", "attention_mask"}
         assert all(torch.equal(values, expected[name]) for name, values in batch.items())
     assert stored.flat.dtype == np.int32
@@ -88,8 +89,10 @@ def test_a_batch_of_stored_rows_is_the_padded_batch_of_the_tokenizer(encoder: En
 def test_bare_rows_have_their_special_tokens_in_the_batch(encoder: Encoder) -> None:
     bare, whole = encoder.bare_rows(SENTENCES), encoder.token_rows(SENTENCES, train_length=POSITIONS)
     short = [i for i, size in enumerate(whole.lengths) if size < POSITIONS]
-    for name, values in bare.batch(short).items():
-        assert torch.equal(values, whole.batch(short)[name])
+    first, second = bare.batch(short), whole.batch(short)
+    assert first.pop("lengths") == second["lengths"]
+    for name, values in first.items():
+        assert torch.equal(values, second[name])
 
 
 @pytest.mark.usefixtures("no_type_checks")

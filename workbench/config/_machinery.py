@@ -63,7 +63,7 @@ class Settings(BaseModel):
     profiles: ClassVar[dict[str, dict[str, Any]]] = {}
     # Settings that do not change what is computed: two runs that differ in these alone share a digest.
     outside_digest: ClassVar[set[str]] = {"profile", "seed", "device", "num_processes", "cache", "base_root"}
-    outside_digest |= {"mini_batch_size", "logging_steps", "save_steps", "report_to"}
+    outside_digest |= {"mini_batch_size", "mini_batch_tokens", "logging_steps", "save_steps", "report_to"}
     # Settings added after runs had been made: at their default they do not count, so that those keep their names.
     added: ClassVar[set[str]] = {"mlm_weight"}
 

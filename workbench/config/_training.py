@@ -93,6 +93,8 @@ class TrainingConfig(Settings):
     """auto: bf16 if the hardware multiplies it fast, otherwise fp32; fp16 needs a GPU; losses are always fp32"""
     mini_batch_size: Annotated[Count | None, Unit("texts"), Also("chunk_size")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
+    mini_batch_tokens: Annotated[Count | None, Unit("tokens")] = None
+    """the same by tokens: at most this many in a chunk, or one text"""
     num_processes: Annotated[Count, Also("processes nproc_per_node")] = 1
     """training processes (one per GPU); each takes an equal share of the batch"""
 

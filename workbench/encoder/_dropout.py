@@ -1,10 +1,11 @@
-"""Fast training on a CPU: dropout from 16 random bits per element, and padding that only attention computes."""
+"""Attention without padding on a GPU; on a CPU cheap dropout, and padding that attention alone computes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ _LEVELS = 1 << 16
 
 @dataclass(frozen=True)
 class Packing:
-    """Places of t tokens in a padded grid of n sentences and l columns.
+    """Places of t tokens in a padded grid of n sentences and l columns, for attention that computes padding.
 
     kept: place of each token in the flat grid. source: token at each place; 0 at padding, unread. position: column of
     each token. bias: added to attention scores, very negative at padding.
@@ -52,6 +53,74 @@ class Packing:
     def unpack_heads(self, part: Tensor) -> Tensor:
         """Reshape [1, heads, t, w] to [n, heads, l, w]."""
         return self.unpack(part.squeeze(0).transpose(0, 1).contiguous()).transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class Unpadded:
+    """Places of t tokens in a padded grid of n sentences and l columns, for attention without padding.
+
+    kept, position: as in a `Packing`. bounds: where each sentence begins, and the end. longest: tokens of the longest.
+    """
+
+    rows: int
+    columns: int
+    kept: Int[Tensor, "t"]
+    position: Int[Tensor, "t"]
+    bounds: Int[Tensor, "n_and_1"]
+    longest: int
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], columns: int, device: torch.device) -> "Unpadded":
+        """Return the places on the device, computed on the CPU, so that nothing waits for the device."""
+        mask = np.arange(columns) < np.asarray(lengths)[:, None]
+        kept = np.flatnonzero(mask)
+        bounds = np.cumsum([0, *lengths], dtype=np.int32)
+        places = (torch.from_numpy(one) for one in (kept, kept % columns, bounds))
+        if device.type == "cuda":
+            places = (one.pin_memory() for one in places)
+        return cls(len(mask), columns, *(one.to(device, non_blocking=True) for one in places), longest=max(lengths))
+
+    def pack(self, grid: Tensor) -> Tensor:
+        """Reshape [n, l, ...] to [t, ...]."""
+        return grid.flatten(0, 1).index_select(0, self.kept)
+
+    def unpack(self, tokens: Tensor) -> Tensor:
+        """Reshape [t, ...] to [n, l, ...], with 0 at padding; its gradient is a selection, without atomic sums."""
+        grid = tokens.new_zeros(self.rows * self.columns, *tokens.shape[1:])
+        return grid.index_copy(0, self.kept, tokens).unflatten(0, (self.rows, self.columns))
+
+
+def attends_unpadded(device: torch.device, width: int) -> bool:
+    """Return whether `unpadded_attention` runs there: on CUDA from compute capability 8.0, for heads of this width."""
+    return (
+        device.type == "cuda"
+        and torch.version.cuda is not None
+        and torch.cuda.get_device_capability(device) >= (8, 0)
+        and width % 8 == 0
+        and width <= 256
+        and not torch.compiler.is_compiling()  # the number of tokens is another one in every batch
+    )
+
+
+def unpadded_attention(  # noqa: PLR0917 - it continues the list of query, key and value
+    query: Float[Tensor, "t heads w"],
+    key: Float[Tensor, "t heads w"],
+    value: Float[Tensor, "t heads w"],
+    packing: Unpadded,
+    dropout: float,
+    scale: float | None,
+) -> Float[Tensor, "t heads w"]:
+    """Compute softmax(q k^T s) v of each sentence by itself, with dropout of the weights.
+
+    `torch.nn.attention.varlen` calls the same kernel in half precision, but has no dropout; float32 has another kernel.
+    """
+    bounds, longest = packing.bounds, packing.longest
+    if query.dtype == torch.float32:
+        rows = (part.unsqueeze(0) for part in (query, key, value))
+        options = (None, bounds, bounds, longest, longest, dropout, 0, True)
+        return torch.ops.aten._efficient_attention_forward(*rows, *options, scale=scale)[0].squeeze(0)
+    options = (bounds, bounds, longest, longest, dropout, False, False)
+    return torch.ops.aten._flash_attention_forward(query, key, value, *options, scale=scale)[0]
 
 
 def cheap_dropout(x: Tensor, rate: float) -> Tensor:
@@ -91,15 +160,18 @@ def cheap_attention(  # noqa: PLR0917 - the signature is transformers' interface
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    packing: Packing | None = None,
+    packing: Packing | Unpadded | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """Compute softmax(q k^T s + bias) v with cheap dropout of the weights.
+    """Compute softmax(q k^T s + bias) v, on a CPU with cheap dropout of the weights.
 
     query, key, value: [n, heads, l, head width], or [1, heads, t, head width] with a `packing`.
     Without packing in eval, on other devices and for other attention than BERT's, this is transformers' sdpa itself. In
     training on a CPU the backward pass of torch's fused attention would take half of a small BERT's step.
     """
+    if isinstance(packing, Unpadded):
+        query, key, value = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
+        return unpadded_attention(query, key, value, packing, dropout, scaling).unsqueeze(0), None
     has_groups, is_causal = getattr(module, "num_key_value_groups", 1) > 1, getattr(module, "is_causal", True)
     is_plain = not (has_groups or is_causal or options.get("position_bias") is not None)
     if packing is not None:

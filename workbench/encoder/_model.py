@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import Pooling
-from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, eval_mode, fast_dropout
+from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, Unpadded, attends_unpadded, eval_mode, fast_dropout
 from workbench.encoder._hardware import HALF, choose_hardware
 from workbench.encoder._loading import load_parts, load_weights, load_word_head
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
@@ -122,7 +122,8 @@ class Encoder(nn.Module):
     def tokenize(self, sentences: Iterable[str], *, train_length: int | None = None) -> dict[str, Tensor]:
         """Return input_ids and attention_mask, padded, cut at `train_length` (None: the encoder's own)."""
         rows = self.token_rows(sentences, train_length=train_length)
-        return rows.batch(np.arange(len(rows)))
+        batch = rows.batch(np.arange(len(rows)))
+        return {name: batch[name] for name in ("input_ids", "attention_mask")}
 
     def token_rows(
         self, sentences: Iterable[str], *, train_length: int | None = None, template: str | None = None
@@ -158,7 +159,7 @@ class Encoder(nn.Module):
 
         return TokenRows.gather(cut_chunks(), self.tokenizer.pad_token_id), cut
 
-    def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:
+    def forward(self, batch: Mapping[str, Any]) -> Float[Tensor, "n d"]:
         """Return the pooled vectors of a batch from `tokenize`, with gradient, not normalised."""
         ids, mask, states = self._hidden_states(batch)
         chosen = mask.bool() if self._template is None else self._template.mask_position(ids)
@@ -169,7 +170,7 @@ class Encoder(nn.Module):
         vectors = pool(states, chosen, self.pooling)
         return self.backbone.pooler(vectors.unsqueeze(1)) if self.pooling == "pooler" else vectors
 
-    def token_states(self, batch: Mapping[str, Tensor]) -> Float[Tensor, "n l d"]:
+    def token_states(self, batch: Mapping[str, Any]) -> Float[Tensor, "n l d"]:
         """Return the last layer's state of every token of a batch, with gradient: the input of `word_head`."""
         return self._hidden_states(batch)[2][-1]
 
@@ -177,21 +178,31 @@ class Encoder(nn.Module):
         """Load the checkpoint's head that guesses words from `token_states`; EncoderError if its kind has none."""
         return load_word_head(self.checkpoint)
 
-    def _hidden_states(self, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
-        """Return ids, mask and hidden states of a batch, on the encoder's device.
-
-        In training on a CPU only the tokens are computed, padding costs attention alone (benchmarks/steps.py).
-        """
+    def _hidden_states(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
+        """Return ids, mask and hidden states of a batch, on the encoder's device."""
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
-        config = self.backbone.config
-        packable = config.model_type in PACKABLE and config._attn_implementation == ATTENTION
-        if not (packable and self.training and mask.device.type == "cpu") or bool(mask.all()):
+        packing = self._packing(mask, batch.get("lengths"))
+        if packing is None:
             return ids, mask, self._run_backbone(input_ids=ids, attention_mask=mask)
-        packing = Packing.of(mask)
         position = (packing.position + self._first_position).unsqueeze(0)
         states = self._run_backbone(input_ids=packing.pack(ids).unsqueeze(0), position_ids=position, packing=packing)
         return ids, mask, [packing.unpack(state.squeeze(0)) for state in states]
+
+    def _packing(self, mask: Tensor, lengths: Sequence[int] | None) -> Packing | Unpadded | None:
+        """Return how only tokens are computed; None if padding is computed too, or if there is none.
+
+        On CUDA that needs `lengths`, the tokens of each row, because reading the mask would wait for the device. On a
+        CPU padding costs attention alone, in training (benchmarks/steps.py).
+        """
+        config = self.backbone.config
+        if config.model_type not in PACKABLE or config._attn_implementation != ATTENTION:
+            return None
+        if attends_unpadded(mask.device, config.hidden_size // config.num_attention_heads):
+            if lengths is None or min(lengths) == mask.shape[1]:
+                return None
+            return Unpadded.of(lengths, mask.shape[1], mask.device)
+        return Packing.of(mask) if self.training and mask.device.type == "cpu" and not bool(mask.all()) else None
 
     def _run_backbone(self, **inputs: Any) -> Sequence[Tensor]:
         """Return the hidden states that the pooling reads, the last layer's last."""

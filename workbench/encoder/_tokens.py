@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
@@ -53,10 +52,11 @@ class TokenRows:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def batch(
-        self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None
-    ) -> dict[str, Int[Tensor, "n l"]]:
-        """Return input_ids and attention_mask of these rows, padded on the right to a multiple, at most to `most`."""
+    def batch(self, rows: Sequence[int] | np.ndarray, *, multiple: int = 1, most: int | None = None) -> dict[str, Any]:
+        """Return input_ids, attention_mask [n, l] and lengths (a list) of these rows, padded on the right.
+
+        l is a multiple of `multiple`, but at most `most`.
+        """
         index = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[index] + len(self.before) + len(self.after)
         longest = int(lengths.max())
@@ -71,7 +71,8 @@ class TokenRows:
         if self.before or self.after:
             pieces = [part for piece in pieces for part in (self.before, piece, self.after)]
         ids[mask] = np.concatenate(pieces)
-        return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        batch = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        return batch | {"lengths": lengths.tolist()}
 
 
 def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None) -> Iterator[np.ndarray]:

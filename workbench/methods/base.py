@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -86,20 +87,32 @@ class Method(nn.Module):
     def embed(self, tokens: Batch) -> Float[Tensor, "n *width"]:
         """Return the encoder's vectors for the rows of `tokens`, with gradient, for use in `forward`.
 
-        With the setting `mini_batch_size` the rows are read in chunks, each computed a second time in the backward pass
-        with the same dropout masks: loss and gradients of the whole batch in the activation memory of one chunk.
+        With `mini_batch_size` or `mini_batch_tokens` the rows are read in chunks, each computed a second time in the
+        backward pass with the same dropout masks: loss and gradients of the whole batch in the memory of one chunk.
         """
         return self._apply_in_chunks(self.encoder, tokens)
 
+    def _chunks(self, tokens: Batch) -> list[slice]:
+        """Return the rows of each chunk of a batch."""
+        config, (rows, width) = self.config, tokens["input_ids"].shape
+        size, most = config.mini_batch_size or rows, config.mini_batch_tokens or rows * width
+        starts, count = [0], 0
+        for row, length in enumerate(tokens.get("lengths") or [width] * rows):
+            if row > starts[-1] and (row - starts[-1] == size or count + length > most):
+                starts.append(row)
+                count = 0
+            count += length
+        return [slice(*bounds) for bounds in pairwise([*starts, rows])]
+
     def _apply_in_chunks(self, read: Callable[[Batch], Tensor], tokens: Batch) -> Tensor:
-        size, rows = self.config.mini_batch_size, len(tokens["input_ids"])
-        if size is None or size >= rows or not torch.is_grad_enabled():
+        chunks = self._chunks(tokens)
+        if len(chunks) == 1 or not torch.is_grad_enabled():
             return read(tokens)
         # On the encoder's device: checkpoint keeps the random state of the devices that it sees.
         place = self.encoder.device
         tokens = {name: v.to(place) if isinstance(v, Tensor) else v for name, v in tokens.items()}
-        chunks = ({name: v[start : start + size] for name, v in tokens.items()} for start in range(0, rows, size))
-        return torch.cat([checkpoint(read, chunk, use_reentrant=False) for chunk in chunks])
+        parts = ({name: v[rows] for name, v in tokens.items()} for rows in chunks)
+        return torch.cat([checkpoint(read, part, use_reentrant=False) for part in parts])
 
     def observe(self, **values: Tensor) -> None:
         """Keep values of this step for the history, on their device: reading them every step would wait for it."""

@@ -108,7 +108,7 @@ class RankCSE(ContrastiveMethod):
         if config.temperatures == "community":
             tau_2, tau_3 = config.temperature, config.student_temperature
         dropped = config.positive == "dropped" or (config.positive == "paper" and config.ranking != "listmle")
-        values = {"temperature": tau_2, "student_temperature": tau_2, "teacher_temperature": tau_3}
+        values: dict[str, Any] = {"temperature": tau_2, "student_temperature": tau_2, "teacher_temperature": tau_3}
         values |= {"scale": config.cosent_scale, "exclude_positive": dropped}
         loss = losses.cosent_lists if config.ranking == "cosent" else getattr(losses, config.ranking)
         taken = inspect.signature(loss).parameters
