@@ -6,7 +6,7 @@ EXTRAS := train,lab,slurm,dev
 export TOKENIZERS_PARALLELISM := false
 export GOMP_SPINCOUNT ?= 5000
 
-.PHONY: lab demo test bench lint site gallery clean
+.PHONY: lab demo test gpu bench lint site gallery clean
 
 lab: $(VENV)/ready      ## open copies of the notebooks, in my-notebooks/, in JupyterLab
 	$(BIN)/python -m workbench lab
@@ -16,6 +16,9 @@ demo: $(VENV)/ready     ## train SimCSE on the bundled world and print before | 
 
 test: $(VENV)/ready $(VENV)/browser $(VENV)/cluster   ## run all tests, including notebooks, browser and Slurm
 	$(BIN)/python -m pytest -n logical --dist loadgroup
+
+gpu: $(VENV)/ready      ## run the tests that need a GPU and print a table for docs/gpu.md
+	$(BIN)/python -m pytest tests/test_gpu.py -s
 
 bench: $(VENV)/ready    ## run all benchmarks
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

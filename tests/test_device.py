@@ -60,30 +60,31 @@ class Watch(TorchDispatchMode):
         return result
 
 
+def prepared(name: str, form: dict[str, Any], start: Path, teacher: Path, *sets: Any, **more: Any) -> Method:
+    """Return a method that has read the one of `sets` of its kind; `more` are settings."""
+    asked: dict[str, Any] = {"encoder": str(start), "device": "cpu", "dropout": 0.1, "batch_size": 8, "max_steps": 4}
+    asked |= {"cache": str(start.parent / "cache"), "teachers": [str(start), str(teacher)], "base": str(teacher)}
+    asked |= {"corpus_size": 40} | more | form
+    known = {*CONFIGS[name].model_fields, "model", "chunk_size"}
+    config = CONFIGS[name].from_parameters("demo", 0, {key: asked[key] for key in asked.keys() & known})
+    method = METHODS[name](config)
+    method.prepare(next(data for data in sets if type(data).__name__.lower() == config.train_kinds[0]))
+    return method.to(method.encoder.device)
+
+
 @pytest.fixture
 def build(spread_encoder: Path, wide_teacher: Path, sentences: Sentences, graded: Pairs, triplets: Triplets) -> Any:
     """Return a function (name, form) -> the prepared method, its weights and targets on "meta"."""
 
-    def prepared(name: str, form: dict[str, Any]) -> Method:
-        asked: dict[str, Any] = {"encoder": str(spread_encoder), "device": "cpu", "dropout": 0.1, "batch_size": 8}
-        asked |= {
-            "cache": str(spread_encoder.parent / "cache"),
-            "teachers": [str(spread_encoder), str(wide_teacher)],
-            "max_steps": 4,
-        }
-        asked |= {"base": str(wide_teacher), "corpus_size": 40} | form
-        known = {*CONFIGS[name].model_fields, "model", "chunk_size"}
-        config = CONFIGS[name].from_parameters("demo", 0, {key: asked[key] for key in asked.keys() & known})
-        kinds: dict[str, Any] = {"sentences": sentences, "pairs": graded, "triplets": triplets}
-        method = METHODS[name](config)
-        method.prepare(kinds[config.train_kinds[0]])
+    def on_meta(name: str, form: dict[str, Any]) -> Method:
+        method = prepared(name, form, spread_encoder, wide_teacher, sentences, graded, triplets)
         targets: Any = getattr(method, "targets", SimpleNamespace(corpus=SimpleNamespace(rows=None), covariance=None))
         for owner, tensor in ((targets.corpus, "rows"), (targets, "covariance")):
             if getattr(owner, tensor) is not None:
                 setattr(owner, tensor, getattr(owner, tensor).to(META))
         return method.to(META).train()
 
-    return prepared
+    return on_meta
 
 
 @pytest.mark.parametrize("unpadded", [False, True])
@@ -121,6 +122,7 @@ def test_what_waits_is_noticed(monkeypatch: pytest.MonkeyPatch, build: Any) -> N
 
 # A remark of torch about "meta" under aot_eager, which has nothing to do with graphs.
 @pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered:UserWarning")
+@pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0:RuntimeWarning")
 @pytest.mark.parametrize(("name", "form"), COMPILED, ids=lambda value: value if isinstance(value, str) else None)
 def test_forward_and_loss_are_one_graph(build: Any, name: str, form: dict[str, Any]) -> None:
     method, compiler = build(name, form), {"backend": "aot_eager", "fullgraph": True}
