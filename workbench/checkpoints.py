@@ -79,6 +79,12 @@ class Checkpoint:
     max_seq_length: int | None = None
     lower_case: bool = False
 
+    @property
+    def own_pooling(self) -> Pooling | None:
+        """The pooling in its files, else that of its published name; None if neither says one."""
+        reading = self.stored or published_reading(self.name)
+        return reading and reading.pooling
+
     def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
         """Return the reading asked for, else the stored one, else the published one, else None.
 
