@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pydantic
 import pytest
 
+from workbench.checkpoints import find_checkpoint
 from workbench.config import (
     CONFIGS,
     BaselineConfig,
@@ -20,6 +22,7 @@ from workbench.config import (
 )
 from workbench.config._machinery import _read_text
 from workbench.errors import SettingError
+from workbench.methods.simcse import SimCSE
 from workbench.runs import Run, list_runs
 
 
@@ -119,6 +122,22 @@ def test_a_profile_sets_the_pooling_of_its_own_encoder_alone():
         config(profile="paper", **own).require_pooling("mean")
     with pytest.raises(SettingError, match="roberta-base was saved with 'mean', and cosent uses 'avg_first_last'"):
         config(profile="paper", encoder="roberta-base").require_pooling("mean")
+
+
+@pytest.mark.parametrize("profile", ["demo", "paper", "paper-supervised"])
+def test_the_pooling_of_a_published_name_is_not_replaced_by_a_default(tmp_path: Path, profile: str):
+    start = tmp_path / "unsup-promptbert"
+    shutil.copytree(find_checkpoint("world-encoder").folder, start)
+    for name in ("encoder.json", "modules.json"):
+        (start / name).unlink(missing_ok=True)
+    config = SimCSEConfig(profile=profile, encoder=str(start))
+    saved = find_checkpoint(config.encoder)
+    assert (saved.stored, saved.own_pooling) == (None, "mask")
+    for read in (config, SimCSEConfig.from_parameters(profile, 0, {"model_name_or_path": str(start)})):
+        with pytest.raises(SettingError, match="set pooling=mask"):
+            SimCSE(read)
+    said = SimCSEConfig(profile=profile, encoder=str(start), pooler_type="cls")
+    said.require_pooling(saved.own_pooling)
 
 
 def test_local_names_become_absolute_and_never_hide_bundled_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -61,6 +61,17 @@ def test_the_same_settings_meet_the_same_directory_with_all_that_a_number_depend
     assert (run.facts()["data"], run.facts()["device"]) == ({"a": 1, "b": 2}, "cpu")
 
 
+def test_a_run_keeps_which_settings_were_given(tmp_path: Path):
+    run = Run.open(config(3, temp=0.05), tmp_path)
+    given = {"profile", "seed", "temperature"}
+    assert (set(run.facts()["given"]), run.config.model_fields_set) == (given, given)
+    run.release()
+    again = Run.open(config(3, mlp=True), tmp_path)
+    assert (again.path, again.facts()["given"]) == (run.path, ["mlp", "profile", "seed"])
+    write_json(run.path / "config.json", {n: v for n, v in run.facts().items() if n != "given"})
+    assert run.config == config(3)
+
+
 def test_a_saved_notebook_is_not_changed_code(tmp_path: Path):
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
     (tmp_path / "a.ipynb").write_text("{}")

@@ -85,6 +85,12 @@ class Checkpoint:
     lower_case: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def own_pooling(self) -> Pooling | None:
+        """The pooling in its files, else that of its published name; None if neither says one."""
+        reading = self.stored or published_reading(self.name)
+        return reading and reading.pooling
+
     def read(self, pooling: str | None = None, template: str | None = None) -> Reading | None:
         """Return the reading asked for, else the stored one, else the published one, else None.
 

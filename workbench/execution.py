@@ -102,7 +102,7 @@ def check_settings(config: TrainingConfig) -> None:
     for name in dict.fromkeys(config.checkpoints):
         checkpoint = find_checkpoint(name, config.revisions.get(name))
         if name == config.encoder:
-            config.require_pooling(checkpoint.stored and checkpoint.stored.pooling)
+            config.require_pooling(checkpoint.own_pooling)
 
 
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:

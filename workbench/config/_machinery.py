@@ -103,9 +103,7 @@ class Settings(BaseModel):
                 where, text = each["loc"], each["msg"].removeprefix("Value error, ")
                 lines.append(f"{where[0]}: {text} (got {each['input']!r})" if where else text)
             raise SettingError("\n".join(lines)) from None
-        if named.get("encoder") not in (None, start.get("encoder", fields["encoder"].default)):
-            # The profile's other values were not chosen for this encoder.
-            self.model_fields_set.difference_update(start.keys() - named.keys())
+        self.model_fields_set.intersection_update(map(self.setting_name, values))  # not the profile's
 
     @classmethod
     def setting_name(cls, name: str) -> str:

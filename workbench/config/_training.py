@@ -144,7 +144,9 @@ class TrainingConfig(Settings):
 
     def require_pooling(self, saved: Pooling | None) -> None:
         """Raise SettingError if a default would silently replace the pooling that the start was tuned with."""
-        if saved not in (None, self.pooling) and "pooling" not in self.model_fields_set:
+        start, usual = self.profile_values(self.profile), type(self).model_fields["encoder"].default
+        chosen = "pooling" in start and self.encoder == start.get("encoder", usual)  # for the profile's own encoder
+        if saved not in (None, self.pooling) and "pooling" not in self.model_fields_set and not chosen:
             usual = f"{self.encoder} was saved with {saved!r}, and {self.method} uses {self.pooling!r} by default"
             raise SettingError(f"pooling: {usual}; set pooling={saved} to read it as it was, or pooling={self.pooling}")
 

@@ -64,7 +64,7 @@ class Method(nn.Module):
     def find_start(self) -> Checkpoint:
         """Return the checkpoint of the setting `encoder`; SettingError if a default would change its pooling."""
         start = find_checkpoint(self.config.encoder, self.config.revisions.get(self.config.encoder))
-        self.config.require_pooling(start.stored and start.stored.pooling)
+        self.config.require_pooling(start.own_pooling)
         return start
 
     def prepare(self, data: Any) -> None:

@@ -97,7 +97,9 @@ class Run:
         """Return the settings in `facts`, which are those of this run."""
         if facts.get("method") not in RECORDED:
             raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {self.path / 'config.json'}"))
-        return RECORDED[facts["method"]](**facts["settings"])
+        config = RECORDED[facts["method"]](**facts["settings"])
+        config.model_fields_set.intersection_update(facts.get("given", config.model_fields_set))
+        return config
 
     def facts(self) -> dict[str, Any]:
         """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
@@ -256,6 +258,7 @@ def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
         "method": config.method,
         "digest": config.digest(),
         "settings": config.model_dump(mode="json"),
+        "given": sorted(config.model_fields_set),
         "contents": config.contents(),
         "versions": versions,
         "git_commit": checkout_commit(),
