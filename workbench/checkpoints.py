@@ -9,7 +9,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from workbench.config import BUNDLED_MODELS, Pooling, current_value
 from workbench.errors import EncoderError, did_you_mean
@@ -22,7 +22,7 @@ SETTINGS_FILE = "encoder.json"
 _BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
-_HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_Transformer/*"]
+_HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_*/*", "*_Dense/*"]
 _PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
 
 
@@ -73,6 +73,7 @@ class Checkpoint:
     source: its origin, for the record. folder: where in `root` config, weights and tokenizer are. stored: the reading
     in its files. foreign: parts that an Encoder lacks: modules or similarity of a SentenceTransformer, the head of a
     classifier. max_seq_length: limit in tokens of a SentenceTransformer. prompts: its prompts by name.
+    kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Checkpoint:
     max_seq_length: int | None = None
     lower_case: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
+    kind: Literal["transformer", "static", "st"] = "transformer"
 
     @property
     def own_pooling(self) -> Pooling | None:
@@ -117,20 +119,25 @@ class Checkpoint:
 def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     """Return the checkpoint of this name: bundled, else a folder or a finished run, else a repository of the hub.
 
+    "st:" before a name leaves it to SentenceTransformer, to evaluate, to look at and as a teacher.
     Raises EncoderError if there is none, or if its files are not those of an encoder.
     """
-    path = Path(name).expanduser()
-    if name in BUNDLED_MODELS:
-        root, source = _BUNDLED / name, f"bundled:{name}"
+    plain = name.removeprefix("st:")
+    path = Path(plain).expanduser()
+    if plain in BUNDLED_MODELS:
+        root, source = _BUNDLED / plain, f"bundled:{plain}"
     elif path.is_dir():
         root = encoder_folder(path.resolve())
         source = f"folder:{root}"
-    elif path.exists() or not HUB_ID.fullmatch(name):
+    elif path.exists() or not HUB_ID.fullmatch(plain):
         bundled = ", ".join(map(repr, BUNDLED_MODELS))
-        raise EncoderError(f"{name!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
+        raise EncoderError(f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
     else:
-        root = _download_files(name, revision or _PUBLISHED["safetensors"].get(name))
-        source = f"hub:{name}@{root.name}"
+        files = _HUB_FILES if plain == name else [*_HUB_FILES, "*.bin", "*.py", "[0-9]*_*/*"]
+        root = _download_files(plain, revision or _PUBLISHED["safetensors"].get(plain), files)
+        source = f"hub:{plain}@{root.name}"
+    if plain != name:
+        return Checkpoint(name, f"st:{source}", root, root, kind="st")
     return _inspect(root, name, source)
 
 
@@ -152,12 +159,12 @@ def encoder_folder(folder: Path) -> Path:
     return run / "encoder"
 
 
-def _download_files(name: str, revision: str | None) -> Path:
+def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
     """Return the snapshot of a hub repository in the local cache; fetch its missing files."""
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=files))
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
         command = f"hf download {name}" + (f" --revision {revision}" if revision else "")
@@ -169,6 +176,12 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer, describe it."""
     modules = _read_json(root / "modules.json", list)
     folder = root / modules[0]["path"] if modules else root
+    if modules and modules[0]["type"].endswith("StaticEmbedding"):
+        others = [module["type"].rpartition(".")[2] for module in modules[1:]]
+        foreign = tuple(kind for kind in others if kind != "Normalize")
+        return Checkpoint(name, source, root, folder, foreign=foreign, kind="static")
+    if _read_json(root / "config.json").get("model_type") == "model2vec":
+        return Checkpoint(name, source, root, root, kind="static")
     if not (folder / "config.json").is_file():
         raise EncoderError(f"{folder} has no config.json, so it is no checkpoint; give the folder that save() wrote")
     if not any((folder / weights).is_file() for weights in ("model.safetensors", "model.safetensors.index.json")):

@@ -12,7 +12,7 @@ import filelock
 import numpy as np
 
 from workbench.checkpoints import POOLINGS, Checkpoint, Reading, find_checkpoint
-from workbench.encoder import Encoder, weights_checksum
+from workbench.encoder import Encoder, FixedEncoder, load_encoder, weights_checksum
 from workbench.errors import EncoderError
 from workbench.files import atomic_path, cache_folder, file_checksum, reraise_os_error, text_checksum, write_json
 
@@ -36,27 +36,30 @@ def find_teacher(
     """Return the checkpoint called `name` and its reading; arguments and errors as for `load_teacher`."""
     checkpoint = find_checkpoint(name, revision)
     reading = checkpoint.read(pooling, template)
+    if checkpoint.kind != "transformer":
+        return checkpoint, Reading()
     if reading is None:
         remedy = f'set teacher_pooling={{"{name}": "cls"}} of RankCSE or base_pooling="cls" of RankEncoder, or another'
         raise EncoderError(f"the pooling of teacher {name!r} is unknown; {remedy} of {', '.join(POOLINGS)}")
-    if reading.similarity == "dot":
-        raise EncoderError(f"teacher {name!r} compares by dot product, and methods learn cosines; take another teacher")
     return checkpoint, reading
 
 
 def load_teacher(
     name: str, *, pooling: str | None = None, template: str | None = None, revision: str | None = None, **options: Any
-) -> Teacher:
+) -> Teacher | FixedEncoder:
     """Load a frozen encoder, with any vocabulary and any width; arguments as for Encoder.from_pretrained.
 
     Raises EncoderError if it is missing, broken or an unfinished run, or if its pooling is unknown.
     """
     checkpoint, reading = find_teacher(name, pooling=pooling, template=template, revision=revision)
-    return Teacher(checkpoint, reading, **options).requires_grad_(False)
+    teacher = load_encoder(checkpoint, reading, kind=Teacher, **options)
+    if teacher.similarity_name == "dot":
+        raise EncoderError(f"teacher {name!r} compares by dot product, and methods learn cosines; take another teacher")
+    return teacher if isinstance(teacher, FixedEncoder) else teacher.requires_grad_(False)
 
 
 def cached_embeddings(
-    teacher: Teacher, sentences: Sequence[str], *, folder: str | Path | None = None, batch_size: int = 64
+    teacher: Teacher | FixedEncoder, sentences: Sequence[str], *, folder: str | Path | None = None, batch_size: int = 64
 ) -> np.ndarray:
     """Return the embeddings of `sentences`, from the cache or computed now and stored there.
 
@@ -82,8 +85,10 @@ def cached_embeddings(
             return np.load(entry / _EMBEDDINGS, mmap_mode="r", allow_pickle=False)
 
 
-def fingerprint(teacher: Teacher) -> str:
+def fingerprint(teacher: Teacher | FixedEncoder) -> str:
     """Return the sha256 of everything that decides an embedding."""
+    if isinstance(teacher, FixedEncoder):
+        return teacher.fingerprint()
     # Origin and the library that saved it decide nothing.
     origin = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
     configuration = {name: value for name, value in teacher.backbone.config.to_dict().items() if name not in origin}
@@ -111,7 +116,7 @@ def _is_intact(entry: Path) -> bool:
     return False
 
 
-def _write_embeddings(path: Path, teacher: Teacher, sentences: Sequence[str], batch_size: int) -> None:
+def _write_embeddings(path: Path, teacher: Teacher | FixedEncoder, sentences: Sequence[str], batch_size: int) -> None:
     shape = (len(sentences), teacher.dimension)
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     for start in range(0, len(sentences), _CHUNK):

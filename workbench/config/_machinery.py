@@ -147,7 +147,7 @@ class Settings(BaseModel):
         """Return path -> sha256 for every local file and folder that the settings name."""
         checksums = {}
         for text, name in self.paths().items():
-            path = Path(text)
+            path = Path(text.removeprefix("st:"))
             try:
                 checksums[text] = checkpoint_checksum(path) if path.is_dir() else file_checksum(path)
             except OSError as problem:
@@ -160,7 +160,7 @@ class Settings(BaseModel):
         for name, value in self.model_dump(exclude=self.outside_digest).items():
             texts = value if isinstance(value, (list, dict)) else [value]  # the keys of a dictionary are encoders
             texts = [text for text in texts if isinstance(text, str) and "{sentence}" not in text]  # not a template
-            paths |= {text: name for text in texts if Path(text).is_absolute()}
+            paths |= {text: name for text in texts if Path(text.removeprefix("st:")).is_absolute()}
         return paths
 
     @property

@@ -29,6 +29,8 @@ def whole_encoder(name: str) -> str:
 
     A link is not resolved: its name may be the published one, from which the pooling of the checkpoint follows.
     """
+    if name.startswith("st:"):
+        return f"st:{whole_encoder(name.removeprefix('st:'))}"
     path = Path(name).expanduser()
     is_local = bool(name.strip()) and name not in BUNDLED_MODELS and path.is_dir()
     return os.path.abspath(path) if is_local else name  # noqa: PTH100 - a link stays

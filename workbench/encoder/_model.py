@@ -58,6 +58,9 @@ class Encoder(nn.Module):
         new_pooler: the layer of pooling "pooler" begins at random unless the checkpoint was trained with it.
         """
         super().__init__()
+        if checkpoint.kind != "transformer":
+            problem = f"{checkpoint.name} is evaluated, looked at and a teacher, but not trained"
+            raise EncoderError(f"{problem}: start from a transformer's folder or hub id")
         place, self.precision = choose_hardware(device, precision)
         options: dict[str, Any] = {"dropout": dropout, "as_classifier": self._is_classifier, "new_pooler": new_pooler}
         backbone, self.tokenizer, positions = load_parts(checkpoint, reading.pooling, **options)

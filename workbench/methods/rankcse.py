@@ -11,6 +11,7 @@ from torch import Tensor
 
 from workbench import losses
 from workbench.config import RankCSEConfig
+from workbench.encoder import FixedEncoder
 from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
 from workbench.teachers import Teacher, cached_embeddings, load_teacher
@@ -49,7 +50,7 @@ class RankCSE(ContrastiveMethod):
     def inputs(self) -> dict[str, tuple[str, str]]:
         return self.teacher_inputs
 
-    def load_teacher(self, name: str) -> Teacher:
+    def load_teacher(self, name: str) -> Teacher | FixedEncoder:
         """Load the teacher called `name`, read as the settings say."""
         config = self.config
         reading = {"pooling": config.teacher_pooling.get(name), "template": config.teacher_template.get(name)}

@@ -13,7 +13,7 @@ from torch import Tensor
 from workbench.checkpoints import Reading, published_reading
 from workbench.config import CONFIGS, RankEncoderConfig
 from workbench.data import load_sentences
-from workbench.encoder import Encoder, TokenRows, replace_encoder
+from workbench.encoder import Encoder, FixedEncoder, TokenRows, replace_encoder
 from workbench.errors import EncoderError, RunError
 from workbench.losses import cosine_matrix, info_nce, kept_pairs, rank_mse
 from workbench.methods.base import Batch, ContrastiveMethod, gathered_views, training_sentences
@@ -158,7 +158,7 @@ class RankEncoder(ContrastiveMethod):
         self.corpus = corpus
 
 
-def load_e1(config: RankEncoderConfig) -> Teacher:
+def load_e1(config: RankEncoderConfig) -> Teacher | FixedEncoder:
     """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is unknown."""
     name, reading = _find_e1(config)
     options = {"precision": config.precision, "device": config.device}

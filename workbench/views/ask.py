@@ -91,13 +91,17 @@ class Vectors:
     @cached_property
     def model(self) -> Any:
         """Load the encoder, in fp32: bf16 may not resolve the effect of a word. EncoderError if it cannot be read."""
-        from workbench.encoder import Encoder
+        from workbench.checkpoints import find_checkpoint
+        from workbench.encoder import load_encoder
 
         encoder = self.source.path / "encoder" if isinstance(self.source, Run) else self.source
         encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
         if not isinstance(encoder, str | Path):
             return encoder
-        return WordOverlap() if encoder == WORDS else Encoder.from_pretrained(encoder, precision="fp32")
+        if encoder == WORDS:
+            return WordOverlap()
+        checkpoint = find_checkpoint(str(encoder))
+        return load_encoder(checkpoint, checkpoint.read(), precision="fp32")
 
     @_without_warnings()
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:

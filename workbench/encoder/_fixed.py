@@ -1,0 +1,141 @@
+"""Encoders that are evaluated, looked at and learned from, but not trained: static ones and any SentenceTransformer."""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.checkpoints import Checkpoint, Reading
+from workbench.encoder._loading import weights_checksum
+from workbench.encoder._model import Encoder
+from workbench.errors import EncoderError
+from workbench.files import text_checksum
+
+
+class FixedEncoder:
+    """The part of an `Encoder` that needs no training."""
+
+    model: nn.Module
+    dimension: int
+    similarity_name = "cosine"
+    similarity = staticmethod(Encoder.similarity)
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.source = checkpoint.source
+
+    @cached_property
+    def checksum(self) -> str:
+        """Return the sha256 of the weights."""
+        return weights_checksum(self.model)
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of everything that decides an embedding."""
+        return text_checksum(json.dumps([self.checksum, *self._usage()], default=str))
+
+    def encode(
+        self, sentences: Sequence[str] | str, batch_size: int = 64, *, normalize_embeddings: bool = True, **prompt: str
+    ) -> Float[Tensor, "*n d"]:
+        """Return unit rows, float32, on the CPU. prompt: `prompt` or `prompt_name` of a SentenceTransformer."""
+        if isinstance(sentences, str):
+            return self.encode([sentences], batch_size, normalize_embeddings=normalize_embeddings, **prompt)[0]
+        with torch.no_grad():
+            vectors = self._embed(list(sentences), batch_size, **prompt).float().cpu()
+        if not bool(vectors.isfinite().all()):
+            raise EncoderError(f"{self.source} gives vectors that are not finite; its weights are broken")
+        return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
+
+    def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
+        raise NotImplementedError
+
+    def _usage(self) -> list[Any]:
+        """Return everything besides the weights that decides an embedding."""
+        raise NotImplementedError
+
+
+class StaticEncoder(FixedEncoder):
+    """The mean of one vector per token, as model2vec and the module StaticEmbedding of a SentenceTransformer have it.
+
+    A sentence without a known token gets zeros.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Load the checkpoint; EncoderError if its files are not those of a static encoder."""
+        super().__init__(checkpoint)
+        try:
+            self._tokenizer = Tokenizer.from_file(str(checkpoint.folder / "tokenizer.json"))
+            weights = load_file(checkpoint.folder / "model.safetensors")
+            table = weights["embedding.weight"] if "embedding.weight" in weights else weights["embeddings"]
+            if "mapping" in weights:  # token -> row
+                table = table[weights["mapping"].long()]
+            table = table.float() * weights["weights"].float()[:, None] if "weights" in weights else table.float()
+        except Exception as error:
+            raise EncoderError(f"the static encoder in {checkpoint.folder} cannot be read: {error}") from error
+        self._tokenizer.no_padding()
+        if "embedding.weight" not in weights:  # model2vec's own files: cut as it cuts, and unknown words left out
+            self._tokenizer.no_truncation()
+        self.model = nn.EmbeddingBag.from_pretrained(table)
+        self.dimension = table.shape[1]
+
+    def _embed(self, sentences: list[str], batch_size: int) -> Tensor:
+        rows = [row.ids for row in self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False)]
+        starts = torch.tensor([0, *map(len, rows)][: len(rows)], dtype=torch.long).cumsum(0)
+        return self.model(torch.tensor([one for row in rows for one in row], dtype=torch.long), starts)
+
+    def _usage(self) -> list[Any]:
+        return [self._tokenizer.to_str()]
+
+
+class TransformersEncoder(FixedEncoder):
+    """Whatever SentenceTransformer loads, with its own default prompt."""
+
+    model: Any
+
+    def __init__(self, checkpoint: Checkpoint, device: str) -> None:
+        """Load it; EncoderError if sentence-transformers is not installed, or if it cannot load the checkpoint."""
+        super().__init__(checkpoint)
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            remedy = 'pip install "ranking-workbench[st]"'
+            raise EncoderError(f"{checkpoint.name} needs sentence-transformers: {remedy}") from error
+        try:
+            self.model = SentenceTransformer(str(checkpoint.folder), device=None if device == "auto" else device)
+        except Exception as error:
+            raise EncoderError(f"SentenceTransformer cannot load {checkpoint.name}: {error}") from error
+        self.similarity_name = str(self.model.similarity_fn_name)
+        if self.similarity_name not in ("cosine", "dot"):
+            raise EncoderError(f"{checkpoint.name} compares by {self.similarity_name}; cosine and dot are supported")
+        self.dimension = len(self.encode("a"))
+
+    def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
+        options: dict[str, Any] = {"batch_size": batch_size, "convert_to_tensor": True, "show_progress_bar": False}
+        return self.model.encode(sentences, **options, **prompt)
+
+    def _usage(self) -> list[Any]:
+        model, tokenizer = self.model, getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer)
+        pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
+        prompt = (model.prompts or {}).get(model.default_prompt_name)
+        return [repr(model), prompt, pipeline, [getattr(part, "config_dict", None) for part in model]]
+
+
+def load_encoder(
+    checkpoint: Checkpoint,
+    reading: Reading | None,
+    *,
+    kind: type[Encoder] = Encoder,
+    device: str = "auto",
+    **options: Any,
+) -> Any:
+    """Return the encoder of a checkpoint of any kind; reading and options are those of an `Encoder`, or of `kind`."""
+    if checkpoint.kind == "static":
+        return StaticEncoder(checkpoint)
+    if checkpoint.kind == "st":
+        return TransformersEncoder(checkpoint, device)
+    return kind(checkpoint, reading or Reading("cls"), device=device, **options)
