@@ -91,9 +91,9 @@ class CoSENTConfig(TrainingConfig):
     def train_kinds(self) -> tuple[str, ...]:
         return ("pairs", "triplets") if self.objective == "triplet" else ("pairs",)
 
-    def require_pooling(self, saved: Pooling | None) -> None:
+    def require_pooling(self, own: Pooling | None) -> None:
         if self.architecture == "bi-encoder":  # a cross-encoder does not pool
-            super().require_pooling(saved)
+            super().require_pooling(own)
 
     @pydantic.model_validator(mode="after")
     def _architecture_has_objective(self) -> "CoSENTConfig":
