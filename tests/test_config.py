@@ -117,6 +117,9 @@ def test_a_value_written_as_text_is_read_back(value: object):
 
 
 def test_a_profile_sets_the_pooling_of_its_own_encoder_alone():
+    for each in CONFIGS.values():
+        demo = each(profile="demo")
+        demo.require_pooling(find_checkpoint(demo.encoder).own_pooling)
     config = CONFIGS["cosent"]
     for own in ({}, {"encoder": "bert-base-uncased"}, {"encoder": "roberta-base", "pooling": "avg_first_last"}):
         config(profile="paper", **own).require_pooling("mean")
