@@ -168,6 +168,10 @@ def test_an_interrupted_run_keeps_on_record_how_it_began(tmp_path: Path):
     third = Run.open(config(), tmp_path)
     assert [start["settings"]["device"] for start in third.facts()["earlier_starts"]] == ["cpu"]
     assert third.facts()["inputs"].keys() == {"train"}
+    third.release()
+    fourth = Run.open(config(temperature=0.05), tmp_path)
+    assert "temperature" in fourth.facts()["given"]
+    assert len(fourth.facts()["earlier_starts"]) == 1, "a default was given, so nothing changed"
     assert list_runs(tmp_path)["status"].tolist() == ["unfinished"]
 
 

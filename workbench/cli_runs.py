@@ -97,6 +97,7 @@ def show(name: RunName, runs: Runs = "runs") -> None:
     run = workbench.runs.find_run(name, runs)
     facts = run.facts() | workbench.runs.read_row(run.path)
     facts |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
+    facts["given"] = ", ".join(facts.get("given", []))  # also those that equal their default
     facts["version"] = facts.get("versions", {}).get("ranking-workbench")
     facts["needed by"] = ", ".join(map(str, workbench.runs.needed_by(runs).get(run.path.resolve(), [])))
     for fact, value in facts.items():

@@ -33,6 +33,7 @@ def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool =
     for needed, profile in config.runs_needed:
         run(CONFIGS[needed].from_parameters(profile, config.seed), runs_root, quiet=quiet)
         config = config.model_copy(update={"base_root": str(runs_root)})
+        config.model_fields_set.discard("base_root")  # it was not given
     current = Run.open(config, runs_root)
     with current.record_end():
         suites = workbench.load_suites(config)

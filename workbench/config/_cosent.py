@@ -16,6 +16,7 @@ _CHINESE_STS = [f"zh-{name}-test" for name in ("atec", "bq", "lcqmc", "pawsx", "
 # Trained on natural language inference, not on similarity: CoSENT tables III, V and IX, and the top half of VI.
 _NLI: dict[str, Any] = {"pooling": "avg_first_last", "max_seq_length": 128, "batch_size": 64, "epochs": 1.0}
 _DEMO: dict[str, Any] = {"max_seq_length": 32, "softmax_labels": "nearest", "epochs": 3.0, "learning_rate": 1e-3}
+_DEMO |= {"pooling": "mean"}  # the name of its encoder says cls
 
 
 def _trained_on(name: str, dev: str = "dev", **more: Any) -> dict[str, Any]:
@@ -91,9 +92,9 @@ class CoSENTConfig(TrainingConfig):
     def train_kinds(self) -> tuple[str, ...]:
         return ("pairs", "triplets") if self.objective == "triplet" else ("pairs",)
 
-    def require_pooling(self, saved: Pooling | None) -> None:
+    def require_pooling(self, own: Pooling | None) -> None:
         if self.architecture == "bi-encoder":  # a cross-encoder does not pool
-            super().require_pooling(saved)
+            super().require_pooling(own)
 
     @pydantic.model_validator(mode="after")
     def _architecture_has_objective(self) -> "CoSENTConfig":

@@ -107,9 +107,9 @@ class RankEncoderConfig(ContrastiveConfig):
     def runs_needed(self) -> list[tuple[str, str]]:
         return [(self.base, self.base_profile)] if self.reads_e1 and _names_method(self.base) else []
 
-    def require_pooling(self, saved: Pooling | None) -> None:
+    def require_pooling(self, own: Pooling | None) -> None:
         if self.start == "backbone":  # E1 keeps its own pooling
-            super().require_pooling(saved)
+            super().require_pooling(own)
 
     @pydantic.field_validator("base")
     @classmethod

@@ -144,13 +144,15 @@ class TrainingConfig(Settings):
         """Whether the two views of a sentence differ by dropout alone."""
         return False
 
-    def require_pooling(self, saved: Pooling | None) -> None:
-        """Raise SettingError if a default would silently replace the pooling that the start was tuned with."""
+    def require_pooling(self, own: Pooling | None) -> None:
+        """Raise SettingError if a default would silently replace the start's own pooling."""
         start, usual = self.profile_values(self.profile), type(self).model_fields["encoder"].default
         chosen = "pooling" in start and self.encoder == start.get("encoder", usual)  # for the profile's own encoder
-        if saved not in (None, self.pooling) and "pooling" not in self.model_fields_set and not chosen:
-            usual = f"{self.encoder} was saved with {saved!r}, and {self.method} uses {self.pooling!r} by default"
-            raise SettingError(f"pooling: {usual}; set pooling={saved} to read it as it was, or pooling={self.pooling}")
+        if own not in (None, self.pooling) and "pooling" not in self.model_fields_set and not chosen:
+            says = f"the files or the name of {self.encoder} say {own!r}, the default of {self.method} {self.pooling!r}"
+            raise SettingError(
+                f"pooling: {says}; set pooling={own} to keep it, or pooling={self.pooling} to replace it"
+            )
 
     @pydantic.model_validator(mode="after")
     def _fits_hardware(self) -> "TrainingConfig":

@@ -204,7 +204,8 @@ def unread_mask(**options: Any) -> Tensor | None:
 def fast_dropout(module: nn.Module) -> nn.Module:
     """Make every nn.Dropout and transformers' sdpa attention cheaper in training on a CPU; return `module`.
 
-    Eval mode, other devices and the state dict stay bit for bit the same.
+    On a CPU eval mode stays bit for bit the same, everywhere the state dict. A training step on a GPU passes attention
+    a mask even if nothing is padded, so torch may choose another kernel, which rounds differently: docs/gpu.md.
     """
     AttentionInterface.register(ATTENTION, cheap_attention)
     AttentionMaskInterface.register(ATTENTION, unread_mask)

@@ -27,7 +27,7 @@ class Mixed(CompCSE, RankCSE, RankEncoder):
     S(i)_j = cos(z_i, z_j+) is CompCSE's: z+ is composed of the sentence's parts, or is its other dropout view. S^T are
     the lists of RankCSE's teachers, U RankEncoder's rank similarities under E1, exact or in closed form; at test the
     similarity may be RankEncoder's mixture. CoSENT compares the cosines of pairs with gold; the other terms then make
-    their lists of both sides' sentences. With only one method's terms, the loss is bitwise identical to that method's.
+    their lists of both sides' sentences. With only one method's terms, the loss is that method's, on a CPU bit for bit.
     """
 
     config_class = MixedConfig

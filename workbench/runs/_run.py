@@ -267,8 +267,9 @@ def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
         "started": earlier.get("started", timestamp()),
     }
     before = {name: earlier.get(name) for name in facts}
+    differs = before | {"given": facts["given"]} != facts  # a default that is now given is the same value
     if "inputs" in earlier:  # that start computed something
-        starts = [*earlier.get("earlier_starts", []), *([before] if before != facts else [])]
+        starts = [*earlier.get("earlier_starts", []), *([before] if differs else [])]
         facts = earlier | facts | {"earlier_starts": starts, "failure": None}
     write_json(file, facts)
 

@@ -77,7 +77,7 @@ def _fit_here(
     method: Method, data: Any, dev: Pairs | None, run: Run | None, callbacks: Sequence[Listener], *, quiet: bool
 ) -> pd.DataFrame:
     """Train in this process, which may be one of several."""
-    if method.encoder.device.type == "cuda":  # otherwise the same seed gives other sums
+    if method.encoder.device.type == "cuda":  # it orders most sums, docs/gpu.md lists the others
         torch.set_deterministic_debug_mode("warn")
     torch.manual_seed(method.config.seed)  # of weights that `prepare` draws
     method.prepare(data)
