@@ -117,6 +117,9 @@ def test_vectors_are_those_of_sentence_transformers_before_and_after_they_are_sa
     print(f"| {kind} | {first:.0e} | {second:.0e} | {third:.0e} |")
     assert max(first, second, third) < TOLERANCE
     assert encoder.dimension == theirs.shape[1]
+    card = (tmp_path / "again" / "README.md").read_text()
+    assert f"compared by {'dot' if kind == 'dot product' else 'cosine'}" in card
+    assert ("with the prompt 'small food sees '" in card) == (kind == "prompts")
     assert again.reading == encoder.reading
     assert again.prompts == encoder.prompts
 

@@ -133,7 +133,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         bundled = ", ".join(map(repr, BUNDLED_MODELS))
         raise EncoderError(f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
     else:
-        files = _HUB_FILES if plain == name else [*_HUB_FILES, "*.bin", "*.py", "[0-9]*_*/*"]
+        files = _HUB_FILES if plain == name else [*_HUB_FILES, "*.bin", "[0-9]*_*/*"]
         root = _download_files(plain, revision or _PUBLISHED["safetensors"].get(plain), files)
         source = f"hub:{plain}@{root.name}"
     if plain != name:

@@ -78,18 +78,21 @@ class StaticEncoder(FixedEncoder):
         except Exception as error:
             raise EncoderError(f"the static encoder in {checkpoint.folder} cannot be read: {error}") from error
         self._tokenizer.no_padding()
-        if "embedding.weight" not in weights:  # model2vec's own files: cut as it cuts, and unknown words left out
-            self._tokenizer.no_truncation()
+        inner = json.loads(self._tokenizer.to_str())["model"]
+        unknown = inner.get("unk_id") if inner.get("unk_token") is None else inner["vocab"].get(inner["unk_token"])
+        # model2vec leaves unknown words out, a SentenceTransformer does not.
+        self._left_out = {unknown} if checkpoint.folder == checkpoint.root and "embeddings" in weights else set()
         self.model = nn.EmbeddingBag.from_pretrained(table)
         self.dimension = table.shape[1]
 
     def _embed(self, sentences: list[str], batch_size: int) -> Tensor:
-        rows = [row.ids for row in self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False)]
+        found = self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False)
+        rows = [[one for one in row.ids if one not in self._left_out] for row in found]
         starts = torch.tensor([0, *map(len, rows)][: len(rows)], dtype=torch.long).cumsum(0)
         return self.model(torch.tensor([one for row in rows for one in row], dtype=torch.long), starts)
 
     def _usage(self) -> list[Any]:
-        return [self._tokenizer.to_str()]
+        return [self._tokenizer.to_str(), sorted(self._left_out)]
 
 
 class TransformersEncoder(FixedEncoder):

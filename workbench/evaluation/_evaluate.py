@@ -14,7 +14,7 @@ from workbench.baselines import StaticWords, TfIdf, Whitened
 from workbench.checkpoints import Reading, find_checkpoint
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES, Pairs, TransferTask, labels, load_sentences, load_suites
-from workbench.encoder import FixedEncoder, load_encoder
+from workbench.encoder import load_encoder
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation._transfer import Classifier, classify
 from workbench.methods.base import Method, finite_array, unit_rows
@@ -141,7 +141,7 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     # Whitening divides by small standard deviations, which would enlarge the rounding of bf16.
     precision = "fp32" if config.kind == "whitening" and config.precision == "auto" else config.precision
     encoder: Any = load_encoder(checkpoint, reading, precision=precision, device=config.device)
-    if isinstance(encoder, FixedEncoder) and config.kind == "static":
+    if config.kind == "static" and checkpoint.kind != "transformer":
         raise EncoderError(f"{config.encoder} has no word embeddings under a transformer; leave kind out")
     if config.kind == "static":
         return StaticWords(encoder)
