@@ -108,7 +108,8 @@ def save_encoder(
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     for name, tensors in weights.items():
         save_file(tensors, folder / name / "model.safetensors")
-    kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens, compared by {reading.similarity}"
+    kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens"
+    kind += f", compared by {reading.similarity}"
     kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
     code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
     if pooling != "mask":  # no module of sentence-transformers reads a template
