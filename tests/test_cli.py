@@ -221,8 +221,11 @@ def test_a_run_that_another_learned_from_is_removed_only_with_it(tmp_path: Path)
     link.symlink_to(base.path)
     with pytest.raises(RunError, match="is a link to a run"):
         remove_runs([Run(link)], tmp_path / "elsewhere")
+    left = tmp_path / "simcse" / ".12345678-s0.removed"  # of a removal that was killed
+    left.mkdir()
     remove_runs([base, *every], tmp_path)
     assert list_runs(tmp_path).empty
+    assert not left.exists()
 
 
 def test_common_settings_are_split_from_others_also_for_lists(tmp_path: Path):

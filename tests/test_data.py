@@ -89,6 +89,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         '{"text1": "a", "text2": "b", "score": 1}\n\n{"text1": "a", "text2": "b"}\n',
         "line 3: score",
     ),
+    "underscore.csv": (f"{HEADER}a,b,1\n\nc,d,1_000\n", "line 4: score is '1_000', not a finite number"),
+    "half a character.jsonl": ('{"text1": "a\\ud800", "text2": "b", "score": 1}\n', "line 1: not a JSON.*surrogates"),
     "infinite.csv": (f"{HEADER}a,b,1\n\nc,d,inf\n", "line 4: score is 'inf', not a finite number"),
     "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 has a number in every row"),
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),

@@ -103,10 +103,11 @@ def test_vectors_of_any_kind_and_size_are_compared_by_cosine():
         np.testing.assert_allclose(report.scores["predicted"], cosines(made), atol=1e-12)
 
 
-def test_a_scorer_needs_no_vectors():
+def test_a_scorer_needs_no_vectors(caplog: pytest.LogCaptureFixture):
     made = pairs([1.0, 2.0, 3.0, 4.0])
     flat = evaluate(lambda s: 0 * by_letters(s), {"made": pairs([3.0] * 10)})
     assert np.isnan(flat.metrics["made"]["spearman"])
+    assert "made: Spearman is undefined" in caplog.text
     assert flat.scores["predicted"].tolist() == [0.0] * 10, "a vector of zeros is like no other"
     report = evaluate(SimpleNamespace(score=lambda a, b: range(len(a))), {"made": made})
     assert report.metrics["made"]["spearman"] == pytest.approx(1.0)

@@ -297,6 +297,13 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
     assert table.loc[str(file.parent), "status"] == "unreadable"
 
 
+def test_a_run_whose_seed_was_changed_is_not_listed_under_the_other_seed(tmp_path: Path):
+    file = finish(Run.open(config(1), tmp_path), 0.25).path / "config.json"
+    file.write_text(file.read_text().replace('"seed": 1', '"seed": 2'))
+    assert list_runs(tmp_path)["status"].tolist() == ["unreadable"]
+    assert look.finished_runs(tmp_path, "s").empty
+
+
 def test_a_run_of_an_unknown_method_names_the_known_ones(tmp_path: Path):
     file = finish(Run.open(config(), tmp_path)).path / "config.json"
     file.write_text('{"method": "x", "settings": {}}')

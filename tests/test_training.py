@@ -225,10 +225,18 @@ def rewrite(file: Path, drop: str = "-", tensors: dict[str, torch.Tensor] | None
     save_file(kept | (tensors or {}), file, {"state": json.dumps(stored | facts)})
 
 
+def flip_bit(file: Path) -> None:
+    """Change one bit of the last weight."""
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "a step beyond the last": functools.partial(rewrite, step=99),
     "other settings": functools.partial(rewrite, settings="simcse/00000000-s0"),
     "no second moments": functools.partial(rewrite, drop="exp_avg_sq"),
+    "a flipped bit": flip_bit,
     "truncated": lambda file: file.write_bytes(file.read_bytes()[:-100]),
 }
 

@@ -48,6 +48,8 @@ class Reading:
     def __post_init__(self) -> None:
         if self.pooling not in POOLINGS:
             raise EncoderError(f"pooling is {self.pooling!r}; choose one of {', '.join(POOLINGS)}")
+        if self.template and self.pooling != "mask":
+            raise EncoderError(f"a template needs pooling='mask', not {self.pooling!r}; set it, or leave it out")
 
     def add_full_stop(self, sentence: str) -> str:
         """Return the sentence as the authors of the checkpoint put it into the template."""

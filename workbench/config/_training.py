@@ -41,7 +41,7 @@ def _whole_path(name: str) -> str:
 
 
 # Settings keep the names of local folders and files as absolute paths.
-EncoderName = Annotated[str, pydantic.AfterValidator(whole_encoder)]
+EncoderName = Annotated[str, MinLen(1), pydantic.AfterValidator(whole_encoder)]
 SetName = Annotated[str, pydantic.AfterValidator(lambda name: _whole_path(name) if name.endswith(OWN_FILES) else name)]
 Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]

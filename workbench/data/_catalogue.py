@@ -151,7 +151,7 @@ def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]])
 def to_number(text: str) -> float:
     """Return the finite number in a text; nan if there is none."""
     try:
-        number = float(text)
+        number = float(text.replace("_", "x"))  # Python reads 1_000 as 1000
     except ValueError:
         return math.nan
     return number if math.isfinite(number) else math.nan

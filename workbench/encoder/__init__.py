@@ -3,7 +3,11 @@
 from workbench.encoder._cross import CrossEncoder as CrossEncoder
 from workbench.encoder._dropout import fast_dropout as fast_dropout
 from workbench.encoder._fixed import FixedEncoder as FixedEncoder, load_encoder as load_encoder
-from workbench.encoder._loading import has_no_dropout as has_no_dropout, weights_checksum as weights_checksum
+from workbench.encoder._loading import (
+    has_no_dropout as has_no_dropout,
+    tensors_checksum as tensors_checksum,
+    weights_checksum as weights_checksum,
+)
 from workbench.encoder._model import Encoder as Encoder
 from workbench.encoder._publishing import push_folder as push_folder, push_run as push_run
 from workbench.encoder._saving import replace_encoder as replace_encoder

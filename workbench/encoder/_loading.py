@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -191,8 +191,13 @@ def load_dense(root: Path) -> Any:
 
 def weights_checksum(module: nn.Module) -> str:
     """Return the sha256 of the names and values of a module's weights."""
+    return tensors_checksum(module.state_dict())
+
+
+def tensors_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return the sha256 of the names and values of tensors."""
     total = hashlib.sha256()
-    for name, value in sorted(module.state_dict().items()):
+    for name, value in sorted(tensors.items()):
         total.update(name.encode())
         total.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return total.hexdigest()

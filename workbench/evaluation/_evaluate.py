@@ -1,6 +1,7 @@
 """Evaluate a model on suites: correlations, accuracies, scores of pairs and rankings."""
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +24,7 @@ from workbench.rankings import COLUMNS, ranking_table
 from workbench.runs import Run, finished_run
 
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
+_LOG = logging.getLogger("workbench")
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # roles of inputs that are not suites
 Encode = Callable[[list[str]], Any]
 Suites = Mapping[str, Pairs | TransferTask]
@@ -222,6 +224,8 @@ def _require_same(run: Run, stage: str, suites: Suites, how: str, classifier: st
 def _score_pairs(suite: str, pairs: Pairs, predicted: np.ndarray, how: str) -> tuple[dict[str, Any], pd.DataFrame]:
     values: dict[str, Any] = {"n": len(pairs.gold)}
     values["spearman"] = spearman_by_subset(pairs.gold, predicted, pairs.subset, how=how)
+    if np.isnan(values["spearman"]):
+        _LOG.warning("%s: Spearman is undefined: fewer than two pairs, or all scores or all labels are equal", suite)
     if pairs.subset is not None:
         values["aggregation"], values["subsets"] = how, {}
         for name in dict.fromkeys(pairs.subset):

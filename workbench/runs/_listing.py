@@ -107,6 +107,9 @@ def read_row(path: Path) -> dict[str, Any]:
         run = Run(path)
         facts = row["facts"] = run.facts()
         config = run.config_of(facts)
+        if NAME.fullmatch(path.name) and not path.name.endswith(f"-s{config.seed}"):
+            problem = f"{path / 'config.json'} says seed {config.seed}: it was changed; restore it, or run again"
+            raise RunError(problem)  # noqa: TRY301
         row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
         row["digest"] = str(facts.get("digest", ""))
@@ -196,4 +199,6 @@ def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
         with reraise_os_error(path):
             gone = path.with_name(f".{path.name}.removed")
             path.rename(gone)  # in one step: a kill leaves no half run
+    for gone in Path(root).expanduser().glob("*/.*.removed"):  # that of an interrupted removal too
+        with reraise_os_error(gone):
             shutil.rmtree(gone)
