@@ -199,7 +199,8 @@ def tensors_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
     total = hashlib.sha256()
     for name, value in sorted(tensors.items()):
         total.update(name.encode())
-        total.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        values: Any = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+        total.update(values)
     return total.hexdigest()
 
 
