@@ -229,6 +229,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a step beyond the last": functools.partial(rewrite, step=99),
     "other settings": functools.partial(rewrite, settings="simcse/00000000-s0"),
     "no second moments": functools.partial(rewrite, drop="exp_avg_sq"),
+    "a flipped bit": lambda file: file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1])),
     "truncated": lambda file: file.write_bytes(file.read_bytes()[:-100]),
 }
 

@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -189,10 +189,11 @@ def load_dense(root: Path) -> Any:
     return nn.Sequential(*map(Dense, dense_folders(root)))
 
 
-def weights_checksum(module: nn.Module) -> str:
-    """Return the sha256 of the names and values of a module's weights."""
+def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
+    """Return the sha256 of the names and values of weights, of a module or by name."""
     total = hashlib.sha256()
-    for name, value in sorted(module.state_dict().items()):
+    tensors = weights.state_dict() if isinstance(weights, nn.Module) else weights
+    for name, value in sorted(tensors.items()):
         total.update(name.encode())
         total.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return total.hexdigest()
