@@ -192,6 +192,8 @@ def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
             raise RunError(f"a process is working on {path} ({(path / '.lock').read_text()}); end it first")
         if stay := sorted({*needs.get(path, ())} - leaving):
             raise RunError(f"{path} is needed by {', '.join(map(str, stay))}; remove these too, or keep it")
+    for gone in Path(root).expanduser().glob("*/.????????-s*.removed"):  # by a process that was killed
+        shutil.rmtree(gone, ignore_errors=True)
     for path in leaving:
         with reraise_os_error(path):
             gone = path.with_name(f".{path.name}.removed")
