@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -103,10 +104,11 @@ def test_vectors_of_any_kind_and_size_are_compared_by_cosine():
         np.testing.assert_allclose(report.scores["predicted"], cosines(made), atol=1e-12)
 
 
-def test_a_scorer_needs_no_vectors():
+def test_a_scorer_needs_no_vectors(caplog: pytest.LogCaptureFixture):
     made = pairs([1.0, 2.0, 3.0, 4.0])
     flat = evaluate(lambda s: 0 * by_letters(s), {"made": pairs([3.0] * 10)})
     assert np.isnan(flat.metrics["made"]["spearman"])
+    assert caplog.messages == ["made has no Spearman: all scores, or all gold, are equal"]
     assert flat.scores["predicted"].tolist() == [0.0] * 10, "a vector of zeros is like no other"
     report = evaluate(SimpleNamespace(score=lambda a, b: range(len(a))), {"made": made})
     assert report.metrics["made"]["spearman"] == pytest.approx(1.0)
@@ -116,6 +118,9 @@ def test_a_scorer_needs_no_vectors():
 
 
 def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path):
+    wrong: Any = "runs/simcse"
+    with pytest.raises(RunError, match="run is 'runs/simcse', not a Run"):
+        evaluate(by_letters, {"made": pairs([1.0, 2.0])}, run=wrong)
     run = Run.open(SimCSEConfig.from_parameters("demo"), tmp_path)
     made = {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6, ["x", "y"] * 12)}
     evaluate(by_letters, made, run=run, stage="before")

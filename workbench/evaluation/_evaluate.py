@@ -1,6 +1,7 @@
 """Evaluate a model on suites: correlations, accuracies, scores of pairs and rankings."""
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,7 @@ from workbench.metrics import alignment, kendall, metrics_table, ndcg, spearman,
 from workbench.rankings import COLUMNS, ranking_table
 from workbench.runs import Run, finished_run
 
+_LOG = logging.getLogger("workbench")
 _AVERAGED = ("spearman", "kcc", "ndcg", "accuracy")  # those that all seven sets have
 _ROLES = ("encoder", "train", "dev", "base", "corpus", "spans")  # roles of inputs that are not suites
 Encode = Callable[[list[str]], Any]
@@ -76,6 +78,8 @@ def evaluate(
         DataError, EncoderError: A suite is unknown or of another kind, or a score is not finite.
     """
     data = _load(suites)
+    if run is not None and not isinstance(run, Run):
+        raise RunError(f"run is {run!r}, not a Run; give Run({str(run)!r})")
     if run is not None:
         if not stage and not run.facts().get("trained"):
             raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")
@@ -95,6 +99,8 @@ def evaluate(
             predicted = _predict(model, dataset)
             metrics[suite], ranked = _score_pairs(suite, dataset, predicted, how)
             rankings.append(ranked)
+            if np.isnan(metrics[suite]["spearman"]):
+                _LOG.warning("%s has no Spearman: all scores, or all gold, are equal", suite)
             scores.append(_score_rows(suite, dataset.subset, dataset.pair_id, dataset.gold, predicted))
     for average, names in AVERAGES.items():
         if all(name in metrics for name in names):
