@@ -129,6 +129,7 @@ def checkpoint_checksum(folder: Path) -> str:
     root = folder / "encoder" if (folder / "encoder").is_dir() else folder
     # In an encoder of this project sentence_bert_config.json only repeats its other files.
     names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else {"sentence_bert_config.json"})
+    names = names | (set() if (root / "tokenizer.json").is_file() else {"*.model"})  # which are read in its place
     paths = sorted(path for name in names for path in [*root.glob(name), *root.glob(f"*/{name}")] if path.is_file())
     own = (path for path in paths if path.parent == root or not path.parent.name.startswith("checkpoint-"))
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))
