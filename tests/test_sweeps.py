@@ -27,7 +27,7 @@ path.mkdir(parents=True)
 with open(root / "ran.txt", "a") as file:
     print(path.name, os.environ.get("CUDA_VISIBLE_DEVICES"), sep="\t", file=file)
 time.sleep(0.05)
-(path / "config.json").write_text('{"method": "simcse", "settings": {}}')
+(path / "config.json").write_text('{"method": "simcse", "settings": {"seed": %s}}' % seed)
 if seed == "3":
     sys.exit("no luck with 3")
 (path / "notebook.ipynb").write_text("{}")
