@@ -53,6 +53,7 @@ class Bench:
             "rankcse": {"teachers": [str(encoder), str(other_teacher)], "cache": cache},
             "rankencoder": {"base": str(encoder), "corpus_size": 40, "lower": "none", "upper": "none", "cache": cache},
         }
+        self.needs["cosent"] = {"pooling": "cls"}  # its default is another
         self.needs["mixed"] = self.needs["rankcse"] | self.needs["rankencoder"]
 
     def settings(self, name: str, form: dict[str, Any], **overrides: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import math
 import runpy
 import tarfile
 from collections.abc import Mapping
@@ -89,8 +90,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         '{"text1": "a", "text2": "b", "score": 1}\n\n{"text1": "a", "text2": "b"}\n',
         "line 3: score",
     ),
-    "underscore.csv": (f"{HEADER}a,b,1\n\nc,d,1_000\n", "line 4: score is '1_000', not a finite number"),
     "half a character.jsonl": ('{"text1": "a\\ud800", "text2": "b", "score": 1}\n', "line 1: not a JSON.*surrogates"),
+    "underscore.csv": (f"{HEADER}a,b,1_0\nc,d,2\n", "line 2: score is '1_0', not a finite number"),
     "infinite.csv": (f"{HEADER}a,b,1\n\nc,d,inf\n", "line 4: score is 'inf', not a finite number"),
     "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 has a number in every row"),
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
@@ -99,6 +100,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "a table.txt": ("a\tb\t1\nc\td\t2\n", "or a table; rename the file to .tsv"),
     "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "inside string starting at row 1"),
     "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
+    "half a letter.jsonl": ('{"text": "a"}\n{"text": "\\ud800"}\n', "line 2: .*surrogates not allowed"),
     "array.jsonl": ('[{"text1": "a"}]\n', "line 1: not a JSON object"),
     "blank.csv": ('text\n""\n" "\n', "line 2: text is empty .and in 1 more rows"),
     "cut.csv.gz": (gzip.compress(b"sentence\n" + bytes(range(97, 123)) * 9)[:30], "cannot be read"),
@@ -184,7 +186,8 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
         ({"columns": {"sentence1": "left", "sentence2": "rigth"}}, "no column 'rigth' in .*; did you mean 'right'"),
         ({"columns": {"negative": "left"}}, "chosen for negative, but the roles of pairs are sentence1"),
         ({"columns": chosen, "scale": (0, 2)}, "line 3: how close is '3', not a number from 0 to 2"),
-        ({"columns": chosen, "scale": (5, 1)}, "lowest score first"),
+        *(({"columns": chosen, "scale": scale}, "give the lowest score") for scale in ((5, 1), (0, 1, 5), "0-5")),
+        ({"columns": chosen, "scale": (0, math.inf)}, r"scale is \(0, inf\)"),
     ]
     for options, refusal in wrong:
         with pytest.raises(DataError, match=refusal):

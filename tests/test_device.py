@@ -64,7 +64,7 @@ def prepared(name: str, form: dict[str, Any], start: Path, teacher: Path, *sets:
     """Return a method that has read the one of `sets` of its kind; `more` are settings."""
     asked: dict[str, Any] = {"encoder": str(start), "device": "cpu", "dropout": 0.1, "batch_size": 8, "max_steps": 4}
     asked |= {"cache": str(start.parent / "cache"), "teachers": [str(start), str(teacher)], "base": str(teacher)}
-    asked |= {"corpus_size": 40} | more | form
+    asked |= {"corpus_size": 40, "pooling": "cls"} | more | form
     known = {*CONFIGS[name].model_fields, "model", "chunk_size"}
     config = CONFIGS[name].from_parameters("demo", 0, {key: asked[key] for key in asked.keys() & known})
     method = METHODS[name](config)

@@ -86,11 +86,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "broken tokenizer": (write("tokenizer.json", "{"), "the tokenizer in .* cannot be loaded"),
     "foreign tokenizer": (tokenizer(words=[f"w{i}" for i in range(99)]), "ids up to 103, and the backbone embeds 28"),
     "no [CLS] first": (tokenizer(first=False), r"does not put \[CLS\] first"),
-    "a template without [MASK]": (
-        write("encoder.json", {"pooling": "cls", "template": "{sentence}"}),
-        "a template needs",
-    ),
     "unknown pooling": (write("encoder.json", {"pooling": "best"}), "pooling is 'best'; choose one of cls, mean"),
+    "template of cls": (write("encoder.json", {"pooling": "cls", "template": "{sentence} [MASK]"}), "needs pooling 'm"),
 }
 
 
@@ -109,23 +106,26 @@ def test_the_checksum_of_a_folder_is_of_what_an_encoder_reads_of_it(tmp_path: Pa
     sums = [checkpoint_checksum(folder)]
     (folder / "README.md").write_text("another card")
     assert checkpoint_checksum(shutil.copytree(folder, tmp_path / "elsewhere")) == sums[0]
-    (folder / "tokenizer.model").write_text("words")
-    files = [
-        "config.json",
-        "tokenizer.json",
-        "encoder.json",
-        "modules.json",
-        "1_Pooling/config.json",
-        "tokenizer.model",
-    ]
-    for name in files:
+    (folder / "tokenizer.model").write_text("not read beside tokenizer.json")
+    assert checkpoint_checksum(folder) == sums[0]
+    for name in ("config.json", "tokenizer.json", "encoder.json", "modules.json", "1_Pooling/config.json"):
         (folder / name).write_text((folder / name).read_text() + " ")
         sums.append(checkpoint_checksum(folder))
     (folder / "encoder.json").unlink()  # now the limit is read from the files of SentenceTransformer
     for limit in (20, 10):
         write("sentence_bert_config.json", {"max_seq_length": limit})(folder)
         sums.append(checkpoint_checksum(folder))
-    assert len(set(sums)) == 9
+    (folder / "tokenizer.json").unlink()
+    for text in ("one", "two"):
+        (folder / "tokenizer.model").write_text(text)
+        sums.append(checkpoint_checksum(folder))
+    assert len(set(sums)) == 10
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tiny_checkpoint(tmp_path / "checkpoint"))
+    with pytest.raises(EncoderError, match="'' is neither a folder nor a hub id"):
+        Encoder.from_pretrained("")
 
 
 def test_a_causal_model_is_refused_and_a_kind_that_is_both_is_judged_by_its_configuration(tmp_path: Path) -> None:

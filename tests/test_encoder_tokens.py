@@ -103,6 +103,12 @@ def test_what_is_no_sentence_is_named_by_its_number_in_the_whole_list(encoder: E
             call(sentences)
 
 
+def test_a_length_without_room_for_a_word_is_refused(encoder: Encoder) -> None:
+    for length in (2, 0, -5):
+        with pytest.raises(EncoderError, match=f"train_length is {length}: choose 3 or more"):
+            encoder.tokenize(SENTENCES, train_length=length)
+
+
 def test_a_template_is_around_every_stored_sentence(tmp_path: Path) -> None:
     template, other = 'the book "{sentence}" sees [MASK] .', "[MASK] : {sentence}"
     encoder = Encoder.from_pretrained(tiny_checkpoint(tmp_path), "mask", template=template, train_length=16)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -117,6 +118,9 @@ def test_a_scorer_needs_no_vectors(caplog: pytest.LogCaptureFixture):
 
 
 def test_a_run_contains_its_evaluation_and_is_not_evaluated_twice(tmp_path: Path):
+    wrong: Any = "runs/simcse"
+    with pytest.raises(RunError, match="run is 'runs/simcse', not a Run"):
+        evaluate(by_letters, {"made": pairs([1.0, 2.0])}, run=wrong)
     run = Run.open(SimCSEConfig.from_parameters("demo"), tmp_path)
     made = {"made": pairs([1.0, 2.0, 3.0, 4.5] * 6, ["x", "y"] * 12)}
     evaluate(by_letters, made, run=run, stage="before")

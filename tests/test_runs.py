@@ -19,7 +19,7 @@ from workbench.config import SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
-from workbench.runs import Run, is_running, list_runs
+from workbench.runs import Run, finished_run, is_running, list_runs
 from workbench.runs._run import checkout_commit
 from workbench.views import runs_folder
 
@@ -105,6 +105,9 @@ def test_a_run_is_finished_by_its_last_evaluation_and_reads_as_it_was_written(tm
         run.metrics()
     finish(run)
     assert (run.finished, run.metrics()) == (True, {"s": {"spearman": 0.5, "n": 2}})
+    assert not (run.path / "checkpoint").exists()
+    (run.path / "checkpoint").mkdir()  # as if killed before it was removed
+    assert finished_run(config(), tmp_path)
     assert not (run.path / "checkpoint").exists()
     pd.testing.assert_frame_equal(run.scores(), SCORES)
     pd.testing.assert_frame_equal(run.rankings(), RANKINGS)
@@ -297,11 +300,15 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
     assert table.loc[str(file.parent), "status"] == "unreadable"
 
 
-def test_a_run_whose_seed_was_changed_is_not_listed_under_the_other_seed(tmp_path: Path):
-    file = finish(Run.open(config(1), tmp_path), 0.25).path / "config.json"
-    file.write_text(file.read_text().replace('"seed": 1', '"seed": 2'))
-    assert list_runs(tmp_path)["status"].tolist() == ["unreadable"]
-    assert look.finished_runs(tmp_path, "s").empty
+def test_settings_with_another_seed_than_the_folder_are_no_further_seed(tmp_path: Path):
+    run, other = (finish(Run.open(config(seed), tmp_path)) for seed in range(2))
+    facts = run.facts()
+    write_json(run.path / "config.json", facts | {"settings": facts["settings"] | {"seed": 7}})
+    with pytest.raises(RunError, match=r"config\.json has seed 7, unlike its folder; restore"):
+        _ = run.config
+    assert look.finished_runs(tmp_path, "s")["path"].tolist() == [str(other.path)]
+    write_json(run.path / "config.json", facts | {"digest": [1]})
+    assert len(look.finished_runs(tmp_path, "s")) == 2
 
 
 def test_a_run_of_an_unknown_method_names_the_known_ones(tmp_path: Path):

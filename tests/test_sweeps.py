@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ path.mkdir(parents=True)
 with open(root / "ran.txt", "a") as file:
     print(path.name, os.environ.get("CUDA_VISIBLE_DEVICES"), sep="\t", file=file)
 time.sleep(0.05)
-(path / "config.json").write_text('{"method": "simcse", "settings": {}}')
+(path / "config.json").write_text('{"method": "simcse", "settings": {"seed": %s}}' % seed)
 if seed == "3":
     sys.exit("no luck with 3")
 (path / "notebook.ipynb").write_text("{}")
@@ -188,6 +189,29 @@ def test_a_cell_waits_for_the_same_cell_of_another_sweep_and_ends_with_its_own(
     holder.communicate()
     assert waiting.wait(60) == 0
     assert "ranking-workbench" in two.log(two.cells[0]).read_text()
+
+
+HELD = """
+import real_slurm
+real_slurm.PROGRAMS, real_slurm.Slurm.start = (), lambda self: self._begin("sleep", "60")
+with real_slurm.slurm() as cluster:
+    print(cluster.running[0].pid, cluster.folder, flush=True)
+    cluster.running[0].wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
+def test_a_killed_test_run_ends_its_slurm():
+    with subprocess.Popen([sys.executable, "-c", HELD], cwd=Path(__file__).parent, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        number, folder = run.stdout.readline().decode().split()
+        assert Path(f"/proc/{number}/cmdline").read_bytes()
+        run.kill()
+    deadline = time.monotonic() + 20
+    while Path(folder).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    command = Path(f"/proc/{number}/cmdline")  # empty if it is dead, and nobody has waited for it
+    assert not (command.exists() and command.read_bytes())
 
 
 def test_after_ctrl_c_a_cell_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -48,8 +48,8 @@ class Reading:
     def __post_init__(self) -> None:
         if self.pooling not in POOLINGS:
             raise EncoderError(f"pooling is {self.pooling!r}; choose one of {', '.join(POOLINGS)}")
-        if self.template and self.pooling != "mask":
-            raise EncoderError(f"a template needs pooling='mask', not {self.pooling!r}; set it, or leave it out")
+        if self.template is not None and self.pooling != "mask":
+            raise EncoderError(f"a template needs pooling 'mask', not {self.pooling!r}; set it, or remove the template")
 
     def add_full_stop(self, sentence: str) -> str:
         """Return the sentence as the authors of the checkpoint put it into the template."""
@@ -128,7 +128,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
     path = Path(plain).expanduser()
     if plain in BUNDLED_MODELS:
         root, source = _BUNDLED / plain, f"bundled:{plain}"
-    elif path.is_dir():
+    elif plain and path.is_dir():
         root = encoder_folder(path.resolve())
         source = f"folder:{root}"
     elif path.exists() or not HUB_ID.fullmatch(plain):

@@ -22,7 +22,7 @@ OWN_FILES = (".txt", ".tsv", ".csv", ".jsonl", ".txt.gz", ".tsv.gz", ".csv.gz", 
 _CHECKPOINT_FILES = {
     *("config.json", "encoder.json", "modules.json", "*.safetensors", "model.safetensors.index.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model"),
+    *("vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"),
 }
 
 
@@ -130,6 +130,7 @@ def checkpoint_checksum(folder: Path) -> str:
     # In an encoder of this project these only repeat its other files.
     repeated = {"sentence_bert_config.json", "config_sentence_transformers.json"}
     names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else repeated)
+    names = names | (set() if (root / "tokenizer.json").is_file() else {"*.model"})  # which are read in its place
     paths = sorted(path for name in names for path in [*root.glob(name), *root.glob(f"*/{name}")] if path.is_file())
     own = (path for path in paths if path.parent == root or not path.parent.name.startswith("checkpoint-"))
     return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))

@@ -48,7 +48,7 @@ def settings(spread_encoder: Path, files: SimpleNamespace) -> Callable[..., dict
     cache, start = str(files.folder / "cache"), str(spread_encoder)
     ranked = {"teachers": [start], "cache": cache}, {"base": start, "corpus_size": 40, "lower": None, "upper": None}
     more: dict[str, dict[str, Any]] = {"rankcse": ranked[0], "rankencoder": {**ranked[1], "cache": cache}}
-    more |= {"mixed": {**ranked[0], **ranked[1]}, "cosent": {"train": str(files.train)}}
+    more |= {"mixed": {**ranked[0], **ranked[1]}, "cosent": {"train": str(files.train), "pooling": "cls"}}
 
     def of(method: str, **others: Any) -> dict[str, Any]:
         small = {"encoder": start, "train": str(files.sentences), "dev": str(files.dev), "suites": [str(files.test)]}

@@ -151,7 +151,7 @@ def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]])
 def to_number(text: str) -> float:
     """Return the finite number in a text; nan if there is none."""
     try:
-        number = float(text.replace("_", "x"))  # Python reads 1_000 as 1000
+        number = math.nan if "_" in text else float(text)  # Python reads 1_000 as 1000
     except ValueError:
         return math.nan
     return number if math.isfinite(number) else math.nan
@@ -159,8 +159,8 @@ def to_number(text: str) -> float:
 
 def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) -> tuple[DataSet, Table, str]:
     """Return entry and table with scores that can be read, and a note; `explicit`: the user chose the column."""
-    if scale is not None and not scale[0] < scale[1]:
-        raise DataError(f"--scale {scale[0]:g} {scale[1]:g}: expected the lowest score first, then the highest")
+    if scale is not None and not (len(scale) == 2 and to_number(str(scale[0])) < to_number(str(scale[1]))):
+        raise DataError(f"scale is {scale}: give the lowest score, then the highest, such as (0, 5) or --scale 0 5")
     column, note = entry.roles["score"], ""
     labels = [score.strip().casefold() for score in table.columns[column]]
     if classes := next((ordered for ordered in _CLASSES if {*labels} - {"-"} <= {*ordered}), ()):

@@ -158,7 +158,7 @@ def _parse_json(text: str, path: Path) -> Table:
                 rows[number] = json.loads(line)
                 if not isinstance(rows[number], dict):
                     raise ValueError(f"it is {line[:40]!r}")  # noqa: TRY004, TRY301
-                "".join(map(str, rows[number].values())).encode()  # an escaped half of a surrogate pair cannot be
+                json.dumps(rows[number], ensure_ascii=False).encode()  # fails for half a surrogate pair
             except (ValueError, RecursionError) as problem:
                 raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.

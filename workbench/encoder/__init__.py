@@ -5,7 +5,6 @@ from workbench.encoder._dropout import fast_dropout as fast_dropout
 from workbench.encoder._fixed import FixedEncoder as FixedEncoder, load_encoder as load_encoder
 from workbench.encoder._loading import (
     has_no_dropout as has_no_dropout,
-    tensors_checksum as tensors_checksum,
     weights_checksum as weights_checksum,
 )
 from workbench.encoder._model import Encoder as Encoder

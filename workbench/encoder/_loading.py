@@ -189,14 +189,10 @@ def load_dense(root: Path) -> Any:
     return nn.Sequential(*map(Dense, dense_folders(root)))
 
 
-def weights_checksum(module: nn.Module) -> str:
-    """Return the sha256 of the names and values of a module's weights."""
-    return tensors_checksum(module.state_dict())
-
-
-def tensors_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
-    """Return the sha256 of the names and values of tensors."""
+def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
+    """Return the sha256 of the names and values of weights, of a module or by name."""
     total = hashlib.sha256()
+    tensors = weights.state_dict() if isinstance(weights, nn.Module) else weights
     for name, value in sorted(tensors.items()):
         total.update(name.encode())
         values: Any = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()

@@ -78,6 +78,8 @@ def evaluate(
         DataError, EncoderError: A suite is unknown or of another kind, or a score is not finite.
     """
     data = _load(suites)
+    if run is not None and not isinstance(run, Run):
+        raise RunError(f"run is {run!r}, not a Run; give Run({str(run)!r})")
     if run is not None:
         if not stage and not run.facts().get("trained"):
             raise RunError(f"the training of {run.path} has not finished; call fit(..., run=run) first")

@@ -36,7 +36,10 @@ def run_path(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "r
 def finished_run(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> "Run | None":
     """Return the run of `config`, or None if it is not finished."""
     path = run_path(config, runs_root)
-    return Run(path) if is_finished(path) else None
+    if not is_finished(path):
+        return None
+    shutil.rmtree(path / "checkpoint", ignore_errors=True)  # of a process that was killed at the very end
+    return Run(path)
 
 
 class Run:
@@ -59,9 +62,8 @@ class Run:
         Raises RunError if the folder cannot be written to, or if another process is working on this run.
         """
         path = run_path(config, runs_root)
-        if is_finished(path):
-            shutil.rmtree(path / "checkpoint", ignore_errors=True)  # of a process that was killed at the very end
-            return cls(path)
+        if finished := finished_run(config, runs_root):
+            return finished
         with reraise_os_error(path), ExitStack() as failing:
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
@@ -98,6 +100,8 @@ class Run:
         if facts.get("method") not in RECORDED:
             raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {self.path / 'config.json'}"))
         config = RECORDED[facts["method"]](**facts["settings"])
+        if NAME.fullmatch(self.path.name) and not self.path.name.endswith(f"-s{config.seed}"):
+            raise RunError(f"{self.path / 'config.json'} has seed {config.seed}, unlike its folder; {_REMEDY}")
         config.model_fields_set.intersection_update(facts.get("given", config.model_fields_set))
         return config
 

@@ -8,7 +8,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from workbench.encoder import tensors_checksum
+from workbench.encoder import weights_checksum
 from workbench.errors import RunError
 from workbench.files import atomic_path
 from workbench.methods.base import Method
@@ -37,7 +37,7 @@ class State:
     def save(self, step: int, rows: list[Row]) -> None:
         """Write the state next to the last one and rename it into place. Raise RunError if it cannot be written."""
         facts = {"step": step, "settings": self.settings, "scaler": self.scaler.state_dict(), "rows": rows}
-        facts["sha256"] = tensors_checksum(self.tensors)
+        facts["sha256"] = weights_checksum(self.tensors)
         try:
             self.path.parent.mkdir(exist_ok=True)
             tensors = {name: value.contiguous() for name, value in self.tensors.items()}
@@ -60,8 +60,9 @@ class State:
             there, here = ({name: (v.shape, v.dtype) for name, v in each.items()} for each in (saved, self.tensors))
             if there != here:
                 raise ValueError("its weights have other names, shapes or types")  # noqa: TRY301
-            if facts.get("sha256") not in (None, tensors_checksum(saved)):  # none: of an earlier version
-                raise ValueError("its weights are not those that were written")  # noqa: TRY301
+            checksum = weights_checksum(saved)
+            if facts.get("sha256", checksum) != checksum:  # states of earlier versions have none
+                raise ValueError("its weights were changed after they were written")  # noqa: TRY301
             self.scaler.load_state_dict(facts["scaler"])
             step, rows = facts["step"], facts["rows"]
             if rows[-1]["step"] != step or "seconds" not in rows[-1]:
