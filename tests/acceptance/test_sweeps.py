@@ -75,7 +75,7 @@ def swept(values: dict[str, Any], files: SimpleNamespace, tmp_path_factory: pyte
     content = {
         "methods": {
             "simcse": {"train": values["train"], "temperature": [0.05, 0.1]},
-            "cosent": {"train": str(files.train)},
+            "cosent": {"train": str(files.train), "pooling": "cls"},
         },
         "seeds": [0, 1],
         "grid": {name: [value] for name, value in values.items() if name != "train"},
