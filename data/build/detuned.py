@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +39,7 @@ MAX_TOKENS, BATCH = 24, 32
 
 def with_fresh_head(folder: Path) -> BertForMaskedLM:
     """Return the encoder of `folder` with a masked-language head whose dense layer starts as the identity."""
-    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    rates: Any = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     model = BertForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32, **rates)
     dense = model.cls.predictions.transform.dense
     torch.nn.init.eye_(dense.weight)
