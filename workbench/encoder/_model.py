@@ -139,7 +139,7 @@ class Encoder(nn.Module):
         """
         limit = min(self.train_length if train_length is None else train_length, self.max_seq_length)
         if limit < 3:
-            raise EncoderError(f"train_length is {limit}; choose at least 3 tokens, special tokens included")
+            raise EncoderError(f"train_length is {limit}: choose 3 or more, special tokens included")
         other = Template(replace(self.reading, template=template), self.tokenizer) if template else self._template
         return self._cut_rows(sentences, limit, other, self.reading.prompt)[0]
 
