@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from typer.testing import CliRunner
 from written_runs import SUITE, write_run
 
 from workbench import views
+from workbench.cli import app
 from workbench.config import CONFIGS, BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import AVERAGES
 from workbench.metrics import spearman
@@ -157,6 +159,27 @@ def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against
     low, high = scipy.stats.t.interval(0.95, 1, gains.mean(), scipy.stats.sem(gains))
     assert found[["mean_low", "mean_high"]].iloc[0].tolist() == pytest.approx([low, high], abs=1e-12)
     assert views.describe_runs(runs, root) == f"{len(runs)} finished runs under {root}"
+
+
+def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(root: Path, runs: pd.DataFrame):
+    table = views.smallest_differences(runs, SUITE, seeds=[2, 5], samples=200).set_index(["label", "pairs", "seeds"])
+    assert {*table.index.get_level_values("label")} == {"cosent", "simcse (temperature=0.2)"}
+    assert {*table.index.get_level_values("pairs")} == {52, 210, 840}
+    one = table.loc["cosent"]
+    assert one["seed_std"].isna().all()
+    assert one["smallest"].to_numpy() == pytest.approx((1.960 + 0.842) * one["pairs_std"].to_numpy(), rel=1e-3)
+    assert one["pairs_std"].loc[52].iloc[0] == pytest.approx(4 * one["pairs_std"].loc[840].iloc[0])
+    two = table.loc["simcse (temperature=0.2)"]
+    scores = runs.pivot(index="seed", columns="label", values="spearman").dropna(subset="simcse")
+    difference = scores["simcse (temperature=0.2)"] - scores["simcse"]
+    assert two["seed_std"].iloc[0] == pytest.approx(difference.std())
+    assert (two["smallest"].loc[:, 2] > 2 * two["smallest"].loc[:, 5]).all(), "two seeds say little"
+    alone = views.smallest_differences(runs[runs["label"] == "simcse"], SUITE, seeds=[2], samples=200)
+    assert alone["against"].unique().tolist() == ["before"]
+    printed = CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--html", str(root / "power.html")])
+    assert "cosent against simcse: standard deviation over seeds unknown with one seed" in printed.output
+    assert "can be shown" in (root / "power.html").read_text()
+    assert CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--baseline", "x"]).exit_code
 
 
 def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():

@@ -3,7 +3,9 @@
 import itertools
 import math
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,6 +191,33 @@ def test_the_smallest_difference_is_found_by_four_t_tests_in_five(n: int) -> Non
     assert np.mean(scipy.stats.ttest_1samp(values, 0, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.015)
     assert metrics.smallest_difference(0.7, n, power=0.9) > true
     assert metrics.smallest_difference(1.4, n) == pytest.approx(2 * true)
+
+
+def simulated_effects(true: float, seeds: int, stds: tuple[float, float, float], count: int) -> Iterator[Any]:
+    """Yield observed differences [seeds] and their resamples [seeds, draws] of sweeps with these deviations.
+
+    stds: Of seeds, of pairs in common to all seeds, and of the interaction of both.
+    """
+    draw, (of_seed, of_pairs, of_both) = np.random.default_rng(seeds), stds
+    for _ in range(count):
+        observed = true + of_seed * draw.standard_normal(seeds) + of_pairs * draw.standard_normal()
+        observed += of_both * draw.standard_normal(seeds)
+        changes = of_pairs * draw.standard_normal(300) + of_both * draw.standard_normal((seeds, 300))
+        yield observed, observed[:, None] + changes
+
+
+@pytest.mark.parametrize("n", [3, 8])
+def test_the_smallest_difference_over_pairs_and_seeds_is_found_by_four_intervals_in_five(n: int) -> None:
+    def found(true: float) -> float:
+        intervals = (metrics.hierarchical_interval(*sweep) for sweep in simulated_effects(true, n, stds, 3000))
+        return float(np.mean([interval.low > 0 for interval in intervals]))
+
+    stds = (0.5, 0.6, 0.3)
+    seed_std = math.hypot(stds[0], stds[2])
+    assert found(metrics.smallest_difference(seed_std, n, pairs_std=stds[1])) == pytest.approx(0.8, abs=0.03)
+    assert found(metrics.smallest_difference(seed_std, n)) < 0.75, "without the deviation over pairs"
+    assert found(metrics.smallest_difference(0.0, n, pairs_std=stds[1])) < 0.77, "without that over seeds"
+    assert metrics.smallest_difference(0.0, n) == 0
 
 
 def test_a_permutation_test_counts_exchanges_of_ranks_one_after_the_other() -> None:

@@ -1,6 +1,7 @@
 """The commands about finished and planned runs: runs, show, rm, push, sweep."""
 
 import json
+import math
 import re
 import shutil
 import sys
@@ -104,6 +105,28 @@ def show(name: RunName, runs: Runs = "runs") -> None:
         if isinstance(value, str | int | float) and value != "":
             echo(f"{fact:<13} {value}")
     print_scores(run)
+
+
+@runs_app.command("power")
+def print_power(
+    suite: Annotated[str, typer.Argument(help="A suite of finished runs.")],
+    runs: Runs = "runs",
+    baseline: Annotated[str, typer.Option(help="A label of runs; by default SimCSE, or the start.")] = "",
+    html: Annotated[Path | None, typer.Option(help="Also write the curve as a page.")] = None,
+) -> None:
+    """Print the smallest difference x 100 that a suite can show by the number of seeds, from runs that exist."""
+    table = workbench.views.smallest_differences(workbench.views.finished_runs(runs, suite), suite, baseline)
+    if table.empty:
+        raise RunError(f"no finished runs to compare on {suite} under {runs}; train two seeds: workbench run simcse")
+    for label, group in table.groupby("label", sort=False):
+        whole = 100 * group[["seed_std", "pairs_std"]].iloc[len(group) // 2]
+        between = "unknown with one seed" if math.isnan(whole["seed_std"]) else f"{whole['seed_std']:.2f}"
+        against = f"{label} against {group['against'].iloc[0]}"
+        echo(f"{against}: standard deviation over seeds {between}, over pairs {whole['pairs_std']:.2f}")
+        print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
+    echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
+    if html:
+        workbench.views.power_curve(table).write_html(html)
 
 
 @runs_app.command("rm")

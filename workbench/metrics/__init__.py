@@ -19,6 +19,7 @@ from workbench.metrics.significance import (
     Spread as Spread,
     bootstrap_interval as bootstrap_interval,
     bootstrap_values as bootstrap_values,
+    effects_of_pairs as effects_of_pairs,
     hierarchical_interval as hierarchical_interval,
     holm as holm,
     permutation_test as permutation_test,

@@ -176,24 +176,42 @@ def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) ->
     if np.ndim(observed[0]):
         observed, resampled = list(map(np.mean, observed)), [np.mean(of_start, axis=0) for of_start in resampled]
     value, low, high = seed_interval(observed, level)
+    below, above = np.quantile(effects_of_pairs(resampled), [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, value - math.hypot(value - low, below), value + math.hypot(high - value, above))
+
+
+def effects_of_pairs(resampled: Any) -> np.ndarray:
+    """Return by how much each resample of the pairs changes the difference [draws], in common to all seeds.
+
+    resampled: [seeds, draws]. The mean over seeds is shrunk by its part that is an interaction of seeds and pairs.
+    """
     draws = np.asarray(resampled, dtype=np.float64)
     effects = draws - draws.mean(axis=1, keepdims=True)
     means = effects.mean(axis=0)
     interaction = ((effects - means) ** 2).mean() / max(1, len(draws) - 1)  # its part of the variance of `means`
-    means *= math.sqrt(max(0.0, 1 - interaction / max(means.var(), 1e-300)))
-    below, above = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, value - math.hypot(value - low, below), value + math.hypot(high - value, above))
+    return means * math.sqrt(max(0.0, 1 - interaction / max(means.var(), 1e-300)))
 
 
-def smallest_difference(std: float, n: int, level: float = 0.95, power: float = 0.8) -> float:
-    """Return the smallest true mean difference that a paired t test over n seeds detects with this power.
+def smallest_difference(
+    std: float, n: int, level: float = 0.95, power: float = 0.8, *, pairs_std: float = 0.0
+) -> float:
+    """Return the smallest true mean difference that is detected with this power over n seeds.
 
-    std: Of the difference over seeds. The two-sided test is at 1 - level. nan for n < 2.
+    std: Of the difference over seeds. pairs_std: Of its mean over the sampled pairs, common to all seeds. A difference
+    is detected if the interval of `hierarchical_interval` is above 0, which for pairs_std 0 is a paired t test. Both
+    parts are assumed to be normal; the std that a sweep will estimate is averaged over. nan for n < 2.
     """
-    from scipy.special import nctdtrinc, stdtrit
+    from scipy.optimize import brentq
+    from scipy.special import gammaincinv, ndtr, ndtri, stdtrit
 
-    shift = nctdtrinc(n - 1, 1 - power, stdtrit(n - 1, (1 + level) / 2))  # of noncentral t; the far tail is negligible
-    return float(shift) * std / math.sqrt(max(1, n))
+    error = math.hypot(std / math.sqrt(max(1, n)), pairs_std)
+    if n < 2 or not error > 0:
+        return 0.0 if n > 1 and error == 0 else float("nan")
+    estimated = std**2 * gammaincinv((n - 1) / 2, (np.arange(2000) + 0.5) / 2000) / ((n - 1) / 2)  # quantiles
+    tail = (1 + level) / 2
+    needed = np.sqrt(stdtrit(n - 1, tail) ** 2 * estimated / n + (ndtri(tail) * pairs_std) ** 2)
+    found: Any = brentq(lambda true: ndtr((true - needed) / error).mean() - power, 0, needed.max() + 10 * error)
+    return float(found)
 
 
 def _value(measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:

@@ -6,6 +6,7 @@ from workbench.views.comparison import (
     compare_with_start as compare_with_start,
     intervals as intervals,
     paired_tests as paired_tests,
+    smallest_differences as smallest_differences,
     summarize_tests as summarize_tests,
 )
 from workbench.views.explorer import RankingExplorer as RankingExplorer
@@ -14,6 +15,7 @@ from workbench.views.figures import (
     cosine_by_gold as cosine_by_gold,
     cosine_heatmap as cosine_heatmap,
     part_scores as part_scores,
+    power_curve as power_curve,
     score_intervals as score_intervals,
     sentence_map as sentence_map,
     setting_sweep as setting_sweep,

@@ -1,9 +1,11 @@
 """Intervals and paired tests of finished runs over the pairs of a suite, and one table of all labels on all suites."""
 
 import html
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,16 @@ from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import set_name
-from workbench.metrics import bootstrap_interval, holm, permutation_test, seed_interval
+from workbench.metrics import (
+    bootstrap_interval,
+    bootstrap_values,
+    effects_of_pairs,
+    holm,
+    permutation_test,
+    seed_interval,
+    seed_spread,
+    smallest_difference,
+)
 from workbench.runs import Run
 from workbench.views import finished
 from workbench.views.finished import BEFORE, measure_of, read_or_warn
@@ -54,10 +65,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
 
     Raises ValueError if there is no such label, or if two runs scored different pairs.
     """
-    labels = list(dict.fromkeys(runs["label"]))
-    name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)
-    if labels and name not in (*labels, BEFORE):
-        raise ValueError(f"no runs {name!r}; there are {', '.join([*labels, BEFORE])}")
+    name = _baseline_of(runs, baseline)
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
     for run, path, seed in with_opponents(runs, name):
@@ -72,6 +80,59 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
         ends[label] = seed_interval(group["difference"] if group["against"].is_unique else [])[1:]
     table = table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
     return table.join(pd.DataFrame(ends, ["mean_low", "mean_high"], dtype=float).T, on="label")
+
+
+def smallest_differences(
+    runs: pd.DataFrame,
+    suite: str,
+    baseline: str = "",
+    *,
+    seeds: Sequence[int] = range(2, 11),
+    power: float = 0.8,
+    samples: int = 1000,
+) -> pd.DataFrame:
+    """Return the smallest true difference from the baseline that a suite and a number of seeds can show.
+
+    Args:
+        runs, suite: As for `paired_tests`.
+        baseline: As for `paired_tests`; two trained settings differ less by pair than a run and its start, "before".
+        seeds: Numbers of seeds, each at least 2.
+        power: Probability of a 95% interval (`hierarchical_interval`) without 0 if this is the difference.
+        samples: Number of resamples of the pairs.
+
+    Returns:
+        label, against, pairs (a quarter, all, and four times those of the suite), seeds, smallest, and the two standard
+        deviations that it follows from: seed_std, of the difference over seeds (the label's times the root of 2 if it
+        is compared with one run; nan for one seed, which `smallest` then leaves out), and pairs_std, over pairs in
+        common to all seeds. Differences of Spearman or accuracy are in [0, 2].
+    """
+    name = _baseline_of(runs, baseline)
+    measure, values = measure_of(runs), runs.set_index("path")
+    options: Any = {"measure": measure, "samples": samples}
+    groups: dict[str, list[tuple[Any, ...]]] = {}
+    for run, path, _ in with_opponents(runs, name):
+        base = resampled(bootstrap_values, Run(path), suite, stage=BEFORE if name == BEFORE else "", **options)
+        draws = np.subtract(resampled(bootstrap_values, Run(run["path"]), suite, **options), base)
+        difference = run[measure] - (run["before"] if name == BEFORE else values[measure][path])
+        groups.setdefault(run["label"], []).append((path, int(run["pairs"]), difference, draws))
+    rows = []
+    for label, group in groups.items():
+        bases, pairs, differences, draws = zip(*group, strict=True)
+        varying = 1 if name != BEFORE and len({*bases}) == len(bases) else 2
+        seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
+        for times, n in product((0.25, 1, 4), seeds):
+            pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
+            smallest = smallest_difference(float(np.nan_to_num(seed_std)), n, power=power, pairs_std=pairs_std)
+            rows.append((label, name, round(times * pairs[0]), n, smallest, seed_std, pairs_std))
+    return pd.DataFrame(rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"])
+
+
+def _baseline_of(runs: pd.DataFrame, baseline: str) -> str:
+    labels = list(dict.fromkeys(runs["label"]))
+    name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)
+    if labels and name not in (*labels, BEFORE):
+        raise ValueError(f"no runs {name!r}; there are {', '.join([*labels, BEFORE])}")
+    return name
 
 
 def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str, Any], str, int]]:

@@ -161,6 +161,17 @@ def setting_sweep(table: pd.DataFrame, setting: str, *, label: str = "", paper: 
     return laid_out(figure, f"Spearman on dev by {label or setting}", **axes)
 
 
+def power_curve(differences: pd.DataFrame) -> go.Figure:
+    """Draw the smallest difference that can be shown, x 100, by seeds and pairs, from `smallest_differences`."""
+    if differences.empty:
+        return laid_out(go.Figure(), "No finished runs yet", height=120)
+    table: Any = differences.assign(smallest=100 * differences["smallest"], label=differences["label"].map(plain))
+    style: Any = {"line_dash": "pairs", "color_discrete_sequence": COLOURS, "markers": True}
+    figure = px.line(table, x="seeds", y="smallest", color="label", **style)
+    axes: dict[str, Any] = {"yaxis_title": "difference x 100", "yaxis_rangemode": "tozero", "legend_title": ""}
+    return laid_out(figure, f"Smallest difference from {differences['against'].iloc[0]} that can be shown", **axes)
+
+
 def score_intervals(intervals: pd.DataFrame, suite: str) -> go.Figure:
     """Draw the score of each run with its interval over pairs, x 100, from the table that `intervals` returns."""
     rows = [f"{label}, seed {seed}" for label, seed in zip(intervals["label"], intervals["seed"], strict=True)]
