@@ -202,6 +202,18 @@ def graded(tiny_sentences: list[str]) -> "Pairs":
 
 
 @pytest.fixture(scope="session")
+def listed(tiny_sentences: list[str]) -> "Pairs":
+    """Return twelve queries with four or five targets each, some of equal gold; a few targets are queries too."""
+    from workbench.data import Pairs
+
+    rows = [(query, target) for query in range(12) for target in range(4 + query % 2)]
+    gold = [(3 * query + 2 * target) % 4 + 1.0 for query, target in rows]
+    targets = [tiny_sentences[12 + (7 * query + target) % 48] for query, target in rows]
+    first = [tiny_sentences[query] for query, _ in rows]
+    return Pairs.from_lists(first, targets, gold, name="listed", scale=(0, 5))
+
+
+@pytest.fixture(scope="session")
 def small_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return settings dev and suites: files with twelve queries of the bundled world each, evaluated in a moment."""
     import pandas as pd

@@ -40,6 +40,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
     + [INTERACTION | {"objective": "cross_entropy"}],
     "rankencoder": [{}, {"similarity": "gaussian"}, {"ranks": "stored"}, TEMPLATES],
     "mixed": [EVERY_TERM, {}, {"pooling": "avg_first_last"}],
+    "lists": [{"ranking": ranking} for ranking in ("listnet", "listmle", "cosent", "approx_ndcg")],
 }
 CASES = [(name, form) for name, forms in FORMS.items() for form in forms]
 COMPILED = [(name, forms[0]) for name, forms in FORMS.items()]
@@ -73,11 +74,17 @@ def prepared(name: str, form: dict[str, Any], start: Path, teacher: Path, *sets:
 
 
 @pytest.fixture
-def build(spread_encoder: Path, wide_teacher: Path, sentences: Sentences, graded: Pairs, triplets: Triplets) -> Any:
+def sets(sentences: Sentences, graded: Pairs, triplets: Triplets) -> list[Any]:
+    return [sentences, graded, triplets]
+
+
+@pytest.fixture
+def build(spread_encoder: Path, wide_teacher: Path, sets: list[Any], listed: Pairs) -> Any:
     """Return a function (name, form) -> the prepared method, its weights and targets on "meta"."""
 
     def on_meta(name: str, form: dict[str, Any]) -> Method:
-        method = prepared(name, form, spread_encoder, wide_teacher, sentences, graded, triplets)
+        usable = [listed] if name == "lists" else sets
+        method = prepared(name, form, spread_encoder, wide_teacher, *usable)
         targets: Any = getattr(method, "targets", SimpleNamespace(corpus=SimpleNamespace(rows=None), covariance=None))
         for owner, tensor in ((targets.corpus, "rows"), (targets, "covariance")):
             if getattr(owner, tensor) is not None:

@@ -65,6 +65,11 @@ WRONG = {
         "def my_closed_form(a, corpus): return torch.corrcoef(a @ corpus.T)",
         "answer = 0.5",
     ],
+    "17_lists": [
+        "def my_listmle(student, gold, temperature): return graded_listmle(gold, student, temperature=temperature)",
+        "answer = 24",
+        "answer = [0.9, 0.85, 0.1, 0.0]",
+    ],
     "16_mixed": [
         "def my_loss(student, teacher): return info_nce(student, temperature=0.05)",
         'answer = {"gamma": 0.0}',

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from workbench import losses
+from workbench import losses, metrics
 
 # A loss of O(10) made of float64 sums of at most a few hundred terms.
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -50,6 +50,23 @@ def naive_listmle(student: Matrix, teacher: Matrix, tau2: float, exclude: bool) 
 def naive_cosent(scores: list[float], gold: list[float], scale: float) -> float:
     n = range(len(scores))
     return math.log(1 + sum(math.exp(scale * (scores[j] - scores[i])) for i in n for j in n if gold[i] > gold[j]))
+
+
+def naive_graded_listmle(scores: list[float], gold: list[float], tau: float) -> float:
+    total = 0.0
+    for a in range(len(gold)):
+        drawn_from = [b for b in range(len(gold)) if b == a or gold[b] < gold[a]]
+        total -= math.log(softmax([scores[b] for b in drawn_from], tau)[drawn_from.index(a)])
+    return total
+
+
+def naive_approx_ndcg(scores: list[float], gold: list[float], tau: float) -> float:
+    n, reached = range(len(gold)), 0.0
+    for j in n:
+        rank = 1 + sum(1 / (1 + math.exp((scores[j] - scores[k]) / tau)) for k in n if k != j)
+        reached += gold[j] / math.log2(1 + rank)
+    best = sum(gain / math.log2(2 + place) for place, gain in enumerate(sorted(gold, reverse=True)))
+    return 1 - reached / best
 
 
 def close(value: Tensor, expected: float, tolerance: dict[str, float] = EXACT) -> None:
@@ -127,6 +144,36 @@ def test_cosent_lists_is_the_mean_of_cosent_inside_each_list(exclude: bool) -> N
     close(losses.cosent_lists(student, teacher, exclude_positive=exclude), sum(rows) / 6)
 
 
+@pytest.mark.parametrize("kinds", [2, 1000])
+def test_the_losses_of_graded_lists_equal_loops_with_and_without_ties(kinds: int) -> None:
+    student, gold = cosines(5, 7), ((cosines(5, 7, seed=1) + 1) * kinds).round() / kinds
+    lists = list(zip(student.tolist(), gold.tolist(), strict=True))
+    expected = sum(naive_graded_listmle(s, g, 0.1) for s, g in lists) / 5
+    close(losses.graded_listmle(student, gold, temperature=0.1), expected)
+    expected = sum(naive_approx_ndcg(s, g, 0.1) for s, g in lists) / 5
+    close(losses.approx_ndcg(student, gold, temperature=0.1), expected)
+
+
+def test_graded_listmle_is_listmle_without_ties_and_indifferent_to_the_order_of_tied_targets() -> None:
+    student, gold = cosines(4, 6), cosines(4, 6, seed=1)
+    close(losses.graded_listmle(student, gold, temperature=0.1), losses.listmle(student, gold, temperature=0.1).item())
+    tied, turned = gold.round(), torch.arange(5, -1, -1)
+    assert not losses.listmle(student, tied, temperature=0.1).isclose(
+        losses.listmle(student[:, turned], tied[:, turned], temperature=0.1)
+    )
+    expected = losses.graded_listmle(student[:, turned], tied[:, turned], temperature=0.1).item()
+    close(losses.graded_listmle(student, tied, temperature=0.1), expected)
+
+
+def test_approx_ndcg_approaches_ndcg_as_the_temperature_falls() -> None:
+    student, gold = cosines(5, 7), cosines(5, 7, seed=1) + 1
+    lists = zip(gold.numpy(), student.numpy(), strict=True)
+    exact = 1 - sum(metrics.ndcg(relevance, scores) for relevance, scores in lists) / 5
+    gaps = [abs(losses.approx_ndcg(student, gold, temperature=tau).item() - exact) for tau in (0.1, 0.01, 0.001)]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-3
+
+
 def test_the_two_forms_of_the_contrastive_loss_agree_at_epsilon_0_alone() -> None:
     scores, gold = cosines(1, 9)[0], torch.arange(9) % 2
     pairs = list(zip(scores.tolist(), gold.tolist(), strict=True))
@@ -163,6 +210,8 @@ LISTS = {
     "listnet": lambda s, t: losses.listnet(s, t, student_temperature=0.3, teacher_temperature=0.2),
     "listmle": lambda s, t: losses.listmle(s, t, temperature=0.3),
     "cosent_lists": lambda s, t: losses.cosent_lists(s, t, scale=3.0),
+    "graded_listmle": lambda s, t: losses.graded_listmle(s, t, temperature=0.3),
+    "approx_ndcg": lambda s, t: losses.approx_ndcg(s, t.abs(), temperature=0.3),
     "cosent": lambda s, t: losses.cosent(s.flatten(), t.flatten(), scale=3.0),
     "mse": lambda s, t: losses.mse(s.flatten(), t.flatten()),
     "contrastive": lambda s, t: losses.contrastive(s.flatten(), (t > 0).flatten(), epsilon=0.2),
@@ -190,7 +239,9 @@ def test_autocast_and_bfloat16_inputs_are_computed_in_float32(loss: Callable[[Te
 
 
 @pytest.mark.parametrize("spread", [1 / 0.0125, 1e4])
-@pytest.mark.parametrize("name", ["info_nce", "js", "entropy", "listnet", "listmle", "cosent_lists", "cosent"])
+@pytest.mark.parametrize(
+    "name", ["info_nce", "js", "entropy", "listnet", "listmle", "graded_listmle", "cosent_lists", "cosent"]
+)
 def test_extreme_logits_are_as_right_as_float32_can_hold_them(name: str, spread: float) -> None:
     scores, teacher = cosines(8, 8), cosines(8, 8, seed=1)
     results = []
@@ -210,6 +261,22 @@ def test_extreme_logits_are_as_right_as_float32_can_hold_them(name: str, spread:
     assert torch.autograd.grad(value, x)[0].isfinite().all()
 
 
+def without_diagonal(matrix: Tensor) -> Tensor:
+    return torch.stack([row[torch.arange(len(row)) != place] for place, row in enumerate(matrix)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_target_that_is_not_there_changes_no_approximate_ndcg(dtype: torch.dtype) -> None:
+    scores, gold = cosines(6, 6).to(dtype), (cosines(6, 6, seed=1) + 1).to(dtype)
+    x, g = (matrix.clone().fill_diagonal_(-math.inf) for matrix in (scores, gold))
+    value = losses.approx_ndcg(x.requires_grad_(), g, temperature=0.1)
+    expected = losses.approx_ndcg(*map(without_diagonal, (scores, gold)), temperature=0.1)
+    torch.testing.assert_close(value, expected, rtol=16 * torch.finfo(dtype).eps, atol=0)
+    gradient = torch.autograd.grad(value, x)[0]
+    assert gradient.isfinite().all()
+    assert (gradient.diagonal() == 0).all()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("masked", ["-inf", "lowest"])
 def test_a_candidate_masked_out_counts_as_one_that_is_not_there(masked: str, dtype: torch.dtype) -> None:
@@ -224,6 +291,9 @@ def test_a_candidate_masked_out_counts_as_one_that_is_not_there(masked: str, dty
             scores, teacher, temperature=0.05, exclude_positive=True
         ),
         losses.cosent_lists(x, t, exclude_positive=False): losses.cosent_lists(scores, teacher),
+        losses.graded_listmle(x, t, temperature=0.05): losses.graded_listmle(
+            *map(without_diagonal, (scores, teacher)), temperature=0.05
+        ),
         losses.js_consistency(x, temperature=0.05): losses.js_consistency(
             scores.clone().fill_diagonal_(-20), temperature=0.05
         ),
@@ -245,6 +315,8 @@ def test_batches_that_cannot_pair_cost_nothing_and_move_nothing() -> None:
         losses.cosent_lists(scores, ones),
         losses.cosent_lists(scores[:1, :1], ones[:1, :1]),
         losses.listmle(scores[:1, :1], ones[:1, :1], temperature=0.05, exclude_positive=True),
+        losses.graded_listmle(scores, ones, temperature=0.05),
+        losses.approx_ndcg(scores, 0 * ones, temperature=0.05),
         losses.listnet(scores[:1, :1], ones[:1, :1], student_temperature=0.05, teacher_temperature=0.05),
         losses.rank_mse(scores, ones, lower=0.5, upper=0.8),
     ):

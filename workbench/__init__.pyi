@@ -1,7 +1,8 @@
 from . import data as data, encoder as encoder, evaluation as evaluation, execution as execution
 from . import lessons as lessons, metrics as metrics, runs as runs, sweeps as sweeps, views as views
 from .config import CONFIGS as CONFIGS, BaselineConfig as BaselineConfig, TrainingConfig as TrainingConfig
-from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, MixedConfig as MixedConfig
+from .config import CompCSEConfig as CompCSEConfig, CoSENTConfig as CoSENTConfig, ListsConfig as ListsConfig
+from .config import MixedConfig as MixedConfig
 from .config import RankCSEConfig as RankCSEConfig, RankEncoderConfig as RankEncoderConfig, SimCSEConfig as SimCSEConfig
 from .data import Pairs as Pairs, Sentences as Sentences, load_pairs as load_pairs, load_sentences as load_sentences
 from .data import load_dev as load_dev, load_suites as load_suites, load_training as load_training
@@ -13,6 +14,7 @@ from .execution import run as run, run_method as run_method
 from .methods import METHODS as METHODS
 from .methods.compcse import CompCSE as CompCSE
 from .methods.cosent import CoSENT as CoSENT
+from .methods.lists import Lists as Lists
 from .methods.mixed import Mixed as Mixed
 from .methods.rankcse import RankCSE as RankCSE
 from .methods.rank_mixture import RankMixture as RankMixture, rank_premise as rank_premise

@@ -5,6 +5,7 @@ from typing import NoReturn
 from workbench.config._baselines import BaselineConfig as BaselineConfig
 from workbench.config._compcse import CompCSEConfig as CompCSEConfig
 from workbench.config._cosent import CoSENTConfig as CoSENTConfig
+from workbench.config._lists import ListsConfig as ListsConfig
 from workbench.config._machinery import (
     ALIASES as ALIASES,
     Settings as Settings,
@@ -29,7 +30,7 @@ class _Configs(dict[str, type[TrainingConfig]]):
         raise SettingError(unknown_name("method", name, self, "in this workbench"))
 
 
-_EVERY = (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig, MixedConfig)
+_EVERY = (SimCSEConfig, RankCSEConfig, CoSENTConfig, CompCSEConfig, RankEncoderConfig, MixedConfig, ListsConfig)
 CONFIGS = _Configs({config.method: config for config in _EVERY})
 
 # The kinds of runs on disk: of a method that trains, or of an encoder that is evaluated as it is.

@@ -13,7 +13,12 @@ from workbench.losses._listwise import (
     listnet as listnet,
     top_one as top_one,
 )
-from workbench.losses._ordering import cosent as cosent, cosent_lists as cosent_lists
+from workbench.losses._ordering import (
+    approx_ndcg as approx_ndcg,
+    cosent as cosent,
+    cosent_lists as cosent_lists,
+    graded_listmle as graded_listmle,
+)
 from workbench.losses._pairwise import (
     contrastive as contrastive,
     kept_pairs as kept_pairs,

@@ -1,4 +1,6 @@
-"""CoSENT: pairs with higher labels must score higher. Sorting makes n pairs cost n log n instead of n squared.
+"""Losses on the order of gold: CoSENT, over a batch or in lists, ListMLE with ties, and an approximate NDCG.
+
+Sorting makes the pairs of n items cost n log n instead of n squared.
 
 With x = lambda * scores, the sum over all pairs of pairs factors by the higher one, i:
     sum_{y_i > y_j} exp(x_j - x_i) = sum_i exp(-x_i) * sum_{j: y_j < y_i} exp(x_j),
@@ -16,15 +18,19 @@ from workbench.losses._arguments import full_precision, require_pairs
 from workbench.losses._listwise import clamp_masked, paired_lists
 
 
-def _cosent_rows(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, " n"]:
-    """Return log(1 + sum_{labels_a > labels_b} exp(logits_b - logits_a)) for each row."""
+def _lower_sums(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, "n m"]:
+    """Return log sum_{labels_b < labels_a} exp(logits_b - logits_a) of each item a, by rising label; -inf if none."""
     labels, order = (labels.detach() + 0).sort(dim=1, stable=True)  # + 0 turns booleans into numbers
     logits = clamp_masked(logits.gather(1, order))
     lower = torch.searchsorted(labels, labels)  # how many items have a strictly lower label
     running = logits.logcumsumexp(dim=1).gather(1, (lower - 1).clamp_min(0))
-    terms = torch.where(lower > 0, running - logits, -math.inf)
-    # softplus(t) = log(1 + e^t), here of the log of the whole sum; it switches to t itself where float64 cannot tell.
-    return softplus(terms.logsumexp(dim=1), threshold=40.0)
+    return torch.where(lower > 0, running - logits, -math.inf)
+
+
+# softplus(t) = log(1 + e^t) switches to t itself at the threshold, where float64 cannot tell them apart.
+def _cosent_rows(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, " n"]:
+    """Return log(1 + sum_{labels_a > labels_b} exp(logits_b - logits_a)) for each row."""
+    return softplus(_lower_sums(logits, labels).logsumexp(dim=1), threshold=40.0)
 
 
 @full_precision
@@ -58,3 +64,42 @@ def cosent_lists(
     if student.shape[1] == 0:
         return student.sum()  # one anchor without its positive: nothing to order, 0 with a gradient of 0
     return _cosent_rows(scale * student, teacher).mean()
+
+
+@full_precision
+def graded_listmle(
+    student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float
+) -> Float[Tensor, ""]:
+    """Return the mean over lists i of ListMLE in which targets of equal gold do not compete; our extension to ties.
+
+    It is sum_a log(1 + sum_{gold_b < gold_a} exp((S_b - S_a) / tau_2)): in RankCSE eq. 5 each target is drawn from
+    itself and all that the order puts behind it, here from itself and all of lower gold. Without ties they are equal.
+
+    S and gold are [n, m]; only the order of gold counts, and it gets no gradient. temperature is tau_2 > 0, by which
+    scores are divided. Both are -inf for a target that is not there. The value is >= 0, and 0 if all gold is equal.
+    """
+    student, gold = paired_lists(student, gold, exclude_positive=False)
+    return softplus(_lower_sums(student / temperature, gold), threshold=40.0).sum(dim=1).mean()
+
+
+@full_precision
+def approx_ndcg(student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float) -> Float[Tensor, ""]:
+    """Return the mean over lists i of 1 - ApproxNDCG (Qin, Liu and Li 2010), with gold itself as the gain.
+
+    The rank of target j, 1 + the number of targets with a higher score, is replaced by 1 + sum_{k != j}
+    sigmoid((S_k - S_j) / tau), and NDCG = sum_j gold_j / log2(1 + rank_j) divided by its largest possible value. The
+    paper's gain is 2^gold - 1; the linear one is that of the NDCG which is reported (`metrics.ndcg`).
+
+    S and gold are [n, m], gold >= 0; gold gets no gradient. temperature is tau > 0 (the paper's 1 / alpha): the
+    smaller, the closer the ranks are to whole numbers and the fewer pairs have a gradient. Both are -inf for a target
+    that is not there. The value is in [0, 1); a list whose gold is all 0 has loss 0.
+    """
+    student, gold = paired_lists(student, gold.detach(), exclude_positive=False)
+    missing, gains = gold == -math.inf, gold.clamp_min(0).to(student.dtype)
+    scores = student.masked_fill(missing, 0)
+    behind = torch.sigmoid((scores[:, None] - scores[:, :, None]) / temperature)  # [list, j, k]
+    behind = behind.masked_fill(missing[:, None] | torch.eye(gold.shape[1], dtype=torch.bool, device=gold.device), 0)
+    reached = (gains / torch.log2(2 + behind.sum(dim=2))).sum(dim=1)
+    places = torch.arange(gold.shape[1], device=gold.device, dtype=student.dtype)
+    best = (gains.sort(dim=1, descending=True).values / torch.log2(2 + places)).sum(dim=1)
+    return torch.where(best > 0, 1 - reached / best.clamp_min(torch.finfo(best.dtype).tiny), 0).mean()

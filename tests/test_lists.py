@@ -1,0 +1,78 @@
+"""Training on graded lists: which queries, which targets, which loss."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from workbench import Encoder, Lists, ListsConfig, losses
+from workbench.data import Pairs
+from workbench.errors import DataError
+from workbench.metrics import ranking_groups
+
+
+def prepared(encoder: Path, data: Pairs, **settings: Any) -> Lists:
+    given = {"encoder": str(encoder), "device": "cpu", "precision": "fp32", "dropout": 0.0, "pooling": "cls"}
+    method = Lists(ListsConfig.from_parameters("demo", 0, given | settings))
+    method.prepare(data)
+    return method
+
+
+def value(method: Lists, rows: list[int]) -> Tensor:
+    (loss,) = method(method.collate(rows)).values()
+    return loss.detach()
+
+
+def expected(encoder: Encoder, data: Pairs, rows: list[int], ranking: str) -> float:
+    """Return the mean of the losses of single lists, each of its own length."""
+    groups, found = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values()), []
+    for row in rows:
+        query, *targets = encoder.encode([groups[row].query, *groups[row]])
+        cosines, gold = torch.stack(targets) @ query, torch.from_numpy(groups[row].gold)[None]
+        scaled = (gold / 5).float()
+        found.append(
+            {
+                "listnet": lambda s=cosines[None], g=scaled: losses.listnet(
+                    s, g, student_temperature=0.1, teacher_temperature=0.3, exclude_positive=False
+                ),
+                "listmle": lambda s=cosines[None], g=gold: losses.graded_listmle(s, g, temperature=0.1),
+                "cosent": lambda s=cosines, g=gold[0]: losses.cosent(s, g, scale=10.0),
+                "approx_ndcg": lambda s=cosines[None], g=scaled: losses.approx_ndcg(s, g, temperature=0.1),
+            }[ranking]().item()
+        )
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("ranking", ["listnet", "listmle", "cosent", "approx_ndcg"])
+def test_a_batch_is_the_mean_of_its_lists_each_of_its_own_length(spread_encoder: Path, listed: Pairs, ranking: str):
+    method = prepared(spread_encoder, listed, ranking=ranking, temperature=0.1, gold_temperature=0.3)
+    rows = [3, 0, 8]
+    assert len({len(method.groups[row].pairs) for row in rows}) == 2
+    reference = expected(method.encoder, listed, rows, ranking)
+    torch.testing.assert_close(value(method, rows).item(), reference, rtol=1e-4, atol=1e-6)
+
+
+def test_only_the_listnet_and_the_metric_read_the_values_of_gold(spread_encoder: Path, listed: Pairs):
+    bent = Pairs.from_lists(*listed.texts, (listed.gold**3 / 25).tolist(), name="bent", scale=(0, 5))
+    for ranking in ("listnet", "listmle", "cosent", "approx_ndcg"):
+        one, other = (value(prepared(spread_encoder, data, ranking=ranking), [0, 1, 2]) for data in (listed, bent))
+        assert torch.equal(one, other) == (ranking in ("listmle", "cosent")), ranking
+
+
+def test_a_sentence_on_either_side_is_a_query_and_one_of_equal_gold_is_not(spread_encoder: Path):
+    first = ["a", "a", "b", "c", "x", "x", "x", "x", "d"]
+    second = ["q", "q", "q", "q", "k", "l", "m", "n", "x"]
+    data = Pairs.from_lists(first, second, [1, 2, 3, 3, 2, 2, 2, 2, 2], name="sides", scale=(0, 5))
+    method = prepared(spread_encoder, data)
+    assert [group.query for group in method.groups] == ["q"]
+    assert method.groups[0].targets == ("a", "a", "b", "c")
+    assert method.examples(data) == 1
+
+
+def test_pairs_without_lists_are_refused_by_their_name(spread_encoder: Path, graded: Pairs):
+    alone = Pairs.from_lists(["a", "b"], ["c", "d"], [1, 2], name="alone", scale=(0, 5))
+    with pytest.raises(DataError, match="alone: no sentence is in four or more pairs"):
+        prepared(spread_encoder, alone)

@@ -1,0 +1,54 @@
+"""Settings of training on graded lists."""
+
+from typing import Annotated, Literal
+
+from annotated_types import Ge
+
+from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
+from workbench.config._training import Pooling, SetName, Suites, TrainingConfig
+
+ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
+
+
+class ListsConfig(TrainingConfig):
+    """Losses over the graded targets of each query; of no paper on sentences: optimised as CoSENT is."""
+
+    method = "lists"
+    profiles = {
+        "paper": {"eval_steps": 20},
+        "demo": {
+            "encoder": "world-encoder",
+            "pooling": "mean",
+            "train": "world-train",
+            "dev": "world-dev",
+            "suites": ["world-test"],
+            "max_seq_length": 32,
+            "epochs": 3.0,
+            "learning_rate": 1e-3,
+            "eval_steps": 25,
+            "save_steps": 100,
+        },
+    }
+
+    ranking: Annotated[ListLoss, Source("CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010")] = "listnet"
+    """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with gains"""
+    temperature: Annotated[Positive, Source("RankCSE tau_2; CoSENT 1 / lambda")] = 0.05
+    """divides cosines, or in approx_ndcg their differences"""
+    gold_temperature: Annotated[Positive, Source("RankCSE tau_3")] = 0.2
+    """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts"""
+
+    pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
+    train: Annotated[SetName, Source("CoSENT tab. II")] = "sick-train"
+    """scored pairs; a sentence with four or more partners is a query"""
+    dev: Annotated[SetName, Source("CoSENT tab. II")] = "sick-trial"
+    suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["sick-test"]
+    batch_size: Annotated[int, Ge(1), Unit("queries")] = 8
+    """queries per step, each with all its targets, over all processes"""
+    epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
+    learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
+    weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
+    warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
+
+    @property
+    def train_kinds(self) -> tuple[str, ...]:
+        return ("pairs",)

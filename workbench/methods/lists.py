@@ -1,0 +1,84 @@
+"""Graded lists: each query's targets must be ranked as their gold scores rank them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from workbench.config import ListsConfig
+from workbench.data import Pairs
+from workbench.errors import DataError
+from workbench.losses import approx_ndcg, cosent_lists, graded_listmle, listnet
+from workbench.losses.distributed import gather_rows
+from workbench.methods.base import Batch, Method, require_kind
+from workbench.metrics import ranking_groups
+
+
+class Lists(Method):
+    """The mean over queries of a loss on the cosines of each with its own targets; batches are of whole queries.
+
+    The queries are the sentences in four or more pairs whose gold is not all equal, on either side: the queries of KCC
+    and NDCG. A list shorter than the longest of the training set is filled up with -inf, which every loss ignores.
+    """
+
+    config_class = ListsConfig
+    config: ListsConfig
+
+    def prepare(self, data: Any) -> None:
+        require_kind(data, Pairs, "lists are made of scored pairs")
+        groups = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
+        self.groups = [group for group in groups if np.ptp(group.gold)]
+        if not self.groups:
+            problem = f"{data.name}: no sentence is in four or more pairs of different gold"
+            raise DataError(f"{problem}, so there are no lists; train with cosent")
+        texts = list(dict.fromkeys(text for group in self.groups for text in (group.query, *group)))
+        row = {text: number for number, text in enumerate(texts)}
+        self.members = [[row[text] for text in (group.query, *group)] for group in self.groups]
+        self.tokens = self.encoder.token_rows(texts)
+        if self.config.ranking in ("listnet", "approx_ndcg"):
+            low, high = data.score_range
+            gold = (data.gold - low) / (high - low)
+        else:  # the rank of each label, because float32 must not make two labels equal
+            gold = np.unique(data.gold, return_inverse=True)[1]
+        self.gold = np.full((len(self.groups), max(map(len, self.members)) - 1), -np.inf, dtype=np.float32)
+        for place, group in enumerate(self.groups):
+            self.gold[place, : len(group.pairs)] = gold[group.pairs]
+
+    def examples(self, data: Any) -> int:
+        """Return the number of queries."""
+        return len(self.groups)
+
+    def collate(self, rows: Sequence[int]) -> Batch:
+        members = [self.members[row] for row in rows]
+        texts, place = np.unique(np.concatenate(members), return_inverse=True)  # each text is read once per batch
+        place = np.split(place, np.cumsum([*map(len, members)])[:-1])
+        targets = np.zeros((len(rows), self.gold.shape[1]), dtype=np.int64)  # where gold is -inf, any row will do
+        for line, numbers in zip(targets, place, strict=True):
+            line[: len(numbers) - 1] = numbers[1:]
+        queries = torch.from_numpy(np.array([numbers[0] for numbers in place]))
+        gold = torch.from_numpy(self.gold[list(rows)])
+        batch: Batch = {"tokens": self.tokens.batch(texts), "queries": queries, "targets": torch.from_numpy(targets)}
+        return batch | {"gold": gold}
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        vectors = self.embed(batch["tokens"])
+        place = self.encoder.device
+        gold, queries, targets = (batch[name].to(place) for name in ("gold", "queries", "targets"))
+        cosines = cosine_similarity(vectors[queries][:, None], vectors[targets], dim=2)
+        cosines = cosines.masked_fill(gold == -torch.inf, -torch.inf)
+        return {self.config.ranking: self._list_loss(gather_rows(cosines), gather_rows(gold))}
+
+    def _list_loss(self, cosines: Float[Tensor, "n m"], gold: Float[Tensor, "n m"]) -> Float[Tensor, ""]:
+        tau = self.config.temperature
+        if self.config.ranking == "listnet":
+            taus = {"student_temperature": tau, "teacher_temperature": self.config.gold_temperature}
+            return listnet(cosines, gold, **taus, exclude_positive=False)
+        if self.config.ranking == "cosent":
+            return cosent_lists(cosines, gold, scale=1 / tau, exclude_positive=False)
+        return {"listmle": graded_listmle, "approx_ndcg": approx_ndcg}[self.config.ranking](
+            cosines, gold, temperature=tau
+        )
