@@ -187,8 +187,8 @@ def test_a_dev_of_two_sets_chooses_by_the_mean_of_their_spearman():
     both = [load_pairs(name) for name in ("world-dev", "ladders-all")]
     assert dev.sentence2 == both[0].sentence2 + both[1].sentence2
     assert [len(dev), dev.gold.min(), dev.gold.max()] == [len(both[0]) + len(both[1]), 0.0, 1.0]
-    alone = [dev_values(method, each)["dev_spearman"] for each in both]
-    assert dev_values(method, dev)["dev_spearman"] == pytest.approx(np.mean(alone), abs=1e-12)
+    alone = [dev_values(method, each)[0]["dev_spearman"] for each in both]
+    assert dev_values(method, dev)[0]["dev_spearman"] == pytest.approx(np.mean(alone), abs=1e-12)
     corpus = dev.sentence1[:50]
     mixture = RankMixture(method.encode, corpus, weight=0.1)
     alone = [mixture.try_weights(each, [0.3]).item() for each in both]

@@ -188,7 +188,11 @@ def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
     # The softmax has a layer that only training knows.
     settings = {"encoder": str(tiny_encoder), "batch_size": 8, "max_steps": 8, "eval_steps": 3, "save_steps": 2}
     settings |= {"log_steps": 5, "device": "cpu", "precision": "fp32", "learning_rate": 1e-2, "objective": "softmax"}
-    job = {"settings": settings, "gold": dev.gold.tolist(), "pairs": [dev.sentence1, dev.sentence2]}
+    job = {
+        "settings": settings,
+        "gold": dev.gold.tolist(),
+        "pairs": [[dev.sentence1[row // 5] for row in range(20)], dev.sentence2],
+    }
     jobs = [job | {"root": f"{tmp_path}/{how}"} for how in ("whole", "killed")]
     command = [python(), "-c", JOB, json.dumps(jobs), KILLS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
@@ -201,6 +205,7 @@ def test_a_run_killed_between_any_two_writes_goes_on_to_the_same_weights(
         assert same(load_file(whole / file), load_file(killed / file)), file
     histories = [pd.read_csv(run / "history.csv").drop(columns="seconds") for run in (whole, killed)]
     pd.testing.assert_frame_equal(*histories)
+    assert (whole / "watched.csv").read_bytes() == (killed / "watched.csv").read_bytes()
 
 
 @pytest.fixture
@@ -284,13 +289,36 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
     tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch
 ):
     measured = iter([0.9, 0.3, 0.5, 0.5, 0.4, 0.6])
-    monkeypatch.setattr("workbench.training._record.dev_values", lambda method, dev: {"dev_spearman": next(measured)})
+    monkeypatch.setattr(
+        "workbench.training._record.dev_values", lambda method, dev: ({"dev_spearman": next(measured)}, dev.gold)
+    )
     settings = config(tiny_encoder, max_steps=20, patience=2)
     run = Run.open(settings, tmp_path)
     history = fit(SimCSE(settings), sentences, dev, run=run)
     # 0.5 at step 4 is the best: neither step 6 nor step 8 is above it.
     assert history["step"].iloc[-1] == 8
     assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 8, "a stopped run took further steps"
+
+
+def test_the_rankings_of_a_few_queries_of_dev_are_kept_at_each_measurement(small_files: dict[str, str], tmp_path: Path):
+    settings = SimCSEConfig.from_parameters(
+        "demo", 0, small_files | {"device": "cpu", "max_steps": 4, "eval_steps": 2, "train_limit": 64, "batch_size": 16}
+    )
+    method, run = SimCSE(settings), Run.open(settings, tmp_path)
+    dev = load_dev(settings)
+    start = method.score(dev.sentence1, dev.sentence2)
+    history = fit(method, load_training(settings), dev, run=run, quiet=True)
+    watched = run.watched()
+    assert watched["step"].unique().tolist() == [0, 2, 4]
+    first = list(dict.fromkeys(dev.sentence1))[:4]
+    assert watched["query"].unique().tolist() == first
+    place = {pair: row for row, pair in enumerate(zip(dev.sentence1, dev.sentence2, strict=True))}
+    kept = int(history.loc[history["step"] > 0].nlargest(1, "dev_spearman")["step"].iloc[0])
+    for step, scores in ((0, start), (kept, method.score(dev.sentence1, dev.sentence2))):
+        rows = watched[watched["step"] == step]
+        places = [place[pair] for pair in zip(rows["query"], rows["target"], strict=True)]
+        np.testing.assert_allclose(rows["score"], scores[places], atol=1e-6)
+        assert rows["gold"].tolist() == dev.gold[places].tolist()
 
 
 def test_order_rate_and_seed_are_functions_of_seed_and_step():

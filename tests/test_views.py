@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,16 @@ from workbench.evaluation import Report
 from workbench.methods.simcse import SimCSE
 from workbench.rankings import COLUMNS
 from workbench.runs import Run
-from workbench.views import Ask, PairExplorer, RankingExplorer, RunPicker, Why, finished_runs, sentence_map
+from workbench.views import (
+    Ask,
+    PairExplorer,
+    RankingExplorer,
+    RunPicker,
+    WatchedRanking,
+    Why,
+    finished_runs,
+    sentence_map,
+)
 from workbench.views.ask import Untrained
 from workbench.views.pair_explorer import pair_table
 
@@ -285,6 +295,99 @@ def test_the_effect_of_a_word_is_what_the_cosine_or_the_lead_loses_without_it():
     assert [side for side, _ in table.index] == ["all", *["query"] * 2, *["target"] * 2, *["second target"] * 2]
     assert table["counts"].iloc[0] == pytest.approx(2 / 3 - 1 / 3)
     assert table["counts"].iloc[5] > 0, "without d the second target is closer, so the lead depends on it"
+
+
+def brute_force(sentences: list[str], encode: Any) -> tuple[int, float] | None:
+    """Return the least number of words whose removal turns the order of the targets round, and the lead after it."""
+
+    def lead(texts: list[str]) -> float:
+        query, one, other = (row / np.linalg.norm(row) for row in encode(texts))
+        return float(query @ one - query @ other)
+
+    places = [(side, place) for side, text in enumerate(sentences) for place in range(len(text.split()))]
+    for size in range(1, 4):
+        after = []
+        for left in combinations(places, size):
+            texts = [
+                " ".join(word for place, word in enumerate(text.split()) if (side, place) not in left)
+                for side, text in enumerate(sentences)
+            ]
+            after += [lead(texts)] if all(texts) else []
+        turned = [value for value in after if value * lead(sentences) < -1e-12]
+        if turned:
+            return size, max(turned, key=abs)
+    return None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_smallest_change_is_the_smallest_of_all_and_the_clearest_of_its_size(seed: int):
+    draw = np.random.default_rng(seed)
+    sentences = [" ".join(draw.choice([*"abcde"], draw.integers(2, 5))) for _ in range(3)]
+    table, expected = Why({"counts": counts}, *sentences).swaps, brute_force(sentences, counts)
+    assert len(table) == (expected is not None)
+    if expected is not None:
+        assert len(table["words"].iloc[0]) == expected[0]
+        assert table["after"].iloc[0] == pytest.approx(expected[1])
+
+
+def test_the_smallest_change_is_said_per_encoder_and_a_word_is_put_in_from_the_vocabulary():
+    def first_only(sentences: list[str]) -> np.ndarray:
+        return np.array([[1.0, sentence.split()[0] == "a"] for sentence in sentences])
+
+    view = Why({"counts": counts, "<b>": first_only}, "a b", "a b", "a c d", vocabulary=["<i>", "c", "d"])
+    left_out, put_in = (
+        view.swaps[view.swaps["change"] == change].set_index("encoder") for change in ("without", "with")
+    )
+    # "a b" is the query itself: without b in the query and in the target it is not nearer than a c d.
+    assert (left_out.loc["counts", "before"] > 0) == (left_out.loc["counts", "after"] < 0)
+    assert "<b>" not in left_out.index, "both targets are equally near: no change of places"
+    assert set(view.swaps["words"].map(len)[view.swaps["change"] == "with"]) <= {1}
+    assert "<b>" not in put_in.index
+    assert "counts: without " in view.panel.html
+    assert "the second target comes first" in view.panel.html
+    assert "&lt;b&gt;: no set of up to 3 words makes the targets change places" in view.panel.html
+    view.select(other="")
+    assert "change places" not in view.panel.html
+
+
+def test_a_word_put_in_is_found_at_its_place():
+    def late(sentences: list[str]) -> np.ndarray:  # only "now" at the end of a sentence counts
+        return np.array([[1.0, text.startswith("far"), 3 * text.endswith("now")] for text in sentences])
+
+    table = Why({"late": late}, "x y", "near", "far", vocabulary=["old", "now"]).swaps
+    row = table[table["change"] == "with"].iloc[0]
+    assert (row["words"], row["sides"]) == (("now",), ("target",))
+    assert row["before"] > 0 > row["after"]
+
+
+def test_long_sentences_are_searched_for_fewer_words():
+    long = " ".join(["a b c"] * 12)
+    assert "no set of up to 2 words" in Why({"counts": counts}, long, long, "d").panel.html
+
+
+def test_a_watched_ranking_is_shown_from_the_start_to_the_kept_step(tmp_path: Path):
+    run = write_run(tmp_path, SimCSEConfig.from_parameters("demo", 0, {}), 1.0)
+    history = {"step": [0, 5, 10], "dev_spearman": [0.2, 0.5, 0.4]}
+    pd.DataFrame(history).to_csv(run.path / "history.csv", index=False)
+    assert "no query of its dev has four to twenty targets" in WatchedRanking(run).panel.html
+    rows = pd.DataFrame(
+        [(step, "007", target, gold, gold * step - place) for step in (0, 5, 10) for place, (target, gold) in TARGETS],
+        columns=["step", "query", "target", "gold", "score"],
+    )
+    rows.to_csv(run.path / "watched.csv", index=False)
+    view = WatchedRanking(run)
+    assert (view.query, view.step, list(view.selected.ranks)) == ("007", 5, ["gold", "start", "step 5, kept"])
+    assert view.selected.table["target"].tolist() == ["four", "three", "two", "one"]
+    assert view.selected.ranks["start"].tolist() == [4, 3, 2, 1]
+    assert view.selected.ranks["step 5, kept"].tolist() == [1, 2, 3, 4]
+    view.select(step=0)
+    assert view.selected.ranks["step 0"].tolist() == [4, 3, 2, 1]
+    with pytest.raises(TraitError):
+        view.select(step=7)
+    assert "step 5, kept" in WatchedRanking(run).static()
+
+
+TARGETS = list(enumerate([("one", 1.0), ("two", 2.0), ("three", 3.0), ("four", 4.0)]))
 
 
 def test_a_map_of_neighbours_has_a_point_for_each_sentence_under_each_label():

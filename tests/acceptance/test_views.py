@@ -104,6 +104,9 @@ def lab(jupyter: SimpleNamespace, runs: SimpleNamespace) -> SimpleNamespace:
         cell for cell in nbformat.read(NOTEBOOKS / "23_pairs.ipynb", 4).cells if "PairExplorer(" in cell.source
     ]
     content.cells.append(new_code_cell('question = views.Ask(["world-encoder", "world-teacher"])\nquestion'))
+    content.cells.append(new_code_cell('reason = views.Why(["world-encoder"])\nreason'))
+    watched = f"forming = views.WatchedRanking(Run({str(runs.of['cosent', 0].path)!r}))"
+    content.cells.append(new_code_cell(f"from workbench import Run\n{watched}\nforming"))
     nbformat.write(content, jupyter.folder / "live.ipynb")
     page, dialogs = jupyter.watched.page, []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
@@ -114,6 +117,8 @@ def lab(jupyter: SimpleNamespace, runs: SimpleNamespace) -> SimpleNamespace:
         "explorer": output_of(page, "RankingExplorer("),
         "every_pair": output_of(page, "PairExplorer("),
         "question": output_of(page, "Ask("),
+        "reason": output_of(page, "Why("),
+        "forming": output_of(page, "WatchedRanking("),
     }
     return SimpleNamespace(page=page, watched=jupyter.watched, dialogs=dialogs, folder=jupyter.folder, **views)
 
@@ -280,6 +285,54 @@ def test_why_a_target_has_its_rank_is_shown_on_request(live: SimpleNamespace):
     expect(view.get_by_text(re.compile(r"^Why \w"))).to_be_visible()
     for word in ("likes", "bird", "sees", "park"):
         expect(view.get_by_role("rowheader", name=word, exact=True).first).to_be_visible()
+
+
+def test_the_least_words_without_which_two_typed_targets_change_places_are_shown(live: SimpleNamespace):
+    from playwright.sync_api import expect
+
+    encoder = Encoder.from_pretrained("world-encoder")
+
+    def lead(query: str, one: str, other: str) -> float:
+        rows = encoder.encode([query, one, other]).double()
+        return float(rows[0] @ rows[1] - rows[0] @ rows[2])
+
+    query, one, other = "the sailor anchors the boat", "sailor anchors boat", "the sailor likes the old boat"
+    for name, text in (("query", query), ("target", one), ("against (optional)", other)):
+        live.reason.get_by_role("textbox", name=name, exact=True).fill(text)
+    expect(live.reason.get_by_text("The smallest change after which")).to_be_visible()
+    wait_until(
+        live.page, lambda: value_of(live.page, "[reason.query, reason.target, reason.other]"), [query, one, other]
+    )
+    (row,) = value_of(live.page, "reason.swaps.to_dict('records')")
+    assert row["before"] == pytest.approx(lead(query, one, other), abs=1e-5)
+    assert row["before"] * row["after"] < 0
+    named = re.compile(f"without {' and '.join(map(re.escape, zip_words(row)))} the (first|second) target comes first")
+    expect(live.reason.get_by_text(named)).to_be_visible()
+
+
+def zip_words(row: dict[str, Any]) -> list[str]:
+    return [f"{word} ({side})" for word, side in zip(row["words"], row["sides"], strict=True)]
+
+
+def test_a_ranking_forms_as_the_steps_of_its_training_are_moved_through(live: SimpleNamespace, runs: SimpleNamespace):
+    from playwright.sync_api import expect
+
+    run = runs.of["cosent", 0]
+    watched, history = run.watched(), run.history().dropna(subset=["dev_spearman"])
+    steps = history["step"].astype(int).tolist()
+    assert watched["step"].unique().tolist() == steps
+    slider, view = live.forming.get_by_role("slider"), live.forming
+    query, kept = watched["query"].iloc[0], history.loc[history["step"] > 0].nlargest(1, "dev_spearman")["step"].iloc[0]
+    for key, step in (("Home", 0), ("End", steps[-1])):
+        slider.focus()
+        live.page.keyboard.press(key)
+        label = f"step {step}, kept" if step == kept else f"step {step}"
+        expect(view.get_by_role("columnheader", name=label, exact=True)).to_be_visible()
+        rows = watched[(watched["query"] == query) & (watched["step"] == step)]
+        for target, score in zip(rows["target"], rows["score"], strict=True):
+            row = view.get_by_role("row").filter(has_text=target)
+            expect(row.get_by_role("cell").last).to_contain_text(f"{score:.3f}")
+    expect(view.locator("svg [data-row]")).to_have_count(len(rows))
 
 
 def test_a_map_of_sentences_has_each_of_them():

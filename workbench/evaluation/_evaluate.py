@@ -152,18 +152,22 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
     return Whitened(encoder, sentences or [], width=config.width) if config.kind == "whitening" else encoder
 
 
-def dev_values(method: Method, dev: Pairs) -> dict[str, float]:
-    """Return dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and dev_uniformity."""
+def dev_values(method: Method, dev: Pairs) -> tuple[dict[str, float], np.ndarray]:
+    """Return the values of dev, and the score of each pair, [n].
+
+    They are dev_spearman and, if the method embeds sentences, dev_alignment (gold above 4 of 5) and dev_uniformity.
+    """
     if method.pairwise:
-        return {"dev_spearman": spearman_by_subset(dev.gold, _predict(method, dev), dev.subset, how=dev.how)}
+        scores = _predict(method, dev)
+        return {"dev_spearman": spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how)}, scores
     first, second = unit_rows(method.encode_plain, dev.sentence1, dev.sentence2)
     low, high = dev.score_range
-    close = dev.gold > low + 0.8 * (high - low)
+    close, scores = dev.gold > low + 0.8 * (high - low), (first * second).sum(axis=1)
     return {
-        "dev_spearman": spearman_by_subset(dev.gold, (first * second).sum(axis=1), dev.subset, how=dev.how),
+        "dev_spearman": spearman_by_subset(dev.gold, scores, dev.subset, how=dev.how),
         "dev_alignment": alignment(first[close], second[close]),
         "dev_uniformity": uniformity(np.concatenate([first, second])),
-    }
+    }, scores
 
 
 def encoder_of(model: Any) -> Encode:

@@ -169,6 +169,15 @@ class Run:
         """Return step, epoch, learning_rate, loss, a column for each loss term, dev_*, seconds."""
         return self._table("history.csv", "")
 
+    def watched(self) -> pd.DataFrame:
+        """Return step, query, target, gold, score of a few queries of dev at each of its measurements, from step 0.
+
+        Empty if no query of dev was watched: `training` watches the first with four to twenty targets.
+        """
+        columns = ["step", "query", "target", "gold", "score"]
+        is_there = (self.path / "watched.csv").is_file()
+        return self._table("watched.csv", "") if is_there else pd.DataFrame(columns=columns)
+
     def write_evaluation(
         self, metrics: dict[str, Any], scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
     ) -> None:

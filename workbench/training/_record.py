@@ -5,7 +5,9 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from torch import Tensor
 
@@ -15,9 +17,11 @@ from workbench.evaluation import dev_values
 from workbench.files import atomic_write, reraise_os_error
 from workbench.losses.distributed import process_rank
 from workbench.methods.base import Method
+from workbench.metrics import ranking_groups
 from workbench.training._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
+_WATCHED, _MOST_TARGETS = 4, 20  # queries of dev whose rankings are kept, and their targets, which a chart has room for
 
 
 class Record:
@@ -27,6 +31,14 @@ class Record:
         self, method: Method, dev: Pairs | None, folder: Path, rows: list[Row], listeners: Sequence[Listener]
     ) -> None:
         self.method, self.dev, self.folder, self.rows, self.listeners = method, dev, folder, rows, listeners
+        groups = [] if dev is None else ranking_groups(dev.sentence1, dev.sentence2, dev.gold).values()
+        shown = [group for group in groups if len(group.pairs) <= _MOST_TARGETS and np.ptp(group.gold)]
+        self._watched, watched = shown[:_WATCHED], folder / "watched.csv"
+        self._scores: list[pd.DataFrame] = []
+        if rows and watched.is_file():  # of a training that goes on: what was measured up to its state
+            text: Any = {"query": str, "target": str}
+            earlier: Any = pd.read_csv(watched, na_filter=False, dtype=text, float_precision="round_trip")
+            self._scores.append(earlier[earlier["step"] <= rows[-1]["step"]])
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
@@ -67,13 +79,24 @@ class Record:
         """Return the values of dev; after step 0, save the encoder if its Spearman is the greatest."""
         if self.dev is None or process_rank() != 0:
             return {}
-        values = dev_values(self.method, self.dev)
+        values, scores = dev_values(self.method, self.dev)
+        self._watch(step, scores)
         spearman, best = values["dev_spearman"], max(self._measured, default=-math.inf)
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
         if step > 0 and (best == -math.inf or spearman > best):
             self.save_encoder()
         return values
+
+    def _watch(self, step: int, scores: np.ndarray) -> None:
+        """Keep the scores of the watched queries in watched.csv, written whole like history.csv."""
+        for group in self._watched:
+            facts = {"step": step, "query": group.query, "target": group.targets, "gold": group.gold}
+            self._scores.append(pd.DataFrame(facts | {"score": scores[group.pairs]}))
+        if self._scores:
+            path = self.folder / "watched.csv"
+            with reraise_os_error(path), atomic_write(path) as file:
+                pd.concat(self._scores).to_csv(file, index=False)
 
     def write(self, row: Row) -> None:
         """Add a finished row and pass it to the listeners."""

@@ -51,3 +51,4 @@ from workbench.views.papers import (
     show_measured as show_measured,
 )
 from workbench.views.run_picker import RunPicker as RunPicker
+from workbench.views.watched import WatchedRanking as WatchedRanking

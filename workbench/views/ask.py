@@ -1,13 +1,14 @@
 """Live views of sentences that are typed: their ranking by several encoders, and the words that a cosine depends on."""
 
 import logging
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from itertools import count
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ _SPACELESS = "\u3040-\u30ff\u3400-\u9fff"  # Chinese and Japanese have no spaces
 _WORD = re.compile(rf"\s*(?:[{_SPACELESS}]|[^\s{_SPACELESS}]+)\s*")
 _BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
 _WORDS_NOTE = "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
+_MOST_WORDS, _MOST_SETS = 3, 5000  # of words that are left out together, and of sets of one size
+_EQUAL = 1e-6  # cosines of float32 that are as near as this are equal
+_SWAPS = ["encoder", "change", "words", "sides", "before", "after"]
 _ONE = ("the cosine", "▲: the word makes the two more similar, ▼: less similar.")
 _TWO = ("the first cosine minus the second", "▲: the word favours the first target, ▼: the second.")
 
@@ -205,15 +209,27 @@ class Ask(TypedView):
 class Why(TypedView):
     """Show on which words the similarity of a query and a target depends, under each encoder, while they are typed.
 
-    Each word is left out in turn. With a second target everything is about the difference of the two cosines.
+    Each word is left out in turn. With a second target everything is about the difference of the two cosines, and the
+    smallest change after which the targets change places is shown: `smallest_swaps`.
     """
 
     settable = ("query", "target", "other")
     query, target, other = map(value_of, settable)
 
-    def __init__(self, encoders: Encoders = None, query: str = "", target: str = "", other: str = "") -> None:
-        """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be ""."""
-        self._vectors = [Vectors(*one) for one in named(encoders).items()]
+    def __init__(
+        self,
+        encoders: Encoders = None,
+        query: str = "",
+        target: str = "",
+        other: str = "",
+        *,
+        vocabulary: Sequence[str] = (),
+    ) -> None:
+        """Show three sentences; `encoders` as of `Ask`, or of a `RunPicker`. `other` may be "".
+
+        vocabulary: Words that are put in, one at a time, to see which of them makes the targets change places.
+        """
+        self._vectors, self.vocabulary = [Vectors(*one) for one in named(encoders).items()], list(vocabulary)
         texts = {"query": ("query", query), "target": ("target", target), "other": ("against (optional)", other)}
         super().__init__({name: text_area(*text) for name, text in texts.items()})
 
@@ -222,8 +238,16 @@ class Why(TypedView):
         """Return `word_effects` of the sentences."""
         return word_effects(self._vectors, self._sentences())
 
+    @property
+    def swaps(self) -> pd.DataFrame:
+        """Return `smallest_swaps` of the sentences; it needs a second target."""
+        return smallest_swaps(self._vectors, self._sentences(), self.vocabulary)
+
     def html(self, *, is_static: bool) -> str:
-        return reasons_html(self._vectors, self._sentences())
+        sentences = self._sentences()
+        html = reasons_html(self._vectors, sentences)
+        encoders, _ = _usable(self._vectors, sentences)
+        return html + (_swaps_html(encoders, sentences, self.vocabulary) if encoders and sentences[2:] else "")
 
     def _sentences(self) -> list[str]:
         return _require_text([self.query, self.target, *([self.other] if self.other.strip() else [])])
@@ -274,3 +298,85 @@ def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name:
 
 def _format_effect(value: float) -> str:
     return f"{'▼' if value < 0 else '▲'}{abs(value):.3f}" if abs(value) >= 0.0005 else "0"
+
+
+def smallest_swaps(
+    encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return by encoder the smallest changes after which the two targets of a query change places.
+
+    A row with change "without": the fewest words, at most three (fewer of more than 31 words), of any of the sentences,
+    that are left out together; no sentence becomes empty. "with": the word of `vocabulary` that is put in, at any place
+    of any sentence. Of several changes of one size the one with the clearest new order is returned. An encoder without
+    a change has no row, nor has one whose cosines are equal. Columns: encoder, change, words, sides (of the words:
+    "query", "target" or "second target"), before and after (the first cosine minus the second).
+    """
+    words = [_WORD.findall(sentence) for sentence in sentences]
+    places = [(side, place) for side, one in enumerate(words) for place in range(len(one))]
+    longer = [
+        ((word,), (side,), _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]))
+        for side, one in enumerate(words)
+        for place in range(len(one) + 1)
+        for word in vocabulary
+    ]
+    found = []
+    for vectors in encoders:
+        for size in range(1, _most_left_out(len(places)) + 1):
+            shorter = []
+            for left in combinations(places, size):
+                changed = list(sentences)
+                for side in {side for side, _ in left}:
+                    kept = [word for place, word in enumerate(words[side]) if (side, place) not in left]
+                    changed = _replaced(changed, side, kept)
+                names = tuple(words[side][place].strip() for side, place in left)
+                if all(changed):
+                    shorter.append((names, tuple(side for side, _ in left), changed))
+            if best := _clearest_swap(vectors, sentences, shorter):
+                found.append((vectors.label, "without", *best))
+                break
+        if best := _clearest_swap(vectors, sentences, longer):
+            found.append((vectors.label, "with", *best))
+    return pd.DataFrame(found, columns=_SWAPS)
+
+
+def _most_left_out(words: int) -> int:
+    """Return how many of so many words are left out together: three, or fewer if there would be too many sets."""
+    return max(size for size in range(1, _MOST_WORDS + 1) if size == 1 or math.comb(words, size) <= _MOST_SETS)
+
+
+def _replaced(sentences: Sequence[str], side: int, words: Sequence[str]) -> list[str]:
+    text = " ".join("".join(words).split())
+    return [text if place == side else sentence for place, sentence in enumerate(sentences)]
+
+
+def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return words, sides, and the lead before and after, of the change that turns the lead round furthest, if any."""
+    before = _lead(vectors(sentences))
+    if not changes or abs(before) < _EQUAL:
+        return None
+    rows = vectors([*chain.from_iterable(changed for *_, changed in changes)]).reshape(len(changes), 3, -1)
+    after = np.einsum("nd,nd->n", rows[:, 0], rows[:, 1] - rows[:, 2])
+    best = int(np.argmin(np.sign(before) * after))
+    if np.sign(before) * after[best] > -_EQUAL:
+        return None
+    words, sides, _ = changes[best]
+    return words, tuple(_SIDES[side] for side in sides), before, float(after[best])
+
+
+def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]) -> str:
+    """Return a sentence for each encoder and kind of change."""
+    table, lines = smallest_swaps(encoders, sentences, vocabulary), []
+    most = _most_left_out(sum(len(_WORD.findall(sentence)) for sentence in sentences))
+    for vectors in encoders:
+        for change in ("without", "with")[: 2 if vocabulary else 1]:
+            found: Any = table[(table["encoder"] == vectors.label) & (table["change"] == change)]
+            text = f"no set of up to {most} words" if change == "without" else "no word of the vocabulary"
+            text += " makes the targets change places"
+            for row in found.to_dict("records"):
+                words = zip(row["words"], row["sides"], strict=True)
+                which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in words)
+                text = f"{change} {which} the {'second' if row['before'] > 0 else 'first'} target comes first"
+                text += f" ({row['before']:+.3f} → {row['after']:+.3f})"
+            lines.append(tag("li", f"{escape(vectors.label)}: {text}"))
+    title = paragraph("The smallest change after which the two targets change places:")
+    return framed(title, tag("ul", *lines))
