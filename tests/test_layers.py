@@ -89,7 +89,18 @@ def test_methods_do_not_import_each_other():
 
 
 def test_only_live_views_import_widgets():
-    names = ("_table", "ask", "explorer", "notebooks", "page", "pair_explorer", "papers", "run_picker", "watched")
+    names = (
+        "_table",
+        "ask",
+        "explorer",
+        "notebooks",
+        "page",
+        "pair_explorer",
+        "papers",
+        "phenomena",
+        "run_picker",
+        "watched",
+    )
     live, widgets = {f"views.{name}" for name in names}, {"anywidget", "ipywidgets", "IPython"}
     found = {name for name, path in modules().items() if {i.split(".")[0] for i in imports(path)} & widgets}
     wrong = found - live

@@ -40,7 +40,7 @@ def expected(encoder: Encoder, data: Pairs, rows: list[int], ranking: str) -> fl
                 ),
                 "listmle": lambda s=cosines[None], g=gold: losses.graded_listmle(s, g, temperature=0.1),
                 "cosent": lambda s=cosines, g=gold[0]: losses.cosent(s, g, scale=10.0),
-                "approx_ndcg": lambda s=cosines[None], g=scaled: losses.approx_ndcg(s, g, temperature=0.1),
+                "approx_ndcg": lambda s=cosines[None], g=scaled: losses.approx_ndcg(s, 5 * g, temperature=0.1),
             }[ranking]().item()
         )
     return float(np.mean(found))

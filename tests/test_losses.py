@@ -60,7 +60,8 @@ def naive_graded_listmle(scores: list[float], gold: list[float], tau: float) -> 
     return total
 
 
-def naive_approx_ndcg(scores: list[float], gold: list[float], tau: float) -> float:
+def naive_approx_ndcg(scores: list[float], gold: list[float], tau: float, gain: str) -> float:
+    gold = [2**grade - 1 if gain == "exponential" else grade for grade in gold]
     n, reached = range(len(gold)), 0.0
     for j in n:
         rank = 1 + sum(1 / (1 + math.exp((scores[j] - scores[k]) / tau)) for k in n if k != j)
@@ -150,8 +151,9 @@ def test_the_losses_of_graded_lists_equal_loops_with_and_without_ties(kinds: int
     lists = list(zip(student.tolist(), gold.tolist(), strict=True))
     expected = sum(naive_graded_listmle(s, g, 0.1) for s, g in lists) / 5
     close(losses.graded_listmle(student, gold, temperature=0.1), expected)
-    expected = sum(naive_approx_ndcg(s, g, 0.1) for s, g in lists) / 5
-    close(losses.approx_ndcg(student, gold, temperature=0.1), expected)
+    for gain in ("exponential", "linear"):
+        expected = sum(naive_approx_ndcg(s, g, 0.1, gain) for s, g in lists) / 5
+        close(losses.approx_ndcg(student, gold, temperature=0.1, gain=gain), expected)
 
 
 def test_graded_listmle_is_listmle_without_ties_and_indifferent_to_the_order_of_tied_targets() -> None:
@@ -167,11 +169,13 @@ def test_graded_listmle_is_listmle_without_ties_and_indifferent_to_the_order_of_
 
 def test_approx_ndcg_approaches_ndcg_as_the_temperature_falls() -> None:
     student, gold = cosines(5, 7), cosines(5, 7, seed=1) + 1
-    lists = zip(gold.numpy(), student.numpy(), strict=True)
-    exact = 1 - sum(metrics.ndcg(relevance, scores) for relevance, scores in lists) / 5
-    gaps = [abs(losses.approx_ndcg(student, gold, temperature=tau).item() - exact) for tau in (0.1, 0.01, 0.001)]
-    assert gaps[0] > gaps[1] > gaps[2]
-    assert gaps[2] < 1e-3
+    lists = list(zip(gold.numpy(), student.numpy(), strict=True))
+    for gain in ("exponential", "linear"):
+        exact = 1 - sum(metrics.ndcg(relevance, scores, gain=gain) for relevance, scores in lists) / 5
+        values = (losses.approx_ndcg(student, gold, temperature=tau, gain=gain) for tau in (0.1, 0.01, 0.001))
+        gaps = [abs(value.item() - exact) for value in values]
+        assert gaps[0] > gaps[1] > gaps[2]
+        assert gaps[2] < 1e-3
 
 
 def test_the_two_forms_of_the_contrastive_loss_agree_at_epsilon_0_alone() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from stage import put_on, violations
 
 from workbench.data import Pairs
-from workbench.views import Ask, PairExplorer, RankingExplorer, Why
+from workbench.views import Ask, PairExplorer, Phenomena, RankingExplorer, Why
 from workbench.views._table import TableWidget
+from workbench.views.phenomena import _COLUMNS
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +98,18 @@ def encode(sentences: list[str]) -> np.ndarray:
     return np.array([[len(text), 1 + text.count("a"), text.count("e")] for text in sentences], dtype=float)
 
 
+def kinds(texts: list[str], labels: list[str]) -> Phenomena:
+    """Return a heat map of two labels, one of them the baseline, whose relations are the texts."""
+    data = replace(pairs([HOSTILE] * 5, texts), extra={"relation": texts})
+    shares = {labels[0]: np.full((5, 3), 0.5), labels[1]: np.arange(15).reshape(5, 3) / 15}
+    rows = [
+        (label, text, 1, *shares[label][place], 0.1 * place, 0.0, 1.0, 0.5, 0.5, place - 1)
+        for place, text in enumerate(texts)
+        for label in labels
+    ]
+    return Phenomena(pd.DataFrame(rows, columns=[*_COLUMNS, "adjusted", "verdict"]), data, shares, labels[0], 0.05)
+
+
 def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dark(page: Any, tmp_path: Path):
     texts, labels = [HOSTILE, "\U0001f600 one\ntwo", "long " + "abcdefgh" * 600, "d", "e"], [HOSTILE, "two"]
     rows = {"suite": "<s>", "query_id": "q", "target_id": [*"abcde"], "query": HOSTILE, "target": texts}
@@ -106,8 +120,12 @@ def test_hostile_text_is_text_in_every_view_and_axe_finds_no_fault_light_and_dar
         "queries": RankingExplorer(dict.fromkeys(labels, ranked), encoders=both),
         "ask": Ask(both, HOSTILE, texts),
         "why": Why(both, HOSTILE, texts[1], HOSTILE),
+        "kinds": kinds(texts, labels),
     }
     put_on(page, tmp_path, **views)
+    page.locator("[data-view=kinds] button").last.click()
+    page.locator("[data-view=kinds1]").get_by_text("1 of 1 targets").wait_for()
+    assert HOSTILE in page.locator("[data-view=kinds1] td").first.inner_text()
     for view, row in (("pairs", "A"), ("queries", "B")):
         page.locator(f"[data-view={view}1] tr[data-row={row}]").first.click()
         page.locator(f"[data-view={view}2]").get_by_text(f"Why {row}?").wait_for()

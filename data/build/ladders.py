@@ -45,7 +45,8 @@ RELATIONS = (
     "unrelated",
 )
 TARGETS, WORDS, GRADES = 6, range(5, 21), tuple(step / 2 for step in range(11))
-SECOND_SEED, SECOND_SHARE = 20, 3  # one ladder in three, drawn by this seed
+FIRST_EDITION = 126  # ladders; those after them were written later and are graded once
+SECOND_SEED, SECOND_SHARE = 20, 3  # one ladder in three of the first edition, drawn by this seed
 
 
 class LadderError(ValueError):
@@ -139,8 +140,9 @@ def check_all(ladders: Ladders) -> None:
 
 
 def drawn(ladders: Ladders) -> list[str]:
-    """Return the ids of the ladders for the second grading: a seeded third of them, in file order."""
-    chosen = set(random.Random(SECOND_SEED).sample(sorted(ladders), len(ladders) // SECOND_SHARE))
+    """Return the ids of the ladders for the second grading: a seeded third of the first edition, in file order."""
+    first = sorted(list(ladders)[:FIRST_EDITION])
+    chosen = set(random.Random(SECOND_SEED).sample(first, len(first) // SECOND_SHARE))
     return [query_id for query_id in ladders if query_id in chosen]
 
 

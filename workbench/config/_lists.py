@@ -34,6 +34,8 @@ class ListsConfig(TrainingConfig):
     """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with gains"""
     temperature: Annotated[Positive, Source("RankCSE tau_2; CoSENT 1 / lambda")] = 0.05
     """divides cosines, or in approx_ndcg their differences"""
+    gain: Annotated[Literal["exponential", "linear"], Source("Qin 2010")] = "exponential"
+    """approx_ndcg, of gold g scaled to 0 to 1; exponential: 2^5g - 1; linear: g, as in the reported NDCG"""
     gold_temperature: Annotated[Positive, Source("RankCSE tau_3")] = 0.2
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts"""
 

@@ -83,19 +83,22 @@ def graded_listmle(
 
 
 @full_precision
-def approx_ndcg(student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float) -> Float[Tensor, ""]:
-    """Return the mean over lists i of 1 - ApproxNDCG (Qin, Liu and Li 2010), with gold itself as the gain.
+def approx_ndcg(
+    student: Float[Tensor, "n m"], gold: Float[Tensor, "..."], *, temperature: float, gain: str = "exponential"
+) -> Float[Tensor, ""]:
+    """Return the mean over lists i of 1 - ApproxNDCG (Qin, Liu and Li 2010).
 
     The rank of target j, 1 + the number of targets with a higher score, is replaced by 1 + sum_{k != j}
-    sigmoid((S_k - S_j) / tau), and NDCG = sum_j gold_j / log2(1 + rank_j) divided by its largest possible value. The
-    paper's gain is 2^gold - 1; the linear one is that of the NDCG which is reported (`metrics.ndcg`).
+    sigmoid((S_k - S_j) / tau), and NDCG = sum_j gain_j / log2(1 + rank_j) divided by its largest possible value. The
+    gain is 2^gold - 1 ("exponential", the paper's), or gold ("linear", that of the reported `metrics.ndcg`).
 
     S and gold are [n, m], gold >= 0; gold gets no gradient. temperature is tau > 0 (the paper's 1 / alpha): the
     smaller, the closer the ranks are to whole numbers and the fewer pairs have a gradient. Both are -inf for a target
     that is not there. The value is in [0, 1); a list whose gold is all 0 has loss 0.
     """
     student, gold = paired_lists(student, gold.detach(), exclude_positive=False)
-    missing, gains = gold == -math.inf, gold.clamp_min(0).to(student.dtype)
+    missing, relevance = gold == -math.inf, gold.clamp_min(0).to(student.dtype)
+    gains = {"exponential": torch.exp2(relevance) - 1, "linear": relevance}[gain]
     scores = student.masked_fill(missing, 0)
     behind = torch.sigmoid((scores[:, None] - scores[:, :, None]) / temperature)  # [list, j, k]
     behind = behind.masked_fill(missing[:, None] | torch.eye(gold.shape[1], dtype=torch.bool, device=gold.device), 0)

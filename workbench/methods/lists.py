@@ -17,6 +17,8 @@ from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, Method, require_kind
 from workbench.metrics import ranking_groups
 
+_GRADES = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
+
 
 class Lists(Method):
     """The mean over queries of a loss on the cosines of each with its own targets; batches are of whole queries.
@@ -79,6 +81,6 @@ class Lists(Method):
             return listnet(cosines, gold, **taus, exclude_positive=False)
         if self.config.ranking == "cosent":
             return cosent_lists(cosines, gold, scale=1 / tau, exclude_positive=False)
-        return {"listmle": graded_listmle, "approx_ndcg": approx_ndcg}[self.config.ranking](
-            cosines, gold, temperature=tau
-        )
+        if self.config.ranking == "listmle":
+            return graded_listmle(cosines, gold, temperature=tau)
+        return approx_ndcg(cosines, _GRADES * gold, temperature=tau, gain=self.config.gain)

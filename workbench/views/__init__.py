@@ -50,5 +50,6 @@ from workbench.views.papers import (
     runs_by_settings as runs_by_settings,
     show_measured as show_measured,
 )
+from workbench.views.phenomena import Phenomena as Phenomena, phenomena as phenomena
 from workbench.views.run_picker import RunPicker as RunPicker
 from workbench.views.watched import WatchedRanking as WatchedRanking

@@ -65,7 +65,7 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
 
     Raises ValueError if there is no such label, or if two runs scored different pairs.
     """
-    name = _baseline_of(runs, baseline)
+    name = baseline_of(runs, baseline)
     options: dict[str, Any] = {"suite": suite, "measure": measure_of(runs), "samples": samples}
     rows = []
     for run, path, seed in with_opponents(runs, name):
@@ -106,7 +106,7 @@ def smallest_differences(
         is compared with one run; nan for one seed, which `smallest` then leaves out), and pairs_std, over pairs in
         common to all seeds. Differences of Spearman or accuracy are in [0, 2].
     """
-    name = _baseline_of(runs, baseline)
+    name = baseline_of(runs, baseline)
     measure, values = measure_of(runs), runs.set_index("path")
     options: Any = {"measure": measure, "samples": samples}
     groups: dict[str, list[tuple[Any, ...]]] = {}
@@ -127,7 +127,7 @@ def smallest_differences(
     return pd.DataFrame(rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"])
 
 
-def _baseline_of(runs: pd.DataFrame, baseline: str) -> str:
+def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
     labels = list(dict.fromkeys(runs["label"]))
     name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):

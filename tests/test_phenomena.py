@@ -1,0 +1,171 @@
+"""Shares of targets ranked right by relation: against loops, with marks that only clear differences get."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import permutation_test
+
+from workbench.config import CompCSEConfig, CoSENTConfig, SimCSEConfig, TrainingConfig
+from workbench.data import Pairs, load_pairs
+from workbench.errors import DataError
+from workbench.metrics import holm, seed_interval, spearman
+from workbench.runs import Run
+from workbench.views import Phenomena, finished_runs, phenomena
+from workbench.views.phenomena import SECOND, ranked_right
+
+GOLD = {"paraphrase": 5.0, "negation": 2.0, "topic": 1.0, "<b>": 0.0}
+QUERIES, SEEDS = 40, (0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file of forty queries with a target of each relation; the second grader ties topic and negation."""
+    rows = [
+        [f"query {query}", f"{relation} of {query}", gold, "" if query % 2 else max(gold, 1.0) // 2 * 2, relation]
+        for query in range(QUERIES)
+        for relation, gold in GOLD.items()
+    ]
+    path = tmp_path_factory.mktemp("phenomena") / "kinds.csv"
+    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score", "score_second", "relation"]).to_csv(
+        path, index=False
+    )
+    return path
+
+
+def write(root: Path, config: TrainingConfig, scores: np.ndarray, pairs: Pairs) -> Run:
+    run = Run.open(config, root)
+    table = {"suite": pairs.name, "subset": "", "pair_id": pairs.pair_id, "gold": pairs.gold, "predicted": scores}
+    value = {"spearman": spearman(pairs.gold, scores), "n": len(scores), "kcc": 0.5, "ndcg": 0.5, "queries": QUERIES}
+    run.write_evaluation({pairs.name: value}, pd.DataFrame(table), pd.DataFrame({"suite": []}))
+    return run
+
+
+@pytest.fixture(scope="module")
+def root(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return runs: SimCSE guesses whether paraphrase or negation is nearer, CoSENT guesses again; CompCSE never does,
+    but puts negations last."""
+    folder, pairs = tmp_path_factory.mktemp("runs"), load_pairs(suite)
+    relation = np.array(pairs.extra["relation"])
+    for seed in SEEDS:
+        draw = np.random.default_rng(seed)
+        for config in (SimCSEConfig, CoSENTConfig):
+            guessed = pairs.gold + np.where(relation == "negation", draw.choice([0, 5], len(pairs)), 0)
+            write(folder, config.from_parameters("demo", seed, {}), guessed, pairs)
+        last = np.where(relation == "negation", -1, pairs.gold)
+        write(folder, CompCSEConfig.from_parameters("demo", seed, {}), last, pairs)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(root: Path, suite: Path) -> Phenomena:
+    return phenomena(finished_runs(root, str(suite)), suite)
+
+
+def naive(query: list[str], gold: list[float], scores: list[float], place: int) -> list[float]:
+    """Return the shares of one target: of all others, and of those with a higher and a lower grade."""
+    counted: dict[str, list[float]] = {"all": [], "above": [], "below": []}
+    for other in range(len(gold)):
+        if query[other] != query[place] or gold[other] == gold[place]:
+            continue
+        kind = "above" if gold[other] > gold[place] else "below"
+        apart = scores[other] - scores[place] if kind == "above" else scores[place] - scores[other]
+        right = 1.0 if apart > 0 else 0.5 if apart == 0 else 0.0
+        counted["all"].append(right)
+        counted[kind].append(right)
+    return [sum(values) / len(values) if values else float("nan") for values in counted.values()]
+
+
+def test_ranked_right_equals_a_loop_with_ties_of_gold_and_of_scores():
+    draw = np.random.default_rng(0)
+    query, target = [f"q{number}" for number in draw.integers(0, 6, 60)], [f"t{number}" for number in range(60)]
+    pairs = Pairs.from_lists(query, target, draw.integers(0, 4, 60).tolist(), name="drawn", scale=(0, 3))
+    scores = draw.integers(0, 5, 60).astype(float)
+    expected = [naive(query, pairs.gold.tolist(), scores.tolist(), place) for place in range(60)]
+    assert np.isnan(expected).any()
+    np.testing.assert_allclose(ranked_right(pairs, scores), expected)
+
+
+def test_what_a_method_gains_and_loses_is_said_in_a_sentence_and_chance_is_not(found: Phenomena):
+    assert found.baseline == "simcse"
+    assert found.sentences == [
+        "compcse gains on paraphrase and loses on negation, topic and <b>.",
+        "cosent neither gains nor loses clearly on any relation.",
+    ]
+    rows = found.table.set_index(["label", "relation"])
+    assert rows.loc[("compcse", "paraphrase"), ["share", "below"]].tolist() == [1, 1]
+    assert np.isnan(rows.loc[("compcse", "paraphrase"), "above"]), "no target has a higher grade"
+    assert rows.loc[("compcse", "negation"), ["share", "above", "below"]].tolist() == pytest.approx([1 / 3, 1, 0])
+    assert rows.loc[("compcse", "topic"), "share"] == pytest.approx(2 / 3)
+    differences = rows["share"].unstack("label").sub(rows["share"].unstack("label")["simcse"], axis=0)
+    for label in ("compcse", "cosent"):
+        np.testing.assert_allclose(rows.loc[label, "difference"], differences.loc[rows.loc[label].index, label])
+    assert rows.loc["simcse", "p_value"].isna().all()
+
+
+def test_marks_follow_from_the_test_over_queries_and_the_interval_over_seeds(found: Phenomena, root: Path, suite: Path):
+    pairs, runs = load_pairs(suite), finished_runs(root, str(suite)).set_index(["label", "seed"])["path"].to_dict()
+    rows = np.flatnonzero(np.array(pairs.extra["relation"]) == "negation")
+
+    def shares(label: str) -> np.ndarray:
+        """Return [seeds, queries]: a query has one negation."""
+        tables = (Run(runs[label, seed]).scores()["predicted"].to_numpy() for seed in SEEDS)
+        return np.stack([ranked_right(pairs, scores)[rows, 0] for scores in tables])
+
+    gaps = shares("cosent") - shares("simcse")
+    row = found.table.set_index(["label", "relation"]).loc[("cosent", "negation")]
+    mean = gaps.mean(axis=0)
+    exact = permutation_test(
+        (mean,), np.mean, permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(1)
+    )
+    assert row["p_value"] == pytest.approx(exact.pvalue, abs=0.03)  # four deviations of 10,000 draws are 0.02
+    over_seeds = seed_interval(gaps.mean(axis=1))
+    assert row["difference"] == pytest.approx(over_seeds.value)
+    assert row["low"] <= over_seeds.low
+    assert row["high"] >= over_seeds.high
+    lost = found.table.set_index(["label", "relation"]).loc[("compcse", "negation")]
+    assert lost["low"] < lost["difference"] < lost["high"] < 0
+    tested = found.table.dropna(subset=["p_value"])
+    assert tested["adjusted"].tolist() == pytest.approx(holm(tested["p_value"].tolist()))
+    assert len(tested) == 2 * len(GOLD)
+
+
+def test_the_second_grader_is_the_ceiling_on_what_was_graded_twice(found: Phenomena):
+    rows = found.table[found.table["label"] == SECOND].set_index("relation")
+    assert rows["targets"].tolist() == [QUERIES // 2] * 4
+    # Their grades are 4, 2, 0 and 0: only the last two are not told apart.
+    assert rows["share"].tolist() == pytest.approx([1, 1, 2.5 / 3, 2.5 / 3])
+
+
+def test_a_cell_opens_its_targets_and_names_are_text(found: Phenomena):
+    assert 'value="negation\ncompcse"' in found.heat.html
+    assert "<b>" not in found.heat.html
+    found.press("negation\ncompcse")
+    assert f"12 of {QUERIES} targets" in found.targets.html
+    assert "negation of " in found.targets.html
+    found.press("negation\ncompcse")
+    assert found.targets.html == ""
+    table = found.targets_of("compcse", "negation")
+    assert (table["compcse"] - table["simcse"]).abs().is_monotonic_decreasing
+    assert "<button" not in found.static()
+
+
+def test_one_seed_has_no_mark_and_a_start_can_be_the_baseline(root: Path, suite: Path):
+    runs: Any = finished_runs(root, str(suite))
+    one = phenomena(runs[runs["seed"] == 0], suite)
+    assert set(one.table["verdict"]) == {0}
+    assert one.sentences == ["compcse has one seed: nothing is clear.", "cosent has one seed: nothing is clear."]
+    assert one.table.set_index(["label", "relation"]).loc[("compcse", "paraphrase"), "difference"] > 0
+
+
+def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(root: Path, suite: Path, tmp_path: Path):
+    runs = finished_runs(root, str(suite))
+    table = pd.read_csv(suite)
+    table.drop(columns="relation").to_csv(tmp_path / "kinds.csv", index=False)
+    with pytest.raises(DataError, match="no column relation"):
+        phenomena(runs, tmp_path / "kinds.csv")
+    table.assign(score=table["score"].replace(2, 3)).to_csv(tmp_path / "kinds.csv", index=False)
+    with pytest.raises(ValueError, match="scored other pairs of kinds"):
+        phenomena(runs, tmp_path / "kinds.csv")

@@ -1,0 +1,220 @@
+"""Which kinds of targets a method ranks right: paraphrases, negations, role swaps and every other `relation`."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.data import Pairs, load_pairs
+from workbench.errors import DataError
+from workbench.metrics import Interval, hierarchical_interval, holm
+from workbench.runs import Run
+from workbench.views._style import framed, paragraph, table_tag, tag, td
+from workbench.views._table import Panel, View, or_problem
+from workbench.views.comparison import baseline_of, with_opponents
+from workbench.views.finished import BEFORE, rows_by_suite
+from workbench.views.notebooks import table_html
+
+SECOND = "second grader"  # the label of the column score_second
+_COLUMNS = ["label", "relation", "targets", "share", "above", "below", "difference", "low", "high", "p_value"]
+_SHOWN = 12  # targets behind a cell, those with the largest differences
+_SPAN = 0.2  # the difference of shares with the darkest cell
+_WORDS = {1: "gains on", -1: "loses on"}
+_NOTE = (
+    "Share of the targets of a relation that are ranked right against those of a higher and of a lower grade, x 100, "
+    "mean over seeds. Blue: more than {baseline}; orange: less. ▲ ▼: the difference is clear, Holm's p below {alpha:g} "
+    "of {tests} tests and an interval over seeds and queries without 0. Press a cell to see its targets."
+)
+_CEILING = f" The {SECOND} is the ceiling, on the queries that were graded twice."
+
+
+def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
+    """Return [n, 3] for the targets of each first sentence: the share of others that each is ranked right against.
+
+    Columns: of all targets of its query with another grade, of those with a higher grade (right if they score higher)
+    and of those with a lower one; nan without any. Equal scores count half. `scores` [n] are those of the pairs.
+    """
+    shares = np.full((len(pairs), 3), np.nan)
+    for rows in pd.Series(pairs.sentence1).groupby(pairs.sentence1, sort=False).indices.values():
+        order = np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows]))
+        right = (1 + order * np.sign(np.subtract.outer(scores[rows], scores[rows]))) / 2
+        for column, compared in enumerate((order != 0, order < 0, order > 0)):
+            count = compared.sum(axis=1)
+            total = (right * compared).sum(axis=1)
+            shares[rows, column] = np.divide(total, count, out=np.full(len(rows), np.nan), where=count > 0)
+    return shares
+
+
+def phenomena(
+    runs: pd.DataFrame,
+    suite: str | Path = "ladders-all",
+    baseline: str = "",
+    *,
+    alpha: float = 0.05,
+    samples: int = 10_000,
+) -> "Phenomena":
+    """Compare methods by relation: on which kinds of targets does each gain or lose against the baseline?
+
+    Args:
+        runs: As `finished_runs` returns them, scored on the suite.
+        suite: A set, or your own file, of scored pairs with a column `relation`; a column `score_second` has the grades
+            of a second person, whose shares are the ceiling.
+        baseline: As for `paired_tests`.
+        alpha: Chance of any false mark in the table.
+        samples: Of the sign-flip test over queries, and of the bootstrap of queries.
+
+    Raises DataError if the pairs have no relation, ValueError if a run scored other pairs.
+    """
+    pairs, name = load_pairs(suite), baseline_of(runs, baseline)
+    if "relation" not in pairs.extra:
+        raise DataError(f"{pairs.name}: its pairs have no column relation")
+    numbers, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
+    found, shares = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    for label, sides in _opponents(runs, name).items():
+        own, base = (np.stack([_shares(pairs, *source) for source in side]) for side in zip(*sides, strict=True))
+        shares.setdefault(name, base.mean(axis=0))
+        shares[label], found[label] = own.mean(axis=0), (own - base)[:, :, 0]
+    second = np.array([float(text or "nan") for text in pairs.extra.get("score_second", [])])
+    if np.isfinite(second).any():
+        shares[SECOND] = np.where(np.isfinite(second)[:, None], ranked_right(pairs, second), np.nan)
+    draw, rows = np.random.default_rng(0), []
+    counts = draw.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), min(samples, 2000)).astype(float)
+    signs = draw.choice([-1.0, 1.0], (samples, len(queries)))
+    for relation in dict.fromkeys(pairs.extra["relation"]):
+        chosen = np.array(pairs.extra["relation"]) == relation
+        for label, values in shares.items():
+            known = chosen & np.isfinite(values[:, 0])
+            row = [label, relation, int(known.sum()), *pd.DataFrame(values[known]).mean()]
+            size = np.bincount(numbers[known], None, len(queries))
+            totals = [np.bincount(numbers[known], one[known], len(queries)) for one in found.get(label, [])]
+            tested = _difference(np.array(totals), size, counts, signs) if totals and known.any() else [np.nan] * 4
+            rows.append([*row, *tested])
+    table: Any = pd.DataFrame(rows, columns=_COLUMNS)
+    tested = table["p_value"].dropna()
+    table["adjusted"] = pd.Series(holm(tested.tolist()), tested.index, dtype=float)
+    clear = (table["adjusted"] < alpha) & ((table["low"] > 0) | (table["high"] < 0))
+    table["verdict"] = np.sign(table["difference"]).where(clear, 0).astype(int)
+    return Phenomena(table, pairs, shares, name, alpha)
+
+
+def _opponents(runs: pd.DataFrame, name: str) -> dict[str, list[tuple[tuple[str, str], tuple[str, str]]]]:
+    """Return label -> (path, stage) of each run, and of the run of the baseline that it is compared with."""
+    found: dict[str, Any] = {}
+    for run, path, _ in with_opponents(runs, name):
+        found.setdefault(run["label"], []).append(((run["path"], ""), (path, BEFORE if name == BEFORE else "")))
+    return found
+
+
+def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
+    rows = rows_by_suite(Run(path), "scores", stage)[pairs.name]
+    if rows["pair_id"].tolist() != pairs.pair_id or not np.array_equal(rows["gold"], pairs.gold):
+        raise ValueError(f"{path} scored other pairs of {pairs.name}; score it on this version: workbench evaluate")
+    return ranked_right(pairs, rows["predicted"].to_numpy())
+
+
+def _difference(total: np.ndarray, size: np.ndarray, counts: np.ndarray, signs: np.ndarray) -> tuple[float, ...]:
+    """Return the mean difference over seeds and targets, its interval and the p-value of a sign-flip test over queries.
+
+    total: [seeds, queries], the summed differences of the targets; size: [queries], the number of targets.
+    """
+    with np.errstate(invalid="ignore"):  # a resample without the relation
+        resampled = (counts @ total.T) / (counts @ size)[:, None]
+    observed = total.sum(axis=1) / size.sum()
+    interval = Interval(float(observed.mean()), np.nan, np.nan)
+    if len(observed) > 1:
+        interval = hierarchical_interval(observed, resampled[np.isfinite(resampled[:, 0])].T)
+    flipped = np.abs(signs @ total.mean(axis=0))
+    as_large = (flipped >= abs(total.mean(axis=0).sum()) - 1e-9).sum()
+    return (*interval, float((1 + as_large) / (1 + len(signs))))
+
+
+class Phenomena(View):
+    """A heat map, relation by label, whose cells open their targets; made by `phenomena`.
+
+    `table` has label, relation, targets, share of targets ranked right (and against higher grades, "above", and lower
+    ones, "below"), all in [0, 1]; difference from the baseline with its 95% interval over seeds and queries (low, high;
+    nan for one seed), p_value, adjusted (Holm), and verdict: 1 gains, -1 loses, 0 not clear.
+    """
+
+    settable = ()
+
+    def __init__(
+        self, table: pd.DataFrame, pairs: Pairs, shares: dict[str, np.ndarray], baseline: str, alpha: float
+    ) -> None:
+        self.table, self.pairs, self.shares, self.baseline, self.alpha = table, pairs, shares, baseline, alpha
+        self.controls = {}
+        self.targets, self._open = Panel(scrolls=True), ""
+        self.heat = Panel(self.press, html=self._heat_map(is_live=True))
+        super().__init__([self.heat, self.targets])
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return for each label on which relations it clearly gains or loses."""
+        lines = []
+        for label in self.shares:
+            if label in (self.baseline, SECOND):
+                continue
+            own: Any = self.table[self.table["label"] == label]
+            parts = [
+                f"{words} {_listed(own.loc[own['verdict'] == sign, 'relation'].tolist())}"
+                for sign, words in _WORDS.items()
+                if (own["verdict"] == sign).any()
+            ]
+            one_seed = own["low"].isna().all()
+            nothing = (
+                "has one seed: nothing is clear" if one_seed else "neither gains nor loses clearly on any relation"
+            )
+            lines.append(f"{label} {' and '.join(parts) or nothing}.")
+        return lines
+
+    def press(self, value: str) -> None:
+        """Show the targets behind a cell, "relation", a new line and "label", or close them."""
+        self._open = "" if value == self._open else value
+        self.targets.html = or_problem(lambda: self._targets(*value.split("\n"))) if self._open else ""
+
+    def targets_of(self, label: str, relation: str) -> pd.DataFrame:
+        """Return query, target, gold, and the shares under the baseline and the label, the largest changes first."""
+        rows = np.flatnonzero(np.array(self.pairs.extra["relation"]) == relation)
+        columns = {"query": self.pairs.sentence1, "target": self.pairs.sentence2, "gold": self.pairs.gold}
+        table: Any = pd.DataFrame({name: np.asarray(values, dtype=object)[rows] for name, values in columns.items()})
+        for name in dict.fromkeys([self.baseline, label]):
+            table[name] = self.shares[name][rows, 0]
+        change = (table[label] - table[self.baseline]).abs()
+        return table.loc[change.sort_values(ascending=False, kind="stable").index].dropna().reset_index(drop=True)
+
+    def _targets(self, relation: str, label: str) -> str:
+        table = self.targets_of(label, relation)
+        title = f"{relation}, {label}: {min(_SHOWN, len(table))} of {len(table)} targets, the largest changes first"
+        return framed(paragraph(escape(title), role="status"), table_html(table.head(_SHOWN).round(2)))
+
+    def _heat_map(self, *, is_live: bool) -> str:
+        lines = []
+        for relation, group in self.table.groupby("relation", sort=False):
+            cells = []
+            for row in group.to_dict("records"):
+                gap, text = np.nan_to_num(row["difference"]), f"{100 * row['share']:.0f}" if row["targets"] else ""
+                text += {1: " ▲", -1: " ▼"}.get(row["verdict"], "")
+                depth = min(4, round(4 * abs(gap) / _SPAN))
+                kind = f"number {'pro' if gap > 0 else 'con'}{depth}" if depth else "number"
+                title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
+                button = tag("button", text, value=f"{relation}\n{row['label']}") if is_live and text else text
+                cells.append(td(button, kind, title="" if np.isnan(row["difference"]) else title))
+            name = escape(f"{relation} ({max(group['targets'])})")
+            lines.append(tag("tr", tag("th", name, class_="word", scope="row"), *cells))
+        tests = self.table["p_value"].count()
+        note = _NOTE.format(baseline=escape(self.baseline), alpha=self.alpha, tests=tests)
+        note += _CEILING * (SECOND in self.shares)
+        said = tag("ul", *(tag("li", escape(sentence)) for sentence in self.sentences))
+        return framed(table_tag("<td></td>", self.shares, lines), paragraph(tag("small", note)), said)
+
+    def static(self) -> str:
+        return self._heat_map(is_live=False)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence."""
+    names = [name.replace("_", " ") for name in names]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
