@@ -56,7 +56,7 @@ def pytest_collection_finish() -> None:
 
 
 # Tests that share a slow start, of a browser with JupyterLab or of a Slurm, run in one process.
-_BROWSER = ["test_browser.py", "test_hover.py", "test_views_table.py", "acceptance/test_views.py"]
+_BROWSER = ["test_browser.py", "test_hover.py", "test_offline.py", "test_views_table.py", "acceptance/test_views.py"]
 _SLURM = ["acceptance/test_sweeps.py"]
 TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")
 

@@ -15,7 +15,7 @@ from forking import python
 from .make_weights import SAME
 
 PROJECT = Path(__file__).resolve().parents[2]
-METHOD_NAMES = ["simcse", "rankcse", "cosent", "compcse", "rankencoder", "mixed"]
+METHOD_NAMES = ["simcse", "rankcse", "cosent", "compcse", "rankencoder", "mixed", "lists"]
 
 
 def write_pairs(file: Path, first: list[str], second: list[str]) -> Path:
@@ -49,6 +49,7 @@ def settings(spread_encoder: Path, files: SimpleNamespace) -> Callable[..., dict
     ranked = {"teachers": [start], "cache": cache}, {"base": start, "corpus_size": 40, "lower": None, "upper": None}
     more: dict[str, dict[str, Any]] = {"rankcse": ranked[0], "rankencoder": {**ranked[1], "cache": cache}}
     more |= {"mixed": {**ranked[0], **ranked[1]}, "cosent": {"train": str(files.train), "pooling": "cls"}}
+    more["lists"] = more["cosent"]
 
     def of(method: str, **others: Any) -> dict[str, Any]:
         small = {"encoder": start, "train": str(files.sentences), "dev": str(files.dev), "suites": [str(files.test)]}

@@ -18,10 +18,11 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
 from workbench.errors import DataError
-from workbench.files import cache_folder
+from workbench.files import atomic_write, cache_folder
 from workbench.runs import Run
-from workbench.views._style import framed, grid, paragraph, problem_html, tag
+from workbench.views._style import framed, grid, inlined, paragraph, problem_html, tag
 from workbench.views._table import TypedView, text_area, value_of
+from workbench.views.offline import write_offline
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
 
@@ -195,6 +196,20 @@ class Ask(TypedView):
         if not encoders:
             return problems
         return problems + view_html(self._view(encoders), is_live=not is_static, targets=_SHOWN)
+
+    def to_html(self, path: str | Path, *, encoder: bool = False, precision: str = "int8") -> Path:
+        """Write a page of the ranking, or with `encoder=True` one that ranks what is typed, in any browser, offline.
+
+        precision: Of the weights in the page, "int8" or "float16". Raises EncoderError for an encoder that a page
+        cannot contain, see `workbench.views.offline.pack_encoder`.
+        """
+        query, *targets = self._sentences()
+        if encoder:
+            models = {one.label: None if one.source == WORDS else one.model for one in self._vectors}
+            return write_offline(path, models, query, targets, precision)
+        with atomic_write(Path(path).expanduser()) as file:
+            file.write(f'<!DOCTYPE html><meta charset="utf-8"><title>Ask</title>{inlined(self.html(is_static=True))}')
+        return Path(path).expanduser()
 
     def _sentences(self) -> list[str]:
         return _require_text([self.query, *filter(str.strip, self.targets.splitlines())])

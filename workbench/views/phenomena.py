@@ -188,7 +188,9 @@ class Phenomena(View):
     def _targets(self, relation: str, label: str) -> str:
         table = self.targets_of(label, relation)
         title = f"{relation}, {label}: {min(_SHOWN, len(table))} of {len(table)} targets, the largest changes first"
-        return framed(paragraph(escape(title), role="status"), table_html(table.head(_SHOWN).round(2).set_index("query")))
+        return framed(
+            paragraph(escape(title), role="status"), table_html(table.head(_SHOWN).round(2).set_index("query"))
+        )
 
     def _heat_map(self, *, is_live: bool) -> str:
         lines = []

@@ -1,0 +1,158 @@
+"""The page with encoders inside: its tokens, vectors and ranking, in Chromium without a network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+from tiny_checkpoints import tiny_architecture
+
+from workbench import Encoder, load_pairs
+from workbench.errors import EncoderError
+from workbench.views import Ask
+from workbench.views.ask import WordOverlap
+from workbench.views.offline import pack_encoder
+
+QUERY = "The train to the coast was late because of snow."
+TARGETS = [
+    "My neighbour grows tomatoes.",
+    "Bad weather delayed the railway service to the seaside.",
+    "<i>late</i> & snow",
+]
+HOSTILE = [
+    *(
+        "a",
+        " ",
+        "don't (stop) e-mail@x.com",
+        "[SEP]-ing [MASK]. [mask]",
+        "Häuser naïve İstanbul ΣΑΣ",
+        "北京 42% … «ok»",
+    ),
+    *(
+        "x" * 65 + " hello",
+        "word " * 100,
+        "\u200bzero\u00a0width\u0000\ufffd",
+        "日本語とEnglish",
+        "\U0001f600 smile\ttab\nline",
+    ),
+    *("e\u0301 and é", "$1,000.50 + 7^2 = ~`|<>", "</script>", "ß ﬁ Ⅷ ²"),
+]
+ENCODERS = ["english-encoder", "world-encoder"]  # pooled by mean, and by [CLS]
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Open the page with two encoders and word overlap, of a phone's width, without a network."""
+    file = tmp_path_factory.mktemp("offline") / "ask.html"
+    view = Ask([*ENCODERS, "word-overlap"], QUERY, TARGETS)
+    context, problems = browser.new_context(offline=True, viewport={"width": 390, "height": 844}), []
+    opened = context.new_page()
+    opened.set_default_timeout(60_000)
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("request", lambda one: None if one.url.startswith("file:") else problems.append(one.url))
+    opened.goto(view.to_html(file, encoder=True, precision="float16").as_uri())
+    opened.get_by_text("Rank 1 is the nearest").wait_for()
+    yield SimpleNamespace(page=opened, view=view, file=file, problems=problems)
+    context.close()
+    assert problems == []
+
+
+def encoded(page: Any, place: int, sentences: list[str]) -> np.ndarray:
+    found = page.page.evaluate(f"(all) => all.map((one) => [...window.encoders[{place}].encode(one)])", sentences)
+    return np.array(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", range(2), ids=ENCODERS)
+def test_tokens_are_those_of_the_tokenizer_and_cosines_those_of_the_encoder(page: SimpleNamespace, place: int):
+    encoder = Encoder.from_pretrained(ENCODERS[place], device="cpu", precision="fp32")
+    ladders = load_pairs("ladders-all")
+    texts = [*HOSTILE, *ladders.sentence2[:60], *load_pairs("world-test").sentence2[:20]]
+    ids = page.page.evaluate(f"(all) => all.map((one) => window.encoders[{place}].tokens(one))", texts)
+    cut = {"truncation": True, "max_length": encoder.max_seq_length}
+    for text, found in zip(texts, ids, strict=True):
+        assert found == encoder.tokenizer(text, **cut)["input_ids"], repr(text)
+    rows, expected = encoded(page, place, texts), encoder.encode(texts).double().numpy()
+    assert np.abs(rows @ rows.T - expected @ expected.T).max() < 1e-3
+
+
+@pytest.mark.slow
+def test_what_is_typed_is_ranked_by_every_encoder_as_in_the_notebook(page: SimpleNamespace):
+    def shown() -> dict[str, list[str]]:
+        rows = page.page.locator("table tr").all()[1:]
+        return {row.locator("td").first.inner_text(): row.locator("td").all_inner_texts()[1:] for row in rows}
+
+    def expected() -> dict[str, list[str]]:
+        table, labels = page.view.selected, [*ENCODERS, "word-overlap"]
+        return {
+            row["target"]: [f"{row[f'rank: {label}']:g}\n{row[f'score: {label}']:.3f}" for label in labels]
+            for row in table.to_dict("records")
+        }
+
+    def same(found: dict[str, list[str]], wanted: dict[str, list[str]]) -> bool:
+        def near(one: str, other: str) -> bool:
+            (rank, score), (place, cosine) = one.split("\n"), other.split("\n")
+            return rank == place and abs(float(score) - float(cosine)) < 2e-3
+
+        return list(found) == list(wanted) and all(
+            near(one, other) for name in wanted for one, other in zip(found[name], wanted[name], strict=True)
+        )
+
+    assert same(shown(), expected())
+    assert page.page.locator("table i").count() == 0, "what is typed is text"
+    page.page.get_by_label("targets").fill("Snow on the coast.\n\nA late train.\nNothing of the kind.")
+    page.view.select(targets="Snow on the coast.\nA late train.\nNothing of the kind.")
+    page.page.locator("td", has_text="A late train.").wait_for()
+    assert same(shown(), expected())
+    page.page.get_by_label("query").fill("")
+    page.page.get_by_text("Type a query and at least one target").wait_for()
+    assert page.page.locator("table").count() == 0
+
+
+@pytest.mark.slow
+def test_words_are_those_of_the_word_overlap(page: SimpleNamespace):
+    texts = [*HOSTILE, "The cat_1 sat", "the cat_1", "東京 tokyo"]
+    cosine = "([a, b]) => window.encoders[2].cosine(window.encoders[2].encode(a), window.encoders[2].encode(b))"
+    for one in texts:
+        found = page.page.evaluate(cosine, [one, "the cat_1 of 東京 and x"])
+        encoder = WordOverlap()
+        first, second = encoder.encode([one, "the cat_1 of 東京 and x"])
+        norm = np.linalg.norm(first) * np.linalg.norm(second)
+        assert found == pytest.approx(first @ second / norm if norm else 0, abs=1e-9), one
+
+
+@pytest.mark.slow
+def test_whole_numbers_of_eight_bits_stay_near(browser: Any, tmp_path: Path):
+    view = Ask("english-encoder", QUERY, TARGETS)
+    file, full = (
+        view.to_html(tmp_path / "a.html", encoder=True),
+        view.to_html(tmp_path / "b.html", encoder=True, precision="float16"),
+    )
+    assert file.stat().st_size < 0.55 * full.stat().st_size
+    opened, texts = browser.new_page(), load_pairs("ladders-all").sentence2[:40]
+    opened.goto(file.as_uri())
+    opened.get_by_text("Rank 1 is the nearest").wait_for()
+    rows = encoded(SimpleNamespace(page=opened), 0, texts)
+    expected = Encoder.from_pretrained("english-encoder", device="cpu", precision="fp32").encode(texts).double().numpy()
+    apart = np.abs(rows @ rows.T - expected @ expected.T)
+    opened.close()
+    assert 1e-5 < apart.max() < 0.03
+
+
+def test_an_encoder_that_the_script_cannot_compute_is_refused_by_its_reason(tmp_path: Path):
+    roberta = tiny_architecture(tmp_path / "roberta", transformers.RobertaConfig)
+    for encoder, words in (
+        (Encoder.from_pretrained("english-encoder", pooling="max"), "english-encoder has pooling 'max'"),
+        (Encoder.from_pretrained(roberta), "only contain a BERT"),
+        (np.tanh, "only contain a BERT"),
+    ):
+        with pytest.raises(EncoderError, match=words):
+            pack_encoder(encoder)
+    view = Ask({"mine": lambda sentences: np.ones((len(sentences), 2))}, QUERY, TARGETS)
+    with pytest.raises(EncoderError, match="only contain a BERT"):
+        view.to_html(tmp_path / "ask.html", encoder=True)
+    assert not (tmp_path / "ask.html").exists()
+    assert "1.000" in view.to_html(tmp_path / "ask.html").read_text(encoding="utf-8")

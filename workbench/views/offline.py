@@ -1,0 +1,86 @@
+"""Pack encoders into a page that ranks what is typed in any browser, without network, kernel or installation."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import EncoderError
+from workbench.files import atomic_write
+from workbench.views._table import HERE, STYLE_SHEET
+
+_POOLINGS = ("mean", "cls")
+_PAGE = (HERE / "offline.html").read_text(encoding="utf-8")
+_SCRIPT = (HERE / "encoder.js").read_text(encoding="utf-8")
+
+
+def write_offline(
+    path: str | Path, models: Mapping[str, Any], query: str, targets: Sequence[str], precision: str
+) -> Path:
+    """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`. Raises as `pack_encoder`."""
+    packed = [{"label": label, **(pack_encoder(one, precision) if one else {})} for label, one in models.items()]
+    encoders = json.dumps(packed).replace("<", "\\u003c")  # the text of a script element ends at "</"
+    texts = {"query": escape(query), "targets": escape("\n".join(targets))}
+    target = Path(path).expanduser()
+    with atomic_write(target) as file:
+        file.write(_PAGE.format(style=STYLE_SHEET, encoders=encoders, script=_SCRIPT, **texts))
+    return target
+
+
+def pack_encoder(encoder: Any, precision: str = "int8") -> dict[str, Any]:
+    """Return what `encoder.js` reads of an encoder: its settings, vocabulary and weights as base64.
+
+    precision: "int8", each row of a matrix as whole numbers from -127 to 127 and a scale; or "float16".
+    Raises EncoderError unless it is a BERT with WordPiece, pooled by mean or [CLS], without prompts and dense layers.
+    """
+    if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":
+        raise EncoderError(
+            f"a page can only contain a BERT encoder, not {getattr(encoder, 'checkpoint', encoder)!r:.80}"
+        )
+    config, name = encoder.backbone.config, encoder.checkpoint.name
+    tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
+    problems = {
+        f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
+        "has no tokenizer of BERT": tokenizer["model"]["type"] != "WordPiece"
+        or (tokenizer["normalizer"] or {}).get("type") != "BertNormalizer",
+        f"has pooling {encoder.pooling!r}": encoder.pooling not in _POOLINGS,
+        "has dense layers": encoder.dense is not None,
+        "has a prompt": bool(encoder.reading.prompt),
+        "compares by dot products": encoder.similarity_name != "cosine",
+    }
+    if found := [problem for problem, is_so in problems.items() if is_so]:
+        raise EncoderError(f"{name} {found[0]}; a page can contain a BERT with WordPiece, pooled by mean or cls")
+    weights = {name: value.detach().float().cpu().numpy() for name, value in encoder.backbone.state_dict().items()}
+    tables = {part: weights[f"embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type")}
+    kept = {"embeddings.word": tables["word"], "embeddings.position": tables["position"] + tables["token_type"][0]}
+    kept |= {name: v for name, v in weights.items() if name.startswith(("embeddings.LayerNorm", "encoder."))}
+    tensors, parts = [], []
+    for key, values in kept.items():
+        kind, rows = "int8" if precision == "int8" and values.ndim == 2 else "float16", np.atleast_2d(values)
+        tensors.append([key, rows.shape, kind])
+        parts += _whole_numbers(rows) if kind == "int8" else [rows.astype("<f2").tobytes()]
+    vocabulary = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
+    rules = {**tokenizer["normalizer"], "longest_word": tokenizer["model"]["max_input_chars_per_word"]}
+    if rules["strip_accents"] is None:
+        rules["strip_accents"] = rules["lowercase"]
+    special = [(token["content"], token["id"]) for token in tokenizer["added_tokens"]]
+    ids = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
+    shape = {"layers": config.num_hidden_layers, "heads": config.num_attention_heads, "pooling": encoder.pooling}
+    shape |= {"longest": encoder.max_seq_length, "layer_norm_eps": config.layer_norm_eps}
+    facts = {
+        "config": shape,
+        "tokenizer": rules | ids | {"special": special},
+        "vocabulary": vocabulary,
+        "tensors": tensors,
+    }
+    return facts | {"data": base64.b64encode(b"".join(parts)).decode()}
+
+
+def _whole_numbers(rows: np.ndarray) -> list[bytes]:
+    """Return the rows as int8, then the scale of each row as float32."""
+    scales = np.maximum(np.abs(rows).max(axis=1), 1e-12) / 127
+    return [np.rint(rows / scales[:, None]).astype(np.int8).tobytes(), scales.astype("<f4").tobytes()]
