@@ -283,14 +283,15 @@ def test_no_forward_waits_for_the_device_and_losses_are_those_of_a_cpu(  # noqa:
     wide_teacher: Path,
     sentences: Sentences,
     graded: Pairs,
+    listed: Pairs,
     triplets: Triplets,
     name: str,
     form: dict[str, Any],
 ) -> None:
-    found = []
+    found, sets = [], [sentences, listed if name == "lists" else graded, triplets]
     for place, precision in (("cpu", "fp32"), (DEVICE, "fp32"), (DEVICE, HALF)):
         options = {"device": place, "dropout": 0.0, "precision": precision}
-        method = prepared(name, form, spread_encoder, wide_teacher, sentences, graded, triplets, **options).train()
+        method = prepared(name, form, spread_encoder, wide_teacher, *sets, **options).train()
         plan, state, steps = Plan(method.config, 12), State(Path("unused"), method), []
         for step in range(3):
             torch.manual_seed(plan.seed(step))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
-from workbench.metrics import Interval, hierarchical_interval, holm
+from workbench.metrics import hierarchical_interval, holm
 from workbench.runs import Run
 from workbench.views._style import framed, paragraph, table_tag, tag, td
 from workbench.views._table import Panel, View, or_problem
@@ -21,7 +21,6 @@ from workbench.views.notebooks import table_html
 SECOND = "second grader"  # the label of the column score_second
 _COLUMNS = ["label", "relation", "targets", "share", "above", "below", "difference", "low", "high", "p_value"]
 _SHOWN = 12  # targets behind a cell, those with the largest differences
-_SPAN = 0.2  # the difference of shares with the darkest cell
 _WORDS = {1: "gains on", -1: "loses on"}
 _NOTE = (
     "Share of the targets of a relation that are ranked right against those of a higher and of a lower grade, x 100, "
@@ -123,9 +122,7 @@ def _difference(total: np.ndarray, size: np.ndarray, counts: np.ndarray, signs: 
     with np.errstate(invalid="ignore"):  # a resample without the relation
         resampled = (counts @ total.T) / (counts @ size)[:, None]
     observed = total.sum(axis=1) / size.sum()
-    interval = Interval(float(observed.mean()), np.nan, np.nan)
-    if len(observed) > 1:
-        interval = hierarchical_interval(observed, resampled[np.isfinite(resampled[:, 0])].T)
+    interval = hierarchical_interval(observed, resampled[np.isfinite(resampled[:, 0])].T)
     flipped = np.abs(signs @ total.mean(axis=0))
     as_large = (flipped >= abs(total.mean(axis=0).sum()) - 1e-9).sum()
     return (*interval, float((1 + as_large) / (1 + len(signs))))
@@ -163,10 +160,7 @@ class Phenomena(View):
                 for sign, words in _WORDS.items()
                 if (own["verdict"] == sign).any()
             ]
-            one_seed = own["low"].isna().all()
-            nothing = (
-                "has one seed: nothing is clear" if one_seed else "neither gains nor loses clearly on any relation"
-            )
+            nothing = "neither gains nor loses clearly" if own["low"].any() else "has one seed: nothing is clear"
             lines.append(f"{label} {' and '.join(parts) or nothing}.")
         return lines
 
@@ -188,9 +182,8 @@ class Phenomena(View):
     def _targets(self, relation: str, label: str) -> str:
         table = self.targets_of(label, relation)
         title = f"{relation}, {label}: {min(_SHOWN, len(table))} of {len(table)} targets, the largest changes first"
-        return framed(
-            paragraph(escape(title), role="status"), table_html(table.head(_SHOWN).round(2).set_index("query"))
-        )
+        shown = table.head(_SHOWN).round(2).set_index("query")
+        return framed(paragraph(escape(title), role="status"), table_html(shown))
 
     def _heat_map(self, *, is_live: bool) -> str:
         lines = []
@@ -199,13 +192,13 @@ class Phenomena(View):
             for row in group.to_dict("records"):
                 gap, text = np.nan_to_num(row["difference"]), f"{100 * row['share']:.0f}" if row["targets"] else ""
                 text += {1: " ▲", -1: " ▼"}.get(row["verdict"], "")
-                depth = min(4, round(4 * abs(gap) / _SPAN))
+                depth = min(4, round(20 * abs(gap)))  # the darkest from a difference of 0.2
                 kind = f"number {'pro' if gap > 0 else 'con'}{depth}" if depth else "number"
                 title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
                 button = tag("button", text, value=f"{relation}\n{row['label']}") if is_live and text else text
                 cells.append(td(button, kind, title="" if np.isnan(row["difference"]) else title))
-            name = escape(f"{relation} ({max(group['targets'])})")
-            lines.append(tag("tr", tag("th", name, class_="word", scope="row"), *cells))
+            head = tag("th", escape(f"{relation} ({max(group['targets'])})"), class_="word", scope="row")
+            lines.append(tag("tr", head, *cells))
         tests = self.table["p_value"].count()
         note = _NOTE.format(baseline=escape(self.baseline), alpha=self.alpha, tests=tests)
         note += _CEILING * (SECOND in self.shares)
