@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from workbench import Encoder, Lists, ListsConfig, losses
+from workbench import Encoder, Lists, ListsConfig, load_pairs, load_training, losses
 from workbench.data import Pairs
 from workbench.errors import DataError
 from workbench.metrics import ranking_groups
@@ -70,6 +70,16 @@ def test_a_sentence_on_either_side_is_a_query_and_one_of_equal_gold_is_not(sprea
     assert [group.query for group in method.groups] == ["q"]
     assert method.groups[0].targets == ("a", "a", "b", "c")
     assert method.examples(data) == 1
+
+
+def test_a_limit_counts_queries_and_keeps_their_targets():
+    config = ListsConfig.from_parameters("demo", 0, {"train_limit": 5})
+    data, whole = load_training(config), load_pairs("world-train")
+    assert len(set(data.sentence1)) == 5
+    assert len(data) == sum(first in data.sentence1 for first in whole.sentence1) == 35
+    assert load_training(config).checksum == data.checksum != whole.checksum
+    assert "5 of 600 queries" in data.source
+    assert len(load_training(ListsConfig.from_parameters("demo", 0, {"train_limit": 1000}))) == len(whole)
 
 
 def test_pairs_without_lists_are_refused_by_their_name(spread_encoder: Path, graded: Pairs):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._machinery import Fraction, NonNegative, Positive, Source, Unit
+from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
 from workbench.config._training import Pooling, SetName, Suites, TrainingConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
@@ -39,6 +39,8 @@ class ListsConfig(TrainingConfig):
     gold_temperature: Annotated[Positive, Source("RankCSE tau_3")] = 0.2
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts"""
 
+    train_limit: Annotated[int | None, Ge(1), Unit("queries"), Also("max_train_samples")] = None
+    """train on a seeded sample of this many queries, each with all its targets; none: all"""
     pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
     train: Annotated[SetName, Source("CoSENT tab. II")] = "sick-train"
     """scored pairs; a sentence with four or more partners is a query"""
@@ -54,3 +56,8 @@ class ListsConfig(TrainingConfig):
     @property
     def train_kinds(self) -> tuple[str, ...]:
         return ("pairs",)
+
+    @property
+    def trains_on_queries(self) -> bool:
+        """Whether an example is a query with all its targets, also for `train_limit`."""
+        return True

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import CATALOGUE, Columns, DataSet, Kind, Scale, find_set, kinds_of_table, read_roles
-from workbench.data._sets import TRANSFER, Pairs, Sentences, TransferTask, Triplets, make_set, sample
+from workbench.data._sets import TRANSFER, Pairs, Sentences, TransferTask, Triplets, make_set, sample, sample_queries
 from workbench.data._tables import Table, own_file, read_manifest, read_own, read_table, table_content, table_of
 from workbench.errors import DataError
 from workbench.files import file_checksum, project_path, set_name, text_checksum
@@ -80,13 +80,16 @@ def load_task(name: str) -> TransferTask:
 
 
 def load_training(config: Any) -> Sentences | Pairs | Triplets:
-    """Load the set of `config.train`, at most `config.train_limit` rows, the same rows for every seed."""
+    """Load the set of `config.train`, at most `config.train_limit` rows or queries, the same for every seed."""
     name, encoder = config.train, getattr(config, "encoder", "")
     if (words := BUNDLED_MODELS.get(encoder)) and own_file(name):
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
         _LOG.warning(text, encoder, words, name)
     kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
-    return load_data(name, kinds[0] if kinds else "sentences", limit=getattr(config, "train_limit", None))
+    kind, limit = kinds[0] if kinds else "sentences", getattr(config, "train_limit", None)
+    if kind == "pairs" and getattr(config, "trains_on_queries", False):
+        return sample_queries(load_data(name, kind), limit, seed=0)
+    return load_data(name, kind, limit=limit)
 
 
 def load_dev(config: Any) -> Pairs:

@@ -13,6 +13,7 @@ from workbench.data._catalogue import ROLES, Columns, DataSet, Kind, Scale, read
 from workbench.data._tables import Table, table_of
 from workbench.errors import DataError
 from workbench.files import text_checksum
+from workbench.metrics import ranking_groups
 
 # Task -> the set of each split; "all" is cut into folds.
 TRANSFER: Mapping[str, Mapping[str, str]] = {
@@ -235,6 +236,17 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
     rows = np.sort(np.random.default_rng(seed).choice(len(data), limit, replace=False)).tolist()
     source = f"{data.source}, {limit} of {len(data)} rows sampled with seed {seed}"
     return _take(data, rows, source=source, checksum=text_checksum(f"{data.checksum} {limit} {seed}"))
+
+
+def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
+    """Return all pairs of `limit` queries (sentences in four or more pairs), drawn with `seed` and kept in order."""
+    groups = [*ranking_groups(data.sentence1, data.sentence2, data.gold).values()]
+    if limit is None or limit >= len(groups):
+        return data
+    chosen = np.random.default_rng(seed).choice(len(groups), limit, replace=False)
+    rows = np.unique(np.concatenate([groups[number].pairs for number in chosen])).tolist()
+    how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
+    return _take(data, rows, source=f"{data.source}, {how}", checksum=text_checksum(f"{data.checksum} {how}"))
 
 
 def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
