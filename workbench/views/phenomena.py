@@ -41,9 +41,8 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
         order = np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows]))
         right = (1 + order * np.sign(np.subtract.outer(scores[rows], scores[rows]))) / 2
         for column, compared in enumerate((order != 0, order < 0, order > 0)):
-            count = compared.sum(axis=1)
-            total = (right * compared).sum(axis=1)
-            shares[rows, column] = np.divide(total, count, out=np.full(len(rows), np.nan), where=count > 0)
+            count = np.where(compared.any(axis=1), compared.sum(axis=1), np.nan)
+            shares[rows, column] = (right * compared).sum(axis=1) / count
     return shares
 
 
@@ -151,15 +150,10 @@ class Phenomena(View):
     def sentences(self) -> list[str]:
         """Return for each label on which relations it clearly gains or loses."""
         lines = []
-        for label in self.shares:
-            if label in (self.baseline, SECOND):
-                continue
+        for label in (name for name in self.shares if name not in (self.baseline, SECOND)):
             own: Any = self.table[self.table["label"] == label]
-            parts = [
-                f"{words} {_listed(own.loc[own['verdict'] == sign, 'relation'].tolist())}"
-                for sign, words in _WORDS.items()
-                if (own["verdict"] == sign).any()
-            ]
+            named = {words: own.loc[own["verdict"] == sign, "relation"].tolist() for sign, words in _WORDS.items()}
+            parts = [f"{words} {_listed(relations)}" for words, relations in named.items() if relations]
             nothing = "neither gains nor loses clearly" if own["low"].any() else "has one seed: nothing is clear"
             lines.append(f"{label} {' and '.join(parts) or nothing}.")
         return lines
