@@ -28,7 +28,7 @@ from workbench.metrics import FEWEST_TARGETS, ranking_groups, seed_interval
 STEPS, QUERIES = 150, 8
 SETS = {
     "world": ("world-encoder", "world-train", "world-dev", "world-test", [1e-4, 3e-4, 1e-3, 3e-3]),
-    "sick": ("english-encoder", "sick-train", "sick-trial", "sick-test", [1e-4, 3e-4, 1e-3]),
+    "sick": ("english-encoder", "sick-train", "sick-trial", "sick-test", [3e-5, 1e-4, 3e-4, 1e-3]),
 }
 TAUS = {"temperature": [0.05, 0.2]}
 BATCH = {"cosent over batch": ({"objective": "cosent"}, {"scale": [20.0, 5.0]}), "mse": ({"objective": "mse"}, {})}
