@@ -54,7 +54,7 @@ def main() -> None:
         for method, changes in ROWS:
             run = run_of(method, changes, seed, options)
             print(f"{method} {changes}, seed {seed}: dev {100 * run.history()['dev_spearman'].max():.1f}", flush=True)
-    found = views.phenomena(views.finished_runs(options.runs), "ladders-all")
+    found = views.phenomena(views.finished_runs(options.runs, "ladders-all"))
     print(found.table.to_string(), *found.sentences, sep="\n")
 
 
