@@ -14,6 +14,7 @@ from workbench.errors import DataError
 from workbench.metrics import holm, seed_interval, spearman
 from workbench.runs import Run
 from workbench.views import Phenomena, finished_runs, phenomena
+from workbench.views.finished import BEFORE
 from workbench.views.phenomena import SECOND, ranked_right
 
 GOLD = {"paraphrase": 5.0, "negation": 2.0, "topic": 1.0, "<b>": 0.0}
@@ -35,11 +36,12 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def write(root: Path, config: TrainingConfig, scores: np.ndarray, pairs: Pairs) -> Run:
+def write(root: Path, config: TrainingConfig, scores: np.ndarray, pairs: Pairs, stage: str = "") -> Run:
     run = Run.open(config, root)
     table = {"suite": pairs.name, "subset": "", "pair_id": pairs.pair_id, "gold": pairs.gold, "predicted": scores}
     value = {"spearman": spearman(pairs.gold, scores), "n": len(scores), "kcc": 0.5, "ndcg": 0.5, "queries": QUERIES}
-    run.write_evaluation({pairs.name: value}, pd.DataFrame(table), pd.DataFrame({"suite": []}))
+    run.write_evaluation({pairs.name: value}, pd.DataFrame(table), pd.DataFrame({"suite": []}), stage)
+    run.release()
     return run
 
 
@@ -143,21 +145,97 @@ def test_a_cell_opens_its_targets_and_names_are_text(found: Phenomena):
     assert 'value="negation\ncompcse"' in found.heat.html
     assert "<b>" not in found.heat.html
     found.press("negation\ncompcse")
-    assert f"12 of {QUERIES} targets" in found.targets.html
+    assert f"{QUERIES} of {QUERIES} targets, shares x 100, the largest changes first" in found.targets.html
     assert "negation of " in found.targets.html
     found.press("negation\ncompcse")
     assert found.targets.html == ""
     table = found.targets_of("compcse", "negation")
     assert (table["compcse"] - table["simcse"]).abs().is_monotonic_decreasing
+    assert table["compcse"].tolist() == pytest.approx([1 / 3] * QUERIES)
+    worst = found.targets_of("simcse", "negation")
+    assert worst.columns.tolist() == ["query", "target", "gold", "simcse"]
+    assert worst["simcse"].is_monotonic_increasing
+    assert worst["simcse"].nunique() > 1
+    found.press("negation\nsimcse")
+    assert "the smallest shares first" in found.targets.html
+    found.press("negation\nsimcse")
     assert "<button" not in found.static()
 
 
-def test_one_seed_has_no_mark_and_a_start_can_be_the_baseline(root: Path, suite: Path):
+def test_without_independent_differences_nothing_is_marked(root: Path, suite: Path):
     runs: Any = finished_runs(root, str(suite))
-    one = phenomena(runs[runs["seed"] == 0], suite)
+    few = runs[(runs["seed"] == 0) | (runs["label"] == "compcse")]  # three seeds against one run, and one seed
+    one = phenomena(few, suite)
     assert set(one.table["verdict"]) == {0}
-    assert one.sentences == ["compcse has one seed: nothing is clear.", "cosent has one seed: nothing is clear."]
+    assert one.table["low"].isna().all()
+    unknown = "has no interval over seeds: nothing is clear."
+    assert one.sentences == [f"compcse {unknown}", f"cosent {unknown}"]
     assert one.table.set_index(["label", "relation"]).loc[("compcse", "paraphrase"), "difference"] > 0
+    same: Any = runs[runs["label"] == "simcse"]
+    twin = phenomena(pd.concat([same, same.assign(label="twin")]), suite)
+    assert twin.sentences == ["twin neither gains nor loses clearly."]
+
+
+def test_a_run_is_compared_with_its_own_start(suite: Path, tmp_path: Path):
+    pairs = load_pairs(suite)
+    ends = {SimCSEConfig: (0 * pairs.gold, pairs.gold), CompCSEConfig: (pairs.gold, -pairs.gold)}
+    for config, (start, end) in ends.items():
+        for seed in SEEDS:
+            settings = config.from_parameters("demo", seed, {"suites": [str(suite)]})
+            write(tmp_path, settings, start, pairs, BEFORE)
+            write(tmp_path, settings, end, pairs)
+    found = phenomena(finished_runs(tmp_path, "kinds"), "kinds", BEFORE)  # your own file, by the name of its suite
+    rows = found.table.set_index(["label", "relation"])
+    assert (rows.loc["simcse", "difference"] == 0.5).all()
+    assert (rows.loc["compcse", "difference"] == -1).all()
+    assert (rows.loc[BEFORE, "share"] == 0.75).all(), "the mean of all starts"
+    assert (found.targets_of("simcse", "topic")[[BEFORE, "simcse"]] == [0.5, 1]).all(axis=None)
+    assert (found.targets_of("compcse", "topic")[[BEFORE, "compcse"]] == [1, 0]).all(axis=None)
+
+
+def test_a_mark_takes_every_test_over_queries_and_the_interval_over_seeds(tmp_path: Path):
+    """Four relations, each in twelve queries of its own with a target "other", of which "often" has two."""
+    wrong = {"always": 12, "weakly": 6, "often": 12, "never": 0}  # queries in which the baseline is wrong
+    rows = [
+        [f"{kind} {query}", f"{relation} {number} of {query}", gold, relation, query < wrong[kind]]
+        for kind in wrong
+        for query in range(12)
+        for number, (relation, gold) in enumerate([(kind, 5.0)] * (1 + (kind == "often")) + [("other", 0.0)])
+    ]
+    table = pd.DataFrame(rows, columns=["sentence1", "sentence2", "score", "relation", "wrong"])
+    path = tmp_path / "marks.csv"
+    table.drop(columns="wrong").to_csv(path, index=False)
+    pairs, kind = load_pairs(path), np.array([text.split()[0] for text in table["sentence1"]])
+    for seed in SEEDS:
+        base = np.where(table["wrong"], -pairs.gold, pairs.gold)
+        write(tmp_path / "runs", SimCSEConfig.from_parameters("demo", seed, {}), base, pairs)
+        own = np.where((kind == "often") & (seed == 2), base, pairs.gold)  # one seed of three does not gain
+        write(tmp_path / "runs", CoSENTConfig.from_parameters("demo", seed, {}), own, pairs)
+    found = phenomena(finished_runs(tmp_path / "runs", str(path)), path).table.set_index(["label", "relation"])
+    rows = found.loc["cosent"]
+    assert rows["verdict"].to_dict() == {"always": 1, "weakly": 0, "often": 0, "never": 0, "other": 1}
+    assert rows.loc["always", ["low", "high"]].tolist() == pytest.approx([1, 1]), "whichever queries are drawn"
+    assert rows.loc["weakly", "p_value"] == pytest.approx(2 / 2**6, abs=0.01)
+    assert rows.loc["weakly", "adjusted"] > 0.05, "alone it would be clear"
+    assert 0 < rows.loc["weakly", "low"] < rows.loc["weakly", "difference"] < rows.loc["weakly", "high"]
+    assert rows.loc["often", "adjusted"] < 0.01, "over these seeds it is clear"
+    assert rows.loc["often", "low"] < 0
+    gained = [1.0] * 12 + [1.0] * 6 + [0.0] * 6 + [2 / 3] * 12 + [0.0] * 12  # of "other"
+    assert rows.loc["other", "difference"] == pytest.approx(np.mean(gained))
+    draw = np.random.default_rng(0)
+    ends = np.quantile(draw.choice(gained, (20_000, 48)).mean(axis=1), [0.025, 0.975])
+    over_seeds = seed_interval([np.mean(gained) + 1 / 12] * 2 + [np.mean(gained) - 1 / 6])
+    expected = [np.hypot(over_seeds.value - over_seeds.low, np.mean(gained) - ends[0])]
+    expected += [np.hypot(over_seeds.high - over_seeds.value, ends[1] - np.mean(gained))]
+    half = [rows.loc["other", "difference"] - rows.loc["other", "low"]]
+    half += [rows.loc["other", "high"] - rows.loc["other", "difference"]]
+    assert half == pytest.approx(expected, rel=0.05)
+
+
+def test_targets_that_were_not_graded_twice_are_left_out():
+    pairs = Pairs.from_lists(["q"] * 4, [*"abcd"], [3, 2, 1, 0], name="drawn", scale=(0, 3))
+    shares = ranked_right(pairs, np.array([3, 1, 2, np.nan]))
+    np.testing.assert_array_equal(shares[:, 0], [1, 0.5, 0.5, np.nan])
 
 
 def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(root: Path, suite: Path, tmp_path: Path):
@@ -169,3 +247,5 @@ def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(root: Path, 
     table.assign(score=table["score"].replace(2, 3)).to_csv(tmp_path / "kinds.csv", index=False)
     with pytest.raises(ValueError, match="scored other pairs of kinds"):
         phenomena(runs, tmp_path / "kinds.csv")
+    with pytest.raises(ValueError, match="was not scored on ladders-all"):
+        phenomena(runs)

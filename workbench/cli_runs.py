@@ -69,7 +69,7 @@ def print_runs(
     filters: Annotated[list[str] | None, typer.Argument(help="Filters: a method, KEY=VALUE, 'seed<3'.")] = None,
     runs: Runs = "runs",
     sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front: descending.")] = "",
-    columns: Annotated[str, typer.Option(help="Columns, suites or settings, separated by commas.")] = "",
+    columns: Annotated[str, typer.Option(help="Columns, suites, SUITE:kcc, SUITE:ndcg or settings, with commas.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per run.")] = False,
 ) -> None:
     """List runs: changed settings, status, scores x 100, start and duration."""
@@ -111,22 +111,48 @@ def show(name: RunName, runs: Runs = "runs") -> None:
 def print_power(
     suite: Annotated[str, typer.Argument(help="A suite of finished runs.")],
     runs: Runs = "runs",
-    baseline: Annotated[str, typer.Option(help="A label of runs; by default SimCSE, or the start.")] = "",
+    baseline: Annotated[str, typer.Option(help="A label of runs, or before; by default SimCSE or the first.")] = "",
+    difference: Annotated[float, typer.Option(help="Also print what a difference x 100 of this size takes.")] = 0,
     html: Annotated[Path | None, typer.Option(help="Also write the curve as a page.")] = None,
 ) -> None:
-    """Print the smallest difference x 100 that a suite can show by the number of seeds, from runs that exist."""
-    table = workbench.views.smallest_differences(workbench.views.finished_runs(runs, suite), suite, baseline)
+    """Print the smallest difference of Spearman (or accuracy) x 100 that a suite can show by pairs and seeds.
+
+    It is computed from finished runs: two seeds or more of two settings, or of one, which is compared with its start.
+    """
+    finished = workbench.views.finished_runs(runs, suite)
+    table = workbench.views.smallest_differences(finished, suite, baseline)
     if table.empty:
-        raise RunError(f"no finished runs to compare on {suite} under {runs}; train two seeds: workbench run simcse")
+        some = "make some: workbench sweep simcse --seeds 0-2"
+        raise RunError(f"no finished runs to compare on {suite} under {runs}; {some}")
     for label, group in table.groupby("label", sort=False):
-        whole = 100 * group[["seed_std", "pairs_std"]].iloc[len(group) // 2]
-        between = "unknown with one seed" if math.isnan(whole["seed_std"]) else f"{whole['seed_std']:.2f}"
-        against = f"{label} against {group['against'].iloc[0]}"
-        echo(f"{against}: standard deviation over seeds {between}, over pairs {whole['pairs_std']:.2f}")
+        against, trained = f"{label} against {group['against'].iloc[0]}", (finished["label"] == label).sum()
+        seed_std, pairs_std, pairs = group[["seed_std", "pairs_std", "pairs"]].iloc[len(group) // 2]
+        if math.isnan(seed_std):
+            echo(f"{against}: one seed says nothing about other seeds; train a second")
+            continue
+        deviations = f"over {trained} seeds {100 * seed_std:.2f}, over pairs {100 * pairs_std:.2f}"
+        echo(f"{against}: standard deviation {deviations}")
         print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
+        if difference:
+            echo(_needed(difference / 100, seed_std, pairs_std, int(pairs)))
     echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
     if html:
         workbench.views.power_curve(table).write_html(html)
+
+
+def _needed(difference: float, seed_std: float, pairs_std: float, pairs: int) -> str:
+    """Return how many seeds a difference takes on these pairs, or how many pairs with 10 seeds."""
+    from scipy.optimize import brentq
+
+    smallest, least = workbench.metrics.smallest_difference, 1e-3  # the latter: with a million times the pairs
+    seeds = next((n for n in range(2, 101) if smallest(seed_std, n, pairs_std=pairs_std) <= difference), None)
+    text = f"a difference of {100 * difference:g} x 100 is shown"
+    if seeds:
+        return f"{text} by {seeds} seeds on {pairs} pairs"
+    if smallest(seed_std, 10, pairs_std=least * pairs_std) > difference:
+        return f"{text} by no number of pairs with 10 seeds, nor by 100 seeds on {pairs} pairs"
+    share: Any = brentq(lambda of: smallest(seed_std, 10, pairs_std=of * pairs_std) - difference, least, 1)
+    return f"{text} by 10 seeds on {math.ceil(pairs / share**2)} pairs; 100 seeds on {pairs} pairs are not enough"
 
 
 @runs_app.command("rm")

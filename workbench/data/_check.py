@@ -19,7 +19,7 @@ from workbench.metrics import FEWEST_TARGETS, ranking_groups
 
 # Kind of a file -> the methods that train on it, with the settings they need from english-encoder.
 _TRAINERS = {
-    "pairs": ["cosent"],
+    "pairs": ["cosent", "lists"],
     "triplets": ["cosent objective=triplet", "simcse pooling=mean supervised=true"],
     "sentences": [f"{name} pooling=mean" for name in ("simcse", "compcse", "rankcse teachers=english-encoder")]
     + ["rankencoder pooling=mean base=english-encoder"],
@@ -97,7 +97,8 @@ def training_commands(file: str, kind: str, options: str = "") -> list[str]:
     parts = [shlex.quote(f"parts/{set_name(file)}-{part}.tsv.gz") for part in ("train", "dev", "test")]
     lines, train = ["train on it, with scored pairs of your own as dev and suites if you have some:"], shlex.quote(file)
     if kind == "pairs":
-        lines = ["scored pairs can be dev and suites of every method; one method trains on them:"]
+        lines = ["scored pairs can be dev and suites of every method, and train CoSENT (order of all pairs) and lists"]
+        lines[0] += f" (order within each query of {FEWEST_TARGETS} targets or more):"
     if kind == "pairs" or options:
         lines, train = [*lines, f"workbench data split {train} parts {options}".rstrip()], parts[0]
     held_out = f"dev={parts[1]} suites={parts[2]}" if kind == "pairs" else "dev=world-dev suites=ladders-all"

@@ -37,7 +37,8 @@ def list_runs(
         root: Folder of runs.
         where: Such as "method=rankcse", "seed<3", "world-test>=45"; a run without a value satisfies no filter on it.
         sort: A column, a suite or a setting; with - in front: descending.
-        columns: Of the same names; by default those of a run, its changed settings as text, and all suites.
+        columns: Of the same names, and SUITE:kcc and SUITE:ndcg, x 100; by default those of a run, its changed settings
+            as text, and all suites.
     """
     rows, suites = read_rows(root), set[str]()
     for row in rows:
@@ -47,7 +48,8 @@ def list_runs(
             for suite, (score, measure) in row.pop("scores").items()
         }
         suites |= scores.keys()
-        row.update(settings | scores | row)
+        rankings = {name: round(100 * value, 2) for name, value in row.pop("rankings").items()}
+        row.update(settings | scores | rankings | row)
     table: Any = pd.DataFrame(rows, dtype=object).drop(columns="facts", errors="ignore")
 
     def column(name: str) -> str:
@@ -100,9 +102,10 @@ def read_rows(root: str | Path) -> list[dict[str, Any]]:
 def read_row(path: Path) -> dict[str, Any]:
     """Return method, path and status of a run and, if it can be read, its facts, settings, scores and failure.
 
-    The scores are suite -> (score, "spearman" or "accuracy"), of a run that is finished.
+    The scores are suite -> (score, "spearman" or "accuracy"), the rankings "SUITE:kcc" and "SUITE:ndcg" -> mean over
+    queries, of a run that is finished.
     """
-    row: dict[str, Any] = {"method": path.parent.name, "path": str(path), "settings": {}, "scores": {}}
+    row: dict[str, Any] = {"method": path.parent.name, "path": str(path), "settings": {}, "scores": {}, "rankings": {}}
     try:
         run = Run(path)
         facts = row["facts"] = run.facts()
@@ -117,6 +120,8 @@ def read_row(path: Path) -> dict[str, Any]:
             measure = "accuracy" if "accuracy" in values else "spearman"
             value = values.get(measure)
             row["scores"][suite] = (float("nan" if value is None else value), measure)
+            rankings = {f"{suite}:{name}": values[name] for name in ("kcc", "ndcg") if values.get(name) is not None}
+            row["rankings"] |= rankings
         row["status"] = "finished" if run.finished else "failed" if row["failure"] else "unfinished"
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}

@@ -103,7 +103,7 @@ def smallest_differences(
     Returns:
         label, against, pairs (a quarter, all, and four times those of the suite), seeds, smallest, and the two standard
         deviations that it follows from: seed_std, of the difference over seeds (the label's times the root of 2 if it
-        is compared with one run; nan for one seed, which `smallest` then leaves out), and pairs_std, over pairs in
+        is compared with one run; both nan for one seed), and pairs_std, over pairs in
         common to all seeds. Differences of Spearman or accuracy are in [0, 2].
     """
     name = baseline_of(runs, baseline)
@@ -118,11 +118,12 @@ def smallest_differences(
     rows = []
     for label, group in groups.items():
         bases, pairs, differences, draws = zip(*group, strict=True)
-        varying = 1 if name != BEFORE and len({*bases}) == len(bases) else 2
+        is_one = name != BEFORE and len({*bases}) < len(bases) and values["method"][bases[0]] != BaselineConfig.method
+        varying = 2 if is_one else 1  # other seeds of the baseline vary as the label's
         seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
         for times, n in product((0.25, 1, 4), seeds):
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
-            smallest = smallest_difference(float(np.nan_to_num(seed_std)), n, power=power, pairs_std=pairs_std)
+            smallest = smallest_difference(float(seed_std), n, power=power, pairs_std=pairs_std)
             rows.append((label, name, round(times * pairs[0]), n, smallest, seed_std, pairs_std))
     return pd.DataFrame(rows, columns=["label", "against", "pairs", "seeds", "smallest", "seed_std", "pairs_std"])
 
@@ -131,7 +132,7 @@ def baseline_of(runs: pd.DataFrame, baseline: str) -> str:
     labels = list(dict.fromkeys(runs["label"]))
     name = baseline or (finished.default_baseline(labels) if len(labels) > 1 else BEFORE)
     if labels and name not in (*labels, BEFORE):
-        raise ValueError(f"no runs {name!r}; there are {', '.join([*labels, BEFORE])}")
+        raise SettingError(unknown_name("runs", name, [*labels, BEFORE], "on this suite"))
     return name
 
 

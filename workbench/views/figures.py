@@ -165,10 +165,13 @@ def power_curve(differences: pd.DataFrame) -> go.Figure:
     """Draw the smallest difference that can be shown, x 100, by seeds and pairs, from `smallest_differences`."""
     if differences.empty:
         return laid_out(go.Figure(), "No finished runs yet", height=120)
-    table: Any = differences.assign(smallest=100 * differences["smallest"], label=differences["label"].map(plain))
+    known: Any = differences.dropna(subset=["smallest"])  # of more than one seed
+    pairs = [f"{number} pairs" for number in known["pairs"]]
+    table = known.assign(smallest=100 * known["smallest"], label=known["label"].map(plain), pairs=pairs)
     style: Any = {"line_dash": "pairs", "color_discrete_sequence": COLOURS, "markers": True}
     figure = px.line(table, x="seeds", y="smallest", color="label", **style)
-    axes: dict[str, Any] = {"yaxis_title": "difference x 100", "yaxis_rangemode": "tozero", "legend_title": ""}
+    axis = {"type": "log", "dtick": "D2", "title": "difference of Spearman or accuracy x 100"}
+    axes: dict[str, Any] = {"yaxis": axis, "legend_title": ""}
     return laid_out(figure, f"Smallest difference from {differences['against'].iloc[0]} that can be shown", **axes)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import ALIASES, BaselineConfig
-from workbench.data import AVERAGES
-from workbench.errors import RunError, SettingError, unknown_name
+from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs
+from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
 from workbench.runs import Run, read_rows, short_value, split_common_settings
@@ -37,18 +37,18 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
         task, of the encoder before training), spearman, kcc, ndcg in [-1, 1], accuracy, f1 in [0, 1], nan if a run has
         none; pairs, queries.
 
-    Raises ValueError if there are finished runs, but none was scored on `suite`, and it is no file.
+    Raises DataError if no run was scored on `suite`, and it is neither a set nor a file.
     """
-    name, rows, first, suites = set_name(suite), [], {}, set()
+    name, rows, first = set_name(suite), [], {}
     for row in finished_rows(runs_root):
-        suites |= set(row["scores"])
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
         if original != row["path"]:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
         elif name in row["scores"] and (values := read_or_warn(row["path"], partial(_values_on, suite=name))):
             rows.append(row | values)
-    if suites and not rows and suite_file(suite) is None:
-        raise ValueError(f"no finished run was scored on {name!r}; they were scored on {', '.join(sorted(suites))}")
+    known = {*dataset_names(), *AVERAGES}
+    if not rows and name not in known and suite_file(suite) is None:
+        raise DataError(unknown_name("suite", name, known, "of a run, and no file"))
     table = pd.DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
     table["settings"] = list(map(_settings_text, rows))
     table.insert(0, "label", label_runs(rows))
@@ -174,6 +174,17 @@ def suite_file(suite: str) -> Path | None:
     """Return the path of your own file that `suite` names; None if it names a set or the file does not exist."""
     path = Path(suite).expanduser()
     return path.absolute() if suite != set_name(suite) and path.is_file() else None
+
+
+def pairs_of(runs: pd.DataFrame, suite: str) -> Pairs:
+    """Return the scored pairs of a suite, from your own file or the folder from which the first run read it.
+
+    Raises DataError if they are not on this machine.
+    """
+    if suite_file(suite):
+        return load_pairs(suite)
+    read = (file for path in runs["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
+    return load_pairs(next((file for file in read if set_name(file) == set_name(suite)), suite))
 
 
 def suite_version(facts: Mapping[str, Any], suite: str) -> list[str | None]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.config import BaselineConfig
 from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
 from workbench.metrics import hierarchical_interval, holm
@@ -15,31 +16,34 @@ from workbench.runs import Run
 from workbench.views._style import framed, paragraph, table_tag, tag, td
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_opponents
-from workbench.views.finished import BEFORE, rows_by_suite
+from workbench.views.finished import BEFORE, pairs_of, rows_by_suite
 from workbench.views.notebooks import table_html
 
 SECOND = "second grader"  # the label of the column score_second
 _COLUMNS = ["label", "relation", "targets", "share", "above", "below", "difference", "low", "high", "p_value"]
-_SHOWN = 12  # targets behind a cell, those with the largest differences
+_SHOWN = 100  # targets behind a cell
 _WORDS = {1: "gains on", -1: "loses on"}
 _NOTE = (
     "Share of the targets of a relation that are ranked right against those of a higher and of a lower grade, x 100, "
-    "mean over seeds. Blue: more than {baseline}; orange: less. ▲ ▼: the difference is clear, Holm's p below {alpha:g} "
-    "of {tests} tests and an interval over seeds and queries without 0. Press a cell to see its targets."
+    "mean over seeds. Blue: more than {baseline}; orange: less. ▲ ▼: the difference is clear: p below {alpha:g} in "
+    "a test over queries, corrected for {tests} tests by Holm, and a 95% interval over seeds and queries without 0. "
+    "Press a cell to see its targets."
 )
 _CEILING = f" The {SECOND} is the ceiling, on the queries that were graded twice."
 
 
 def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
-    """Return [n, 3] for the targets of each first sentence: the share of others that each is ranked right against.
+    """Return for each target the share of its query's other targets that it is ranked right against.
 
-    Columns: of all targets of its query with another grade, of those with a higher grade (right if they score higher)
-    and of those with a lower one; nan without any. Equal scores count half. `scores` [n] are those of the pairs.
+    Columns [n, 3], in [0, 1]: of all targets with another grade, of those with a higher grade (right if they score
+    higher) and of those with a lower one; nan without any. Equal scores count half. `scores` [n] are those of the
+    pairs; a target without one (nan) is left out.
     """
     shares = np.full((len(pairs), 3), np.nan)
     for rows in pd.Series(pairs.sentence1).groupby(pairs.sentence1, sort=False).indices.values():
-        order = np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows]))
-        right = (1 + order * np.sign(np.subtract.outer(scores[rows], scores[rows]))) / 2
+        gaps = np.subtract.outer(scores[rows], scores[rows])
+        order = np.where(np.isfinite(gaps), np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows])), 0)
+        right = (1 + order * np.sign(np.nan_to_num(gaps))) / 2
         for column, compared in enumerate((order != 0, order < 0, order > 0)):
             count = np.where(compared.any(axis=1), compared.sum(axis=1), np.nan)
             shares[rows, column] = (right * compared).sum(axis=1) / count
@@ -54,27 +58,38 @@ def phenomena(
     alpha: float = 0.05,
     samples: int = 10_000,
 ) -> "Phenomena":
-    """Compare methods by relation: on which kinds of targets does each gain or lose against the baseline?
+    """Compare by relation which targets each method ranks right.
 
     Args:
         runs: As `finished_runs` returns them, scored on the suite.
         suite: A set, or your own file, of scored pairs with a column `relation`; a column `score_second` has the grades
             of a second person, whose shares are the ceiling.
         baseline: As for `paired_tests`.
-        alpha: Chance of any false mark in the table.
-        samples: Of the sign-flip test over queries, and of the bootstrap of queries.
+        alpha: Chance of any false mark if other queries were drawn and the seeds stayed the same.
+        samples: Of the sign-flip test over queries; at most 2,000 of them are resamples of queries for the interval.
 
-    Raises DataError if the pairs have no relation, ValueError if a run scored other pairs.
+    Returns:
+        The heat map, whose `table` and `sentences` have the results.
+
+    Raises DataError if the pairs have no relation or cannot be read, SettingError for an unknown baseline, ValueError
+    if a run did not score these pairs.
     """
-    pairs, name = load_pairs(suite), baseline_of(runs, baseline)
+    name = baseline_of(runs, baseline)
+    pairs = pairs_of(runs, str(suite)) if isinstance(suite, str) else load_pairs(suite)
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
     numbers, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
-    found, shares = dict[str, np.ndarray](), dict[str, np.ndarray]()
-    for label, sides in _opponents(runs, name).items():
+    gaps, shares, bases = dict[str, np.ndarray](), dict[str, np.ndarray](), dict[str, np.ndarray]()
+    opponents, varying = _opponents(runs, name), set[str]()
+    every = dict.fromkeys(base for sides in opponents.values() for _, base in sides)
+    if every:
+        shares[name] = np.mean([_shares(pairs, *source) for source in every], axis=0)
+    is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
+    for label, sides in opponents.items():
         own, base = (np.stack([_shares(pairs, *source) for source in side]) for side in zip(*sides, strict=True))
-        shares.setdefault(name, base.mean(axis=0))
-        shares[label], found[label] = own.mean(axis=0), (own - base)[:, :, 0]
+        shares[label], bases[label], gaps[label] = own.mean(axis=0), base.mean(axis=0), (own - base)[:, :, 0]
+        if is_fixed or len({*sides}) == len({base for _, base in sides}):  # otherwise the differences are dependent
+            varying.add(label)
     second = np.array([float(text or "nan") for text in pairs.extra.get("score_second", [])])
     if np.isfinite(second).any():
         shares[SECOND] = np.where(np.isfinite(second)[:, None], ranked_right(pairs, second), np.nan)
@@ -87,15 +102,16 @@ def phenomena(
             known = chosen & np.isfinite(values[:, 0])
             row = [label, relation, int(known.sum()), *pd.DataFrame(values[known]).mean()]
             size = np.bincount(numbers[known], None, len(queries))
-            totals = [np.bincount(numbers[known], one[known], len(queries)) for one in found.get(label, [])]
-            tested = _difference(np.array(totals), size, counts, signs) if totals and known.any() else [np.nan] * 4
-            rows.append([*row, *tested])
+            totals = [np.bincount(numbers[known], one[known], len(queries)) for one in gaps.get(label, [])]
+            tested = _difference(np.array(totals), size, counts, signs) if totals and known.any() else (np.nan,) * 4
+            value, low, high, p_value = tested
+            rows.append([*row, value, *((low, high) if label in varying else (np.nan, np.nan)), p_value])
     table: Any = pd.DataFrame(rows, columns=_COLUMNS)
     tested = table["p_value"].dropna()
     table["adjusted"] = pd.Series(holm(tested.tolist()), tested.index, dtype=float)
     clear = (table["adjusted"] < alpha) & ((table["low"] > 0) | (table["high"] < 0))
     table["verdict"] = np.sign(table["difference"]).where(clear, 0).astype(int)
-    return Phenomena(table, pairs, shares, name, alpha)
+    return Phenomena(table, pairs, shares, bases, baseline=name, alpha=alpha)
 
 
 def _opponents(runs: pd.DataFrame, name: str) -> dict[str, list[tuple[tuple[str, str], tuple[str, str]]]]:
@@ -107,7 +123,9 @@ def _opponents(runs: pd.DataFrame, name: str) -> dict[str, list[tuple[tuple[str,
 
 
 def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
-    rows = rows_by_suite(Run(path), "scores", stage)[pairs.name]
+    rows = rows_by_suite(Run(path), "scores", stage).get(pairs.name)
+    if rows is None:
+        raise ValueError(f"{path} was not scored on {pairs.name}; score it: workbench evaluate")
     if rows["pair_id"].tolist() != pairs.pair_id or not np.array_equal(rows["gold"], pairs.gold):
         raise ValueError(f"{path} scored other pairs of {pairs.name}; score it on this version: workbench evaluate")
     return ranked_right(pairs, rows["predicted"].to_numpy())
@@ -132,15 +150,25 @@ class Phenomena(View):
 
     `table` has label, relation, targets, share of targets ranked right (and against higher grades, "above", and lower
     ones, "below"), all in [0, 1]; difference from the baseline with its 95% interval over seeds and queries (low, high;
-    nan for one seed), p_value, adjusted (Holm), and verdict: 1 gains, -1 loses, 0 not clear.
+    nan for one seed, or if seeds are compared with one trained run), p_value, adjusted (Holm), and verdict: 1 gains, -1
+    loses, 0 not clear. The baseline's share is the mean over all its runs, or over all starts.
     """
 
     settable = ()
 
     def __init__(
-        self, table: pd.DataFrame, pairs: Pairs, shares: dict[str, np.ndarray], baseline: str, alpha: float
+        self,
+        table: pd.DataFrame,
+        pairs: Pairs,
+        shares: dict[str, np.ndarray],
+        bases: dict[str, np.ndarray],
+        *,
+        baseline: str,
+        alpha: float,
     ) -> None:
-        self.table, self.pairs, self.shares, self.baseline, self.alpha = table, pairs, shares, baseline, alpha
+        """Show `table`; shares [n, 3] by label, and by label those of the baseline's runs that it was compared with."""
+        self.table, self.pairs, self.shares, self.bases = table, pairs, shares, bases
+        self.baseline, self.alpha = baseline, alpha
         self.controls = {}
         self.targets, self._open = Panel(scrolls=True), ""
         self.heat = Panel(self.press, html=self._heat_map(is_live=True))
@@ -154,7 +182,8 @@ class Phenomena(View):
             own: Any = self.table[self.table["label"] == label]
             named = {words: own.loc[own["verdict"] == sign, "relation"].tolist() for sign, words in _WORDS.items()}
             parts = [f"{words} {_listed(relations)}" for words, relations in named.items() if relations]
-            nothing = "neither gains nor loses clearly" if own["low"].any() else "has one seed: nothing is clear"
+            is_known = own["low"].notna().any()
+            nothing = "neither gains nor loses clearly" if is_known else "has no interval over seeds: nothing is clear"
             lines.append(f"{label} {' and '.join(parts) or nothing}.")
         return lines
 
@@ -164,20 +193,25 @@ class Phenomena(View):
         self.targets.html = or_problem(lambda: self._targets(*value.split("\n"))) if self._open else ""
 
     def targets_of(self, label: str, relation: str) -> pd.DataFrame:
-        """Return query, target, gold, and the shares under the baseline and the label, the largest changes first."""
+        """Return query, target, gold, and the shares in [0, 1] under the baseline and the label.
+
+        The largest changes come first; under the baseline, or the second grader, the smallest shares.
+        """
         rows = np.flatnonzero(np.array(self.pairs.extra["relation"]) == relation)
         columns = {"query": self.pairs.sentence1, "target": self.pairs.sentence2, "gold": self.pairs.gold}
         table: Any = pd.DataFrame({name: np.asarray(values, dtype=object)[rows] for name, values in columns.items()})
-        for name in dict.fromkeys([self.baseline, label]):
-            table[name] = self.shares[name][rows, 0]
-        change = (table[label] - table[self.baseline]).abs()
-        return table.loc[change.sort_values(ascending=False, kind="stable").index].dropna().reset_index(drop=True)
+        if label in self.bases:
+            table[self.baseline] = self.bases[label][rows, 0]
+        table[label] = self.shares[label][rows, 0]
+        key = -(table[label] - table[self.baseline]).abs() if label in self.bases else table[label]
+        return table.loc[key.sort_values(kind="stable").index].dropna().reset_index(drop=True)
 
     def _targets(self, relation: str, label: str) -> str:
         table = self.targets_of(label, relation)
-        title = f"{relation}, {label}: {min(_SHOWN, len(table))} of {len(table)} targets, the largest changes first"
-        shown = table.head(_SHOWN).round(2).set_index("query")
-        return framed(paragraph(escape(title), role="status"), table_html(shown))
+        order = "the largest changes first" if label in self.bases else "the smallest shares first"
+        title = f"{relation}, {label}: {min(_SHOWN, len(table))} of {len(table)} targets, shares x 100, {order}"
+        shares: Any = table.iloc[:_SHOWN, 3:].astype(float).mul(100).round()
+        return framed(paragraph(escape(title), role="status"), table_html(table.iloc[:_SHOWN, :3].join(shares)))
 
     def _heat_map(self, *, is_live: bool) -> str:
         lines = []

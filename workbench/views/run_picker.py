@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import BaselineConfig
-from workbench.data import Pairs, load_pairs
+from workbench.data import Pairs
 from workbench.errors import WorkbenchError
 from workbench.files import set_name
 from workbench.runs import Run, split_common_settings
 from workbench.views._style import framed, problem_html
 from workbench.views._table import Panel, TableWidget, View, dropdown, value_of
 from workbench.views.ask import Untrained
-from workbench.views.finished import BEFORE, read_or_warn, rows_by_suite, seed_table, suite_file, suite_version
+from workbench.views.finished import BEFORE, pairs_of, read_or_warn, rows_by_suite, seed_table, suite_version
 from workbench.views.notebooks import table_html
 
 SEEDS = {"first": "the first of each", "each": "one by one"}
@@ -122,14 +122,8 @@ class RunPicker(View):
 
     @property
     def pairs(self) -> Pairs:
-        """Return the scored pairs of the suite, from your own file or the folder from which the first run read it.
-
-        Raises DataError if they are not on this machine.
-        """
-        if suite_file(self.suite):
-            return load_pairs(self.suite)
-        read = (file for path in self._all["path"] for file in read_or_warn(path, lambda run: run.config.suites) or ())
-        return load_pairs(next((file for file in read if set_name(file) == set_name(self.suite)), self.suite))
+        """Return `pairs_of` the suite."""
+        return pairs_of(self._all, self.suite)
 
     def _sources(self) -> list[tuple[str, str, str]]:
         """Return name, folder and stage of the shown encoders: first the starts, or those that have their scores."""
