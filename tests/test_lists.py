@@ -62,6 +62,13 @@ def test_only_the_listnet_and_the_metric_read_the_values_of_gold(spread_encoder:
         assert torch.equal(one, other) == (ranking in ("listmle", "cosent")), ranking
 
 
+def test_an_order_has_no_ties_that_gold_does_not_have(spread_encoder: Path):
+    gold = [1.0, 1.0 + 1e-9, 2.0, 3.0]  # float32 cannot tell the first two apart
+    data = Pairs.from_lists(["q"] * 4, [*"abcd"], gold, name="near", scale=(0, 5))
+    for ranking in ("listmle", "cosent"):
+        assert len(set(prepared(spread_encoder, data, ranking=ranking).gold[0].tolist())) == 4
+
+
 def test_a_sentence_on_either_side_is_a_query_and_one_of_equal_gold_is_not(spread_encoder: Path):
     first = ["a", "a", "b", "c", "x", "x", "x", "x", "d"]
     second = ["q", "q", "q", "q", "k", "l", "m", "n", "x"]

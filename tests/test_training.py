@@ -321,6 +321,25 @@ def test_the_rankings_of_a_few_queries_of_dev_are_kept_at_each_measurement(small
         assert rows["gold"].tolist() == dev.gold[places].tolist()
 
 
+def test_a_run_begun_without_watched_rankings_has_none_when_it_is_continued(
+    small_files: dict[str, str], tmp_path: Path
+):
+    short = {"max_steps": 4, "eval_steps": 2, "save_steps": 2, "log_steps": 1, "train_limit": 64}
+    settings = SimCSEConfig.from_parameters("demo", 0, small_files | {"device": "cpu"} | short)
+    run = Run.open(settings, tmp_path)
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["step"] == 3:
+            raise KeyboardInterrupt
+
+    options = {"dev": load_dev(settings), "run": run, "quiet": True}
+    with pytest.raises(KeyboardInterrupt):
+        fit(SimCSE(settings), load_training(settings), callbacks=[stop], **options)
+    (run.path / "watched.csv").unlink()  # as a version without this file leaves the folder
+    assert fit(SimCSE(settings), load_training(settings), **options)["step"].iloc[-1] == 4
+    assert run.watched().empty
+
+
 def test_order_rate_and_seed_are_functions_of_seed_and_step():
     settings = SimCSEConfig.from_parameters("demo", 3, {"batch_size": 4, "max_steps": 10, "warmup": 0.3})
     plan = Plan(settings, examples=10)

@@ -15,6 +15,7 @@ from written_runs import PAIRS, SUITE, write_run
 from workbench.config import BaselineConfig, CoSENTConfig, SimCSEConfig
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
+from workbench.errors import DataError
 from workbench.evaluation import Report
 from workbench.methods.simcse import SimCSE
 from workbench.rankings import COLUMNS
@@ -345,9 +346,11 @@ def test_the_smallest_change_is_said_per_encoder_and_a_word_is_put_in_from_the_v
     assert "<b>" not in put_in.index
     assert "counts: without " in view.panel.html
     assert "the second target comes first" in view.panel.html
-    assert "&lt;b&gt;: no set of up to 3 words makes the targets change places" in view.panel.html
+    assert "&lt;b&gt;: the two targets are equally near" in view.panel.html
     view.select(other="")
     assert "change places" not in view.panel.html
+    with pytest.raises(DataError, match="type a second target"):
+        _ = view.swaps
 
 
 def test_a_word_put_in_is_found_at_its_place():
@@ -356,7 +359,7 @@ def test_a_word_put_in_is_found_at_its_place():
 
     table = Why({"late": late}, "x y", "near", "far", vocabulary=["old", "now"]).swaps
     row = table[table["change"] == "with"].iloc[0]
-    assert (row["words"], row["sides"]) == (("now",), ("target",))
+    assert (row["words"], row["sides"], row["sentences"]) == (("now",), ("target",), ["x y", "near now", "far"])
     assert row["before"] > 0 > row["after"]
 
 

@@ -11,7 +11,7 @@ ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
 
 
 class ListsConfig(TrainingConfig):
-    """Losses over the graded targets of each query; of no paper on sentences: optimised as CoSENT is."""
+    """Losses over the graded targets of each query, with the optimisation of CoSENT's paper."""
 
     method = "lists"
     profiles = {
@@ -40,7 +40,7 @@ class ListsConfig(TrainingConfig):
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts"""
 
     train_limit: Annotated[int | None, Ge(1), Unit("queries"), Also("max_train_samples")] = None
-    """train on a seeded sample of this many queries, each with all its targets; none: all"""
+    """train on the pairs of a seeded sample of this many queries (a target in four of them is one too); none: all"""
     pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
     train: Annotated[SetName, Source("CoSENT tab. II")] = "sick-train"
     """scored pairs; a sentence with four or more partners is a query"""
@@ -59,5 +59,5 @@ class ListsConfig(TrainingConfig):
 
     @property
     def trains_on_queries(self) -> bool:
-        """Whether an example is a query with all its targets, also for `train_limit`."""
+        """Return True: an example, also for `train_limit`, is a query with all its targets."""
         return True

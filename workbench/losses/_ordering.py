@@ -92,9 +92,9 @@ def approx_ndcg(
     sigmoid((S_k - S_j) / tau), and NDCG = sum_j gain_j / log2(1 + rank_j) divided by its largest possible value. The
     gain is 2^gold - 1 ("exponential", the paper's), or gold ("linear", that of the reported `metrics.ndcg`).
 
-    S and gold are [n, m], gold >= 0; gold gets no gradient. temperature is tau > 0 (the paper's 1 / alpha): the
-    smaller, the closer the ranks are to whole numbers and the fewer pairs have a gradient. Both are -inf for a target
-    that is not there. The value is in [0, 1); a list whose gold is all 0 has loss 0.
+    S and gold are [n, m], gold >= 0 with a finite gain; gold gets no gradient. Both are -inf for a target that is not
+    there. temperature is tau > 0 (the paper's 1 / alpha): the smaller, the closer the ranks are to whole numbers and
+    the fewer pairs have a gradient. The value is in [0, 1), up to rounding; a list whose gold is all 0 has loss 0.
     """
     student, gold = paired_lists(student, gold.detach(), exclude_positive=False)
     missing, relevance = gold == -math.inf, gold.clamp_min(0).to(student.dtype)

@@ -1,5 +1,6 @@
 """Graded lists: each query's targets must be ranked as their gold scores rank them."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,14 +18,16 @@ from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, Method, require_kind
 from workbench.metrics import ranking_groups
 
+_LOG = logging.getLogger("workbench")
 _GRADES = 5.0  # the top of the scale on which the gain 2^gold - 1 is computed
 
 
 class Lists(Method):
-    """The mean over queries of a loss on the cosines of each with its own targets; batches are of whole queries.
+    """Train on the mean over queries of a loss of each query's list; batches are of whole queries.
 
-    The queries are the sentences in four or more pairs whose gold is not all equal, on either side: the queries of KCC
-    and NDCG. A list shorter than the longest of the training set is filled up with -inf, which every loss ignores.
+    A list has the cosines of a query with its targets. The queries are the sentences in four or more pairs whose gold
+    scores are not all equal, on either side: the queries of KCC and NDCG. A list shorter than the longest of the
+    training set is filled up with -inf, which every loss ignores.
     """
 
     config_class = ListsConfig
@@ -35,8 +38,12 @@ class Lists(Method):
         groups = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
         self.groups = [group for group in groups if np.ptp(group.gold)]
         if not self.groups:
-            problem = f"{data.name}: no sentence is in four or more pairs of different gold"
+            problem = f"{data.name}: no sentence is in four or more pairs whose gold scores are not all equal"
             raise DataError(f"{problem}, so there are no lists; train with cosent")
+        used = len({pair for group in self.groups for pair in group.pairs.tolist()})
+        if used < len(data):
+            lists = f"{len(self.groups)} queries with {used} of {len(data)} pairs"
+            _LOG.info("%s: %s; the other pairs are in no list", data.name, lists)
         texts = list(dict.fromkeys(text for group in self.groups for text in (group.query, *group)))
         row = {text: number for number, text in enumerate(texts)}
         self.members = [[row[text] for text in (group.query, *group)] for group in self.groups]

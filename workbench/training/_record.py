@@ -33,12 +33,13 @@ class Record:
         self.method, self.dev, self.folder, self.rows, self.listeners = method, dev, folder, rows, listeners
         groups = [] if dev is None else ranking_groups(dev.sentence1, dev.sentence2, dev.gold).values()
         shown = [group for group in groups if len(group.pairs) <= _MOST_TARGETS and np.ptp(group.gold)]
-        self._watched, watched = shown[:_WATCHED], folder / "watched.csv"
-        self._scores: list[pd.DataFrame] = []
-        if rows and watched.is_file():  # of a training that goes on: what was measured up to its state
+        self._watched, self._scores, watched = shown[:_WATCHED], list[pd.DataFrame](), folder / "watched.csv"
+        if rows and watched.is_file():  # a continued training keeps what was measured before its last state
             text: Any = {"query": str, "target": str}
             earlier: Any = pd.read_csv(watched, na_filter=False, dtype=text, float_precision="round_trip")
             self._scores.append(earlier[earlier["step"] <= rows[-1]["step"]])
+        elif rows:  # it was begun by a version without this file
+            self._watched = []
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)

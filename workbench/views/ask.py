@@ -39,7 +39,7 @@ _BLOCK = "display:inline-block;vertical-align:top;margin-right:1em"
 _WORDS_NOTE = "Each number is the fall of {what} without that word. {signs} The contributions do not add up."
 _MOST_WORDS, _MOST_SETS = 3, 5000  # of words that are left out together, and of sets of one size
 _EQUAL = 1e-6  # cosines of float32 that are as near as this are equal
-_SWAPS = ["encoder", "change", "words", "sides", "before", "after"]
+_SWAPS = ["encoder", "change", "words", "sides", "sentences", "before", "after"]
 _ONE = ("the cosine", "▲: the word makes the two more similar, ▼: less similar.")
 _TWO = ("the first cosine minus the second", "▲: the word favours the first target, ▼: the second.")
 
@@ -320,12 +320,15 @@ def smallest_swaps(
 ) -> pd.DataFrame:
     """Return by encoder the smallest changes after which the two targets of a query change places.
 
-    A row with change "without": the fewest words, at most three (fewer of more than 31 words), of any of the sentences,
+    A row with change "without": the fewest words, at most three (fewer of more than 32 words), of any of the sentences,
     that are left out together; no sentence becomes empty. "with": the word of `vocabulary` that is put in, at any place
     of any sentence. Of several changes of one size the one with the clearest new order is returned. An encoder without
     a change has no row, nor has one whose cosines are equal. Columns: encoder, change, words, sides (of the words:
-    "query", "target" or "second target"), before and after (the first cosine minus the second).
+    "query", "target" or "second target"), sentences (the three, changed), before and after (the first cosine minus the
+    second, in [-2, 2]). DataError unless there are three sentences.
     """
+    if len(sentences) != 3:
+        raise DataError("type a second target, to see what makes the two targets change places")
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, one in enumerate(words) for place in range(len(one))]
     longer = [
@@ -365,7 +368,7 @@ def _replaced(sentences: Sequence[str], side: int, words: Sequence[str]) -> list
 
 
 def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return words, sides, and the lead before and after, of the change that turns the lead round furthest, if any."""
+    """Return the change that turns the lead round furthest, if any: its words to its lead, as of `_SWAPS`."""
     before = _lead(vectors(sentences))
     if not changes or abs(before) < _EQUAL:
         return None
@@ -374,8 +377,8 @@ def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence
     best = int(np.argmin(np.sign(before) * after))
     if np.sign(before) * after[best] > -_EQUAL:
         return None
-    words, sides, _ = changes[best]
-    return words, tuple(_SIDES[side] for side in sides), before, float(after[best])
+    words, sides, changed = changes[best]
+    return words, tuple(_SIDES[side] for side in sides), changed, before, float(after[best])
 
 
 def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]) -> str:
@@ -383,6 +386,9 @@ def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabular
     table, lines = smallest_swaps(encoders, sentences, vocabulary), []
     most = _most_left_out(sum(len(_WORD.findall(sentence)) for sentence in sentences))
     for vectors in encoders:
+        if abs(_lead(vectors(sentences))) < _EQUAL:
+            lines.append(tag("li", f"{escape(vectors.label)}: the two targets are equally near"))
+            continue
         for change in ("without", "with")[: 2 if vocabulary else 1]:
             found: Any = table[(table["encoder"] == vectors.label) & (table["change"] == change)]
             text = f"no set of up to {most} words" if change == "without" else "no word of the vocabulary"
@@ -390,6 +396,8 @@ def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabular
             for row in found.to_dict("records"):
                 words = zip(row["words"], row["sides"], strict=True)
                 which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in words)
+                if change == "with":
+                    which += f", “{escape(row['sentences'][_SIDES.index(row['sides'][0])])}”,"
                 text = f"{change} {which} the {'second' if row['before'] > 0 else 'first'} target comes first"
                 text += f" ({row['before']:+.3f} → {row['after']:+.3f})"
             lines.append(tag("li", f"{escape(vectors.label)}: {text}"))

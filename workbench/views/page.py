@@ -22,10 +22,10 @@ _APART = 20  # pixels from rank to rank in it
 _LONG = 400  # characters of a target that a row shows; the rest opens with a click
 _LINES = ["rgb(0,114,178)", "rgb(140,140,140)", "rgb(213,94,0)"]  # from the nearest target to the furthest
 _CHART = "slope chart of the ranks in the table"
-_LEGEND = (
-    "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank. <b>▲</b>/<b>▼</b>: "
-    "so many places higher/lower than by {reference} (places that {reference} ties count as one). The darker a cell, "
-    "the larger the difference.{measures}"
+_LEGEND = "Rank 1 is the most similar; the score is below the rank. <b>=</b>: equal scores share a rank."
+_COMPARED = (
+    " <b>▲</b>/<b>▼</b>: so many places higher/lower than by {reference} (places that {reference} ties count as one). "
+    "The darker a cell, the larger the difference."
 )
 
 
@@ -78,8 +78,8 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     both = tag("div", table, tag("div", chart, class_="drawn"), class_="both")
     reference = "gold" if view.gold is not None else escape(truncate(next(iter(view.ranks)), 48))
     measures = "" if view.gold is None else " KCC and NDCG &times; 100."
-    legend = tag("small", _LEGEND.format(reference=reference, measures=measures))
-    return framed(title, both, paragraph(legend))
+    compared = _COMPARED.format(reference=reference) if len(view.ranks) > 1 else ""
+    return framed(title, both, paragraph(tag("small", _LEGEND + compared + measures)))
 
 
 def _target_table(view: QueryView, targets: int, explains: str) -> str:
