@@ -123,7 +123,7 @@ def test_the_demo_trains_three_seeds_and_prints_their_mean(monkeypatch, call: Ca
     assert call("demo", "--runs", tmp_path) == 0
     shown = capsys.readouterr().out
     assert "50.00 (10.00)" in shown
-    assert shown.endswith("mean (standard deviation) over seeds, x 100\n")
+    assert "mean (standard deviation) over seeds, x 100\nnext: make lab" in shown
 
 
 def test_a_run_prints_its_progress_and_its_gain(tiny_encoder: Path, call: Call, capsys, caplog, tmp_path: Path):

@@ -74,9 +74,11 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 @app.command()
 def demo(runs: Runs = "runs") -> None:
     """Train SimCSE on bundled data with three seeds; print the scores before and after, and write web pages."""
+    echo("training SimCSE with three seeds, about a minute each")
     for seed in range(3):
         run("simcse", seed=seed, runs=runs, html=True)
     print_table(workbench.views.seed_table(workbench.views.finished_runs(runs, "world-test")).reset_index())
+    echo("next: make lab, or workbench lab, and open 00_tour.ipynb")
 
 
 @app.command()
@@ -198,6 +200,8 @@ def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browse
     signal.signal(signal.SIGINT, signal.default_int_handler)  # JupyterLab ends its kernels itself
     page = f"/lab/tree/{notebook.relative_to(root).as_posix()}"
     given = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *(options or [])]
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in given:
+        echo("You are root, as whom JupyterLab only starts with: --with=--allow-root", err=True)
     LabApp.launch_instance([*given, *(["--no-browser"] if no_browser else [])])
 
 

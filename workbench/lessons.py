@@ -57,6 +57,7 @@ def compare_guess(guess: float | None, history: pd.DataFrame) -> str:
     """Return a sentence: the guessed gain on dev, in points of Spearman x 100, and that of the kept checkpoint."""
     start, kept = 100 * _start_and_kept(history)["dev_spearman"]
     gain = f"{kept - start:+z.1f} points on dev, from {start:.1f} to {kept:.1f}"
+    gain += " (no later step was better than the start; the best of them was kept)" if kept < start else ""
     if guess is None:
         return f"You made no guess; it is {gain}."
     return f"You guessed {guess:+.1f}; it is {gain}. You are {abs(kept - start - guess):.1f} points off."

@@ -144,6 +144,7 @@ class Explorer(View):
         place, letter = value[0], value[1:]
         view = self.views(self.grid.chosen)[int(place)]
         sentences = [view.query, view.table.loc[letter, "target"]]
+        self.reasons.html = "<p>Encoding.</p>"  # loading an encoder takes seconds
         self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter)) if self._why else ""
 
     def static(self) -> str:

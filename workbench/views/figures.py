@@ -86,10 +86,11 @@ def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) 
 
 
 def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None, *, score: str = "cosine") -> go.Figure:
-    """Draw the distribution of the scores in five equal bands of gold (as SimCSE figure G.1); a line is a mean.
+    """Draw the distribution of the scores in bands of gold (as SimCSE figure G.1); a line is a mean.
 
     scores: label -> scores.csv; suite: by default the first, if there is one; score: their name.
-    Well-ordered scores climb from band to band without overlap. Bands begin and end at whole numbers of gold.
+    Well-ordered scores climb from band to band without overlap. Five equal bands begin and end at whole numbers of
+    gold; up to six different grades have a band each.
     ValueError if a label has no scores of the suite.
     """
     table = pd.concat({plain(label): rows for label, rows in scores.items()}, names=["label"]).reset_index()
@@ -104,10 +105,14 @@ def cosine_by_gold(scores: Mapping[str, pd.DataFrame], suite: str | None = None,
     least = np.floor(gold.min())
     edges = np.linspace(least, max(np.ceil(gold.max()), least + 1), 6).round(12)  # 0.6 and not 0.6 + 1e-16
     names = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
-    rows = rows.assign(band=np.take(names, np.clip(np.digitize(gold, edges[1:-1]), 0, 4)))
+    place, grades = np.clip(np.digitize(gold, edges[1:-1]), 0, 4), np.unique(gold)
+    if len(grades) <= 6:
+        place, names = np.searchsorted(grades, gold), [f"grade {grade:.3g}" for grade in grades]
+    rows = rows.assign(band=np.take(names, place))
     style: Any = {"category_orders": {"band": names}, "color_discrete_sequence": COLOURS, "points": False}
     figure = px.violin(rows, x="band", y="predicted", color="label", violinmode="group", **style)
     figure.update_traces(meanline_visible=True, spanmode="hard", line_width=1)
+    figure.for_each_trace(lambda trace: trace.update(scalegroup=trace.name))  # as wide as the space of its label allows
     axes: dict[str, Any] = {"xaxis_title": "gold score", "yaxis_title": f"{score} of the pair", "legend_title": ""}
     return laid_out(figure, f"{score.capitalize()} by band of gold, {suite}", **axes)
 
@@ -170,7 +175,11 @@ def power_curve(differences: pd.DataFrame) -> go.Figure:
     table = known.assign(smallest=100 * known["smallest"], label=known["label"].map(plain), pairs=pairs)
     style: Any = {"line_dash": "pairs", "color_discrete_sequence": COLOURS, "markers": True}
     figure = px.line(table, x="seeds", y="smallest", color="label", **style)
-    axis = {"type": "log", "dtick": "D2", "title": "difference of Spearman or accuracy x 100"}
+    axis = {
+        "type": "log",
+        "tickvals": [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100],
+        "title": "difference of Spearman or accuracy x 100",
+    }
     axes: dict[str, Any] = {"yaxis": axis, "legend_title": ""}
     return laid_out(figure, f"Smallest difference from {differences['against'].iloc[0]} that can be shown", **axes)
 

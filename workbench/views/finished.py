@@ -98,6 +98,8 @@ def seed_table(runs: pd.DataFrame) -> pd.DataFrame:
     columns |= {name: groups[name].first().fillna(0).astype("Int64") for name in ("pairs", "queries")}
     table: Any = pd.DataFrame(columns)
     table.attrs["caption"] = "mean (standard deviation) over seeds, x 100"
+    if (runs["queries"].between(1, FEWEST_QUERIES - 1)).any():
+        table.attrs["caption"] += f"; KCC and NDCG only of {FEWEST_QUERIES} queries or more"
     return table.loc[:, (table != "").any() | (table.columns == [*titles.values()][1])]
 
 

@@ -174,7 +174,7 @@ class RunPicker(View):
 
     def _means(self) -> str:
         if not self.grid.ticked:
-            return "<p>No run is ticked.</p>"
+            return "<p>No run is ticked; the views below keep showing the last ones.</p>"
         return framed(table_html(seed_table(self.runs).drop(columns="settings", errors="ignore")))
 
     def static(self) -> str:
