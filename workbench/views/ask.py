@@ -22,7 +22,7 @@ from workbench.files import atomic_write, cache_folder
 from workbench.runs import Run
 from workbench.views._style import framed, grid, inlined, paragraph, problem_html, tag
 from workbench.views._table import TypedView, text_area, value_of
-from workbench.views.offline import write_offline
+from workbench.views.offline import Precision, write_offline
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
 
@@ -197,11 +197,11 @@ class Ask(TypedView):
             return problems
         return problems + view_html(self._view(encoders), is_live=not is_static, targets=_SHOWN)
 
-    def to_html(self, path: str | Path, *, encoder: bool = False, precision: str = "int8") -> Path:
+    def to_html(self, path: str | Path, *, encoder: bool = False, precision: Precision = "int8") -> Path:
         """Write a page of the ranking, or with `encoder=True` one that ranks what is typed, in any browser, offline.
 
-        precision: Of the weights in the page, "int8" or "float16". Raises EncoderError for an encoder that a page
-        cannot contain, see `workbench.views.offline.pack_encoder`.
+        precision: Of the weights in the page. Raises EncoderError for an encoder that a page cannot contain, see
+        `workbench.views.offline.pack_encoder`, and ValueError for another precision.
         """
         query, *targets = self._sentences()
         if encoder:

@@ -1,7 +1,7 @@
 // A BERT encoder in plain JavaScript: WordPiece, the forward pass and pooling, one sentence at a time, in float32.
 
-const PUNCTUATION = /[!-/:-@[-`{-~]|\p{P}/u, CONTROL = /[\0\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}]/gu;
-const CHINESE = /[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
+const PUNCTUATION = /[!-/:-@[-`{-~]|\p{P}/u, CONTROL = /[\0\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Co}\p{Cs}]/gu;
+const CHINESE = /[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 
 const SPACELESS = "[\\u3040-\\u30ff\\u3400-\\u9fff]";
 const WORD = new RegExp(`${SPACELESS}|(?:(?!${SPACELESS})[\\p{L}\\p{N}_])+`, "gu");
@@ -30,10 +30,19 @@ class BertEncoder {
   }
 
   tokens(sentence) {
+    return [this.tokenizer.cls, ...this.found(sentence).slice(0, this.config.longest - 2), this.tokenizer.sep];
+  }
+
+  notes(sentence) { // what the vector does not tell of the sentence
+    const found = this.found(sentence), most = this.config.longest - 2;
+    const unknown = found.slice(0, most).filter((id) => id === this.tokenizer.unk).length;
+    return [found.length > most && `cut after ${most} tokens`, unknown && `unknown tokens: ${unknown}`].filter(Boolean).join(", ");
+  }
+
+  found(sentence) {
     const special = new Map(this.tokenizer.special), kept = [...special.keys()].map((one) => one.replace(/\W/g, "\\$&"));
     const parts = sentence.split(new RegExp(`(${kept.join("|")})`));
-    const found = parts.flatMap((part) => special.get(part) ?? this.plain(part));
-    return [this.tokenizer.cls, ...found.slice(0, this.config.longest - 2), this.tokenizer.sep];
+    return parts.flatMap((part) => special.get(part) ?? this.plain(part));
   }
 
   plain(text) {
@@ -47,13 +56,14 @@ class BertEncoder {
   }
 
   pieces(letters, longest, unk) {
+    if (letters.length > longest) return [unk];
     const found = [];
     for (let start = 0, end; start < letters.length; start = end) {
       let id;
       for (end = letters.length; end > start && id === undefined; end--) {
         id = this.ids.get((start ? "##" : "") + letters.slice(start, end).join(""));
       }
-      if (id === undefined || letters.length > longest) return [unk];
+      if (id === undefined) return [unk];
       found.push(id);
       end++;
     }
@@ -114,7 +124,7 @@ class BertEncoder {
 
   encode(sentence) {
     const ids = this.tokens(sentence || " "), rows = ids.length, { "embeddings.word": words } = this.weights;
-    const size = words.length / this.vocabulary.length, places = this.weights["embeddings.position"];
+    const size = this.weights["embeddings.LayerNorm.weight"].length, places = this.weights["embeddings.position"];
     let x = Float32Array.from({ length: rows * size }, (_, i) => words[ids[(i / size) | 0] * size + (i % size)] + places[i]);
     x = this.normalized(x, "embeddings.LayerNorm", rows);
     for (let layer = 0; layer < this.config.layers; layer++) {
@@ -140,6 +150,10 @@ class WordOverlap {
 
   encode(sentence) {
     return new Set(sentence.toLowerCase().match(WORD) ?? []);
+  }
+
+  notes() {
+    return "";
   }
 
   cosine(first, second) {

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from workbench.files import atomic_write
 from workbench.views._table import HERE, STYLE_SHEET
 
 _POOLINGS = ("mean", "cls")
+Precision = Literal["int8", "float16"]
 _PAGE = (HERE / "offline.html").read_text(encoding="utf-8")
 _SCRIPT = (HERE / "encoder.js").read_text(encoding="utf-8")
 
 
 def write_offline(
-    path: str | Path, models: Mapping[str, Any], query: str, targets: Sequence[str], precision: str
+    path: str | Path, models: Mapping[str, Any], query: str, targets: Sequence[str], precision: Precision
 ) -> Path:
     """Write the page with these encoders, label -> `Encoder`, or None for `WordOverlap`. Raises as `pack_encoder`."""
     packed = [{"label": label, **(pack_encoder(one, precision) if one else {})} for label, one in models.items()]
@@ -31,22 +32,30 @@ def write_offline(
     return target
 
 
-def pack_encoder(encoder: Any, precision: str = "int8") -> dict[str, Any]:
+def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     """Return what `encoder.js` reads of an encoder: its settings, vocabulary and weights as base64.
 
     precision: "int8", each row of a matrix as whole numbers from -127 to 127 and a scale; or "float16".
-    Raises EncoderError unless it is a BERT with WordPiece, pooled by mean or [CLS], without prompts and dense layers.
+    Raises EncoderError unless it is a BERT with WordPiece, pooled by mean or [CLS], without prompts and dense layers,
+    and ValueError for another precision.
     """
+    if precision not in get_args(Precision):
+        raise ValueError(f"precision is {precision!r}; it can be {' or '.join(get_args(Precision))}")
     if not hasattr(encoder, "backbone") or encoder.backbone.config.model_type != "bert":
         raise EncoderError(
             f"a page can only contain a BERT encoder, not {getattr(encoder, 'checkpoint', encoder)!r:.80}"
         )
     config, name = encoder.backbone.config, encoder.checkpoint.name
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
+    ids = sorted(tokenizer["model"].get("vocab", {}).values())
+    rules = ("normalized", "single_word", "lstrip", "rstrip")  # of added tokens, which the script does not know
     problems = {
         f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
         "has no tokenizer of BERT": tokenizer["model"]["type"] != "WordPiece"
         or (tokenizer["normalizer"] or {}).get("type") != "BertNormalizer",
+        "has a vocabulary with gaps": ids != [*range(len(ids))],
+        "has added tokens with rules": any(token[rule] for token in tokenizer["added_tokens"] for rule in rules),
+        "has a width that is no multiple of 4": config.hidden_size % 4 + config.intermediate_size % 4 > 0,
         f"has pooling {encoder.pooling!r}": encoder.pooling not in _POOLINGS,
         "has dense layers": encoder.dense is not None,
         "has a prompt": bool(encoder.reading.prompt),
@@ -64,16 +73,16 @@ def pack_encoder(encoder: Any, precision: str = "int8") -> dict[str, Any]:
         tensors.append([key, rows.shape, kind])
         parts += _whole_numbers(rows) if kind == "int8" else [rows.astype("<f2").tobytes()]
     vocabulary = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
-    rules = {**tokenizer["normalizer"], "longest_word": tokenizer["model"]["max_input_chars_per_word"]}
-    if rules["strip_accents"] is None:
-        rules["strip_accents"] = rules["lowercase"]
+    reading = {**tokenizer["normalizer"], "longest_word": tokenizer["model"]["max_input_chars_per_word"]}
+    if reading["strip_accents"] is None:
+        reading["strip_accents"] = reading["lowercase"]
     special = [(token["content"], token["id"]) for token in tokenizer["added_tokens"]]
-    ids = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
+    named = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
     shape = {"layers": config.num_hidden_layers, "heads": config.num_attention_heads, "pooling": encoder.pooling}
     shape |= {"longest": encoder.max_seq_length, "layer_norm_eps": config.layer_norm_eps}
     facts = {
         "config": shape,
-        "tokenizer": rules | ids | {"special": special},
+        "tokenizer": reading | named | {"special": special},
         "vocabulary": vocabulary,
         "tensors": tensors,
     }
