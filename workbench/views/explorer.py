@@ -140,12 +140,12 @@ class Explorer(View):
 
     def press(self, value: str) -> None:
         """Explain the rank of the target with this button, or close its explanation."""
-        self._why = "" if value == self._why else value
-        place, letter = value[0], value[1:]
-        view = self.views(self.grid.chosen)[int(place)]
-        sentences = [view.query, view.table.loc[letter, "target"]]
-        self.reasons.html = "<p>Encoding.</p>"  # loading an encoder takes seconds
-        self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter)) if self._why else ""
+        self._why, self.reasons.html = "" if value == self._why else value, ""
+        if self._why:
+            self.reasons.html = "<p>Encoding.</p>"  # an encoder takes seconds to load
+            view, letter = self.views(self.grid.chosen)[int(value[0])], value[1:]
+            sentences = [view.query, view.table.loc[letter, "target"]]
+            self.reasons.html = or_problem(lambda: reasons_html(self._vectors, sentences, name=letter))
 
     def static(self) -> str:
         listed = self.grid.listed
