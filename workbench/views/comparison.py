@@ -115,11 +115,11 @@ def smallest_differences(
         draws = np.subtract(resampled(bootstrap_values, Run(run["path"]), suite, **options), base)
         difference = run[measure] - (run["before"] if name == BEFORE else values[measure][path])
         groups.setdefault(run["label"], []).append((path, int(run["pairs"]), difference, draws))
+    is_trained = bool({*runs.loc[runs["label"] == name, "method"]} - {BaselineConfig.method})
     rows = []
     for label, group in groups.items():
         bases, pairs, differences, draws = zip(*group, strict=True)
-        is_one = name != BEFORE and len({*bases}) < len(bases) and values["method"][bases[0]] != BaselineConfig.method
-        varying = 2 if is_one else 1  # other seeds of the baseline vary as the label's
+        varying = 2 if is_trained and len({*bases}) < len(bases) else 1  # other seeds of one run vary as the label's
         seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
         for times, n in product((0.25, 1, 4), seeds):
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
