@@ -124,7 +124,7 @@ def test_data_check_says_how_a_file_is_read_and_what_is_wrong(workbench: Callabl
 
 
 TRAINED_BY = {
-    "sentence1,sentence2,score": ["cosent"],
+    "sentence1,sentence2,score": ["cosent", "lists"],
     "anchor,positive,negative": ["cosent", "simcse"],
     "sentence": ["simcse", "compcse", "rankcse", "rankencoder"],
 }

@@ -57,7 +57,7 @@ def alignment_uniformity_path(histories: Mapping[str, pd.DataFrame]) -> go.Figur
     figure.update_traces(textposition="top center", textfont_color=GREY, cliponaxis=False)
     axes: dict[str, Any] = {"xaxis_title": "uniformity (log of a mean; smaller: more spread out)", "legend_title": ""}
     axes |= {"yaxis_title": "alignment (mean squared distance)", "showlegend": len(histories) > 1}
-    return laid_out(figure, "Alignment and uniformity on dev (left and down is better)", **axes)
+    return laid_out(figure, "Alignment and uniformity on dev; lower left is better", **axes)
 
 
 def cosine_heatmap(matrices: Mapping[str, ArrayLike], sentences: Sequence[str]) -> go.Figure:
