@@ -211,7 +211,8 @@ class Phenomena(View):
         order = "the largest changes first" if label in self.bases else "the smallest shares first"
         title = f"{relation}, {label}: {min(_SHOWN, len(table))} of {len(table)} targets, shares x 100, {order}"
         shares: Any = table.iloc[:_SHOWN, 3:].astype(float).mul(100).round()
-        return framed(paragraph(escape(title), role="status"), table_html(table.iloc[:_SHOWN, :3].join(shares).set_index("query")))
+        shown = table.iloc[:_SHOWN, :3].join(shares).set_index("query")
+        return framed(paragraph(escape(title), role="status"), table_html(shown))
 
     def _heat_map(self, *, is_live: bool) -> str:
         lines = []
