@@ -290,8 +290,8 @@ def test_without_runs_everything_is_empty_and_names_the_command_that_makes_some(
 
 
 def test_unknown_names_and_other_pairs_are_refused(root: Path, runs: pd.DataFrame, tmp_path: Path):
-    with pytest.raises(DataError, match="no suite 'stsb-tes' of a run, and no file; did you mean 'stsb-test'"):
-        views.finished_runs(root, "stsb-tes")
+    with pytest.raises(DataError, match=r"no suite 'world-de' of a finished run.*; did you mean 'world-dev'"):
+        views.finished_runs(root, "world-de")
     assert views.finished_runs(root, "stsb-test").empty
     with pytest.raises(SettingError, match=r"no runs 'rankcse' on this suite .*cosent, simcse"):
         views.paired_tests(runs, SUITE, "rankcse")

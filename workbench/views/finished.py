@@ -39,16 +39,17 @@ def finished_runs(runs_root: str | Path, suite: str) -> pd.DataFrame:
 
     Raises DataError if no run was scored on `suite`, and it is neither a set nor a file.
     """
-    name, rows, first = set_name(suite), [], {}
+    name, rows, first, suites = set_name(suite), [], {}, set()
     for row in finished_rows(runs_root):
+        suites |= {*row["scores"]}
         original = first.setdefault((row["digest"], row["seed"]), row["path"])
         if original != row["path"]:
             _LOG.warning("left out: %s: a copy of %s, so no further seed", row["path"], original)
         elif name in row["scores"] and (values := read_or_warn(row["path"], partial(_values_on, suite=name))):
             rows.append(row | values)
-    known = {*dataset_names(), *AVERAGES}
-    if not rows and name not in known and suite_file(suite) is None:
-        raise DataError(unknown_name("suite", name, known, "of a run, and no file"))
+    sets = {*dataset_names(), *AVERAGES}
+    if not rows and name not in sets and suite_file(suite) is None:
+        raise DataError(unknown_name("suite", name, suites or sets, "of a finished run, and no such set or file"))
     table = pd.DataFrame(rows, columns=[*_FACTS, *_VALUES]).astype(dict.fromkeys(_VALUES, float))
     table["settings"] = list(map(_settings_text, rows))
     table.insert(0, "label", label_runs(rows))
