@@ -135,7 +135,7 @@ def print_power(
         print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
         if difference:
             echo(_needed(difference / 100, seed_std, pairs_std, int(pairs)))
-    if table["smallest"].notna().any():
+    if not table["smallest"].isna().to_numpy().all():
         echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
     if html:
         workbench.views.power_curve(table).write_html(html)
