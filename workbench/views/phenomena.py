@@ -21,6 +21,7 @@ from workbench.views.notebooks import table_html
 
 SECOND = "second grader"  # the label of the column score_second
 _COLUMNS = ["label", "relation", "targets", "share", "above", "below", "difference", "low", "high", "p_value"]
+Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
 _WORDS = {1: "gains on", -1: "loses on"}
 _NOTE = (
@@ -79,17 +80,15 @@ def phenomena(
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
     numbers, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
-    gaps, shares, bases = dict[str, np.ndarray](), dict[str, np.ndarray](), dict[str, np.ndarray]()
-    opponents, varying = _opponents(runs, name), set[str]()
-    every = dict.fromkeys(base for sides in opponents.values() for _, base in sides)
-    if every:
+    gaps, shares, bases, opponents = Shares(), Shares(), Shares(), _opponents(runs, name)
+    if every := dict.fromkeys(base for sides in opponents.values() for _, base in sides):
         shares[name] = np.mean([_shares(pairs, *source) for source in every], axis=0)
     is_fixed = set(runs.loc[runs["label"] == name, "method"]) == {BaselineConfig.method}
     for label, sides in opponents.items():
         own, base = (np.stack([_shares(pairs, *source) for source in side]) for side in zip(*sides, strict=True))
         shares[label], bases[label], gaps[label] = own.mean(axis=0), base.mean(axis=0), (own - base)[:, :, 0]
-        if is_fixed or len({*sides}) == len({base for _, base in sides}):  # otherwise the differences are dependent
-            varying.add(label)
+        if not is_fixed and len({base for _, base in sides}) < len(sides):  # dependent: as of one seed
+            gaps[label] = gaps[label].mean(axis=0, keepdims=True)
     second = np.array([float(text or "nan") for text in pairs.extra.get("score_second", [])])
     if np.isfinite(second).any():
         shares[SECOND] = np.where(np.isfinite(second)[:, None], ranked_right(pairs, second), np.nan)
@@ -103,9 +102,8 @@ def phenomena(
             row = [label, relation, int(known.sum()), *pd.DataFrame(values[known]).mean()]
             size = np.bincount(numbers[known], None, len(queries))
             totals = [np.bincount(numbers[known], one[known], len(queries)) for one in gaps.get(label, [])]
-            tested = _difference(np.array(totals), size, counts, signs) if totals and known.any() else (np.nan,) * 4
-            value, low, high, p_value = tested
-            rows.append([*row, value, *((low, high) if label in varying else (np.nan, np.nan)), p_value])
+            tested = _difference(np.array(totals), size, counts, signs) if totals and known.any() else [np.nan] * 4
+            rows.append([*row, *tested])
     table: Any = pd.DataFrame(rows, columns=_COLUMNS)
     tested = table["p_value"].dropna()
     table["adjusted"] = pd.Series(holm(tested.tolist()), tested.index, dtype=float)
@@ -157,14 +155,7 @@ class Phenomena(View):
     settable = ()
 
     def __init__(
-        self,
-        table: pd.DataFrame,
-        pairs: Pairs,
-        shares: dict[str, np.ndarray],
-        bases: dict[str, np.ndarray],
-        *,
-        baseline: str,
-        alpha: float,
+        self, table: pd.DataFrame, pairs: Pairs, shares: Shares, bases: Shares, *, baseline: str, alpha: float
     ) -> None:
         """Show `table`; shares [n, 3] by label, and by label those of the baseline's runs that it was compared with."""
         self.table, self.pairs, self.shares, self.bases = table, pairs, shares, bases
