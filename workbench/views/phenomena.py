@@ -21,6 +21,7 @@ from workbench.views.notebooks import table_html
 
 SECOND = "second grader"  # the label of the column score_second
 _COLUMNS = ["label", "relation", "targets", "share", "above", "below", "difference", "low", "high", "p_value"]
+_FLIPS, _RESAMPLES = 10_000, 2_000  # of the test over queries, and of the queries for the interval
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
 _WORDS = {1: "gains on", -1: "loses on"}
@@ -52,12 +53,7 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
 
 
 def phenomena(
-    runs: pd.DataFrame,
-    suite: str | Path = "ladders-all",
-    baseline: str = "",
-    *,
-    alpha: float = 0.05,
-    samples: int = 10_000,
+    runs: pd.DataFrame, suite: str | Path = "ladders-all", baseline: str = "", *, alpha: float = 0.05
 ) -> "Phenomena":
     """Compare by relation which targets each method ranks right.
 
@@ -67,7 +63,6 @@ def phenomena(
             of a second person, whose shares are the ceiling.
         baseline: As for `paired_tests`.
         alpha: Chance of any false mark if other queries were drawn and the seeds stayed the same.
-        samples: Of the sign-flip test over queries; at most 2,000 of them are resamples of queries for the interval.
 
     Returns:
         The heat map, whose `table` and `sentences` have the results.
@@ -93,8 +88,8 @@ def phenomena(
     if np.isfinite(second).any():
         shares[SECOND] = np.where(np.isfinite(second)[:, None], ranked_right(pairs, second), np.nan)
     draw, rows = np.random.default_rng(0), []
-    counts = draw.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), min(samples, 2000)).astype(float)
-    signs = draw.choice([-1.0, 1.0], (samples, len(queries)))
+    counts = draw.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), _RESAMPLES).astype(float)
+    signs = draw.choice([-1.0, 1.0], (_FLIPS, len(queries)))
     for relation in dict.fromkeys(pairs.extra["relation"]):
         chosen = np.array(pairs.extra["relation"]) == relation
         for label, values in shares.items():
@@ -159,8 +154,7 @@ class Phenomena(View):
     ) -> None:
         """Show `table`; shares [n, 3] by label, and by label those of the baseline's runs that it was compared with."""
         self.table, self.pairs, self.shares, self.bases = table, pairs, shares, bases
-        self.baseline, self.alpha = baseline, alpha
-        self.controls = {}
+        self.baseline, self.alpha, self.controls = baseline, alpha, {}
         self.targets, self._open = Panel(scrolls=True), ""
         self.heat = Panel(self.press, html=self._heat_map(is_live=True))
         super().__init__([self.heat, self.targets])
