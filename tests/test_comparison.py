@@ -329,3 +329,25 @@ def test_runs_of_other_data_are_not_averaged(tmp_path: Path):
         run.record({"train": ("x", str(seed) * 64)})
     with pytest.raises(ValueError, match="simcse: runs of different train have no mean"):
         views.compare(tmp_path, samples=5)
+
+
+def test_a_second_comparison_reads_no_scores_and_notices_a_file_that_changed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "runs"
+    shutil.copytree(root, folder)
+    first = views.compare(folder)
+    with monkeypatch.context() as closed:
+        closed.setattr(Run, "scores", None)
+        pd.testing.assert_frame_equal(views.compare(folder).tests, first.tests)
+    (entry,) = (tmp_path / "cache" / "comparisons").iterdir()
+    entry.write_text("[1")
+    pd.testing.assert_frame_equal(views.compare(folder).tests, first.tests)
+    changed = next(folder.glob("cosent/*/scores.csv"))
+    changed.write_text(changed.read_text().replace(",0.", ",1."))
+    for _ in range(2):  # what is left out is named each time
+        caplog.clear()
+        assert set(views.compare(folder).tests["label"]) == {"simcse (temperature=0.2)"}
+        assert "left out" in caplog.text
+        assert str(changed) in caplog.text

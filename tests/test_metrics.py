@@ -233,6 +233,24 @@ def test_a_permutation_test_counts_exchanges_of_ranks_one_after_the_other() -> N
     assert test.p_value == (1 + (abs(chance) >= abs(test.difference)).sum()) / 201
 
 
+def test_many_permutation_tests_at_once_are_those_of_each_pair_of_models() -> None:
+    draw = np.random.default_rng(5)
+    gold = draw.integers(0, 4, 60)
+    models = draw.integers(0, 4, (7, 60)).astype(float)
+    models[3] = 1  # a constant model has no correlation
+    pairs = [(0, 1), (2, 1), (3, 1), (4, 5), (6, 6)]
+    sets = ["a"] * 20 + ["b"] * 40
+    for measure in ("spearman", "accuracy"):
+        options: Any = {"sets": sets, "measure": measure, "samples": 300}
+        several = metrics.permutation_tests(
+            gold, [models[one] for one, _ in pairs], [models[other] for _, other in pairs], **options
+        )
+        for (one, other), test in zip(pairs, several, strict=True):
+            single = metrics.permutation_test(gold, models[one], models[other], **options)
+            assert test == pytest.approx(single, abs=1e-15, nan_ok=True)
+        assert several[-1] == (0, 1), "a model and itself do not differ"
+
+
 def test_holm_and_the_spread_over_seeds_by_hand() -> None:
     # Of four: .01 x 4, .02 x 3, then the largest so far, then .5; unknown ones do not count.
     adjusted = metrics.holm([0.02, math.nan, 0.5, 0.01, 0.03])

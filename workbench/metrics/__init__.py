@@ -16,6 +16,7 @@ from workbench.metrics.measures import (
 from workbench.metrics.significance import (
     Interval as Interval,
     Measure as Measure,
+    PermutationTest as PermutationTest,
     Spread as Spread,
     bootstrap_interval as bootstrap_interval,
     bootstrap_values as bootstrap_values,
@@ -23,6 +24,7 @@ from workbench.metrics.significance import (
     hierarchical_interval as hierarchical_interval,
     holm as holm,
     permutation_test as permutation_test,
+    permutation_tests as permutation_tests,
     seed_interval as seed_interval,
     seed_spread as seed_spread,
     smallest_difference as smallest_difference,

@@ -7,7 +7,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from workbench.metrics.measures import average_ranks, paired_numbers, rows_by_set, spearman
+from workbench.metrics.measures import (
+    centred_ranks,
+    correlate_ranks,
+    paired_numbers,
+    rows_by_set,
+    spearman,
+)
 
 Measure = Literal["spearman", "accuracy"]  # of scores, or of predicted classes: the share that equals gold
 _BLOCK = 20_000  # numbers that are resampled at once; another number draws other resamples of several datasets
@@ -118,24 +124,58 @@ def permutation_test(
     times as quick and gives nearly the same p-values. Arguments are those of `bootstrap_interval`. The difference is
     positive if `predicted` is better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
     """
-    truth, first = paired_numbers(gold, predicted)
-    second = paired_numbers(gold, other)[1]
+    return permutation_tests(gold, [predicted], [other], sets=sets, measure=measure, samples=samples, seed=seed)[0]
+
+
+def permutation_tests(
+    gold: ArrayLike,
+    predicted: Sequence[ArrayLike],
+    others: Sequence[ArrayLike],
+    *,
+    sets: Sequence[str] | None = None,
+    measure: Measure = "spearman",
+    samples: int = 1000,
+    seed: int = 0,
+) -> list[PermutationTest]:
+    """Return `permutation_test` of `predicted[i]` against `others[i]` for each i.
+
+    All tests share the tossed coins, so that a toss of all models is one matrix product: 300 tests of
+    1,000 pairs take a twentieth of the time of single ones (benchmarks/compare.py).
+    """
+    truth = np.asarray(gold, dtype=np.float64)
+    first = [paired_numbers(gold, scores)[1] for scores in predicted]
+    second = [paired_numbers(gold, scores)[1] for scores in others]
     rows = rows_by_set(sets, len(truth))
-    difference = _value(measure, truth, first, rows) - _value(measure, truth, second, rows)
-    if np.isnan(difference):
-        return PermutationTest(difference, float("nan"))
-    methods = {"spearman": (_permuted_correlations, _centred_ranks), "accuracy": (_permuted_gains, np.array)}
-    permuted, prepare = methods[measure]
-    sides = [[prepare(side[row]) for side in (truth, first, second)] for row in rows]
-    coin, as_large, block = np.random.default_rng(seed), 0, max(1, 10 * _BLOCK // max(1, len(truth)))
+    # Many models are tested against one, whose arrays are then one object.
+    distinct = {id(scores): scores for scores in [*first, *second]}
+    prepare, value_of, permute = _PERMUTATIONS[measure]
+    values_by_set: dict[int, list[float]] = {key: [] for key in distinct}
+    prepared = []
+    for row in rows:
+        of_gold = prepare(truth[row])
+        ready = {key: prepare(scores[row]) for key, scores in distinct.items()}
+        for key, of_model in ready.items():
+            values_by_set[key].append(value_of(of_gold, of_model))
+        of_first = np.stack([ready[id(scores)] for scores in first])
+        of_second = np.stack([ready[id(scores)] for scores in second])
+        prepared.append((of_gold, of_first, of_second))
+    values = {key: np.mean(of_sets) for key, of_sets in values_by_set.items()}
+    differences = np.array([values[id(one)] - values[id(other)] for one, other in zip(first, second, strict=True)])
+    coin = np.random.default_rng(seed)
+    block = max(1, 10 * _BLOCK // max(1, len(truth)))
+    as_large = np.zeros(len(first), dtype=int)
     for start in range(0, samples, block):
-        chance = np.zeros(min(block, samples - start))
-        for of_set in sides:
-            tosses = coin.integers(0, 2, (len(chance), len(of_set[0])), dtype=np.int8)
-            chance += permuted(tosses.astype(np.float64), *of_set) / len(sides)
-        # A constant mixture has no correlation and does not count as smaller; rounding must not decide a tie.
-        as_large += int((~(abs(chance) < abs(difference) - 1e-12)).sum())
-    return PermutationTest(difference, (1 + as_large) / (1 + samples))
+        count = min(block, samples - start)
+        chance = np.zeros((count, len(first)))
+        for of_set in prepared:
+            tosses = coin.integers(0, 2, (count, len(of_set[0])), dtype=np.int8)
+            chance += permute(tosses.astype(np.float64), *of_set) / len(prepared)
+        # A constant mixture has no correlation and does not count as smaller; rounding must not
+        # decide a tie.
+        is_smaller = abs(chance) < abs(differences) - 1e-12
+        as_large += (~is_smaller).sum(axis=0)
+    p_values = np.where(np.isnan(differences), np.nan, (1 + as_large) / (1 + samples))
+    return list(map(PermutationTest, differences.tolist(), p_values.tolist()))
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
@@ -237,24 +277,39 @@ def _ranks_of_integers(codes: np.ndarray) -> np.ndarray:
 
 
 def _permuted_gains(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return (1 - 2 * swap) @ ((first == gold) * 1.0 - (second == gold)) / len(gold)
-
-
-def _centred_ranks(values: np.ndarray) -> np.ndarray:
-    return average_ranks(values) / len(values) - (len(values) + 1) / (2 * len(values))
+    """Return the difference of the two accuracies [samples, models] for each row of `swap`."""
+    gains = (first == gold) * 1.0 - (second == gold)
+    return (1 - 2 * swap) @ gains.T / len(gold)
 
 
 def _permuted_correlations(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the difference of the two correlations of centred ranks for each row of `swap` [samples, n].
+    """Return the difference of the two correlations [samples, models] for each row of `swap`.
 
-    Sum, sum of squares and product with gold of every mixture are one matrix product.
+    gold: Centred ranks [n]; first, second: [models, n]; swap: 0 or 1, [samples, n]. Sum, sum of
+    squares and product with gold of all mixtures are one matrix product.
     """
 
-    def correlations(sums: np.ndarray) -> np.ndarray:
-        spread = (gold @ gold) * (sums[:, 1] - sums[:, 0] ** 2 / len(gold))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(spread > 1e-12, sums[:, 2] / np.sqrt(spread), np.nan)
+    def totals(ranks: np.ndarray) -> np.ndarray:
+        return np.stack([ranks, ranks**2, gold * ranks])
 
-    of_first, of_second = (np.stack([side, side**2, gold * side], axis=1) for side in (first, second))
-    one = of_first.sum(axis=0) + swap @ (of_second - of_first)
-    return correlations(one) - correlations(of_first.sum(axis=0) + of_second.sum(axis=0) - one)
+    def correlations(sums: np.ndarray) -> np.ndarray:
+        total, squares, product = sums.swapaxes(0, 1)
+        spread = (gold @ gold) * (squares - total * (total / len(gold)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # Sums of half numbers are exact, so a constant mixture has no spread at all.
+            return np.where(spread > 0, product / np.sqrt(spread), np.nan)
+
+    of_first = totals(first)
+    of_second = totals(second)
+    change = (of_second - of_first).reshape(-1, len(gold))
+    exchanged = (swap @ change.T).reshape(len(swap), 3, len(first))
+    one = of_first.sum(axis=-1) + exchanged
+    other = of_first.sum(axis=-1) + of_second.sum(axis=-1) - one
+    return correlations(one) - correlations(other)
+
+
+# measure -> preparation of one side, value of two prepared sides, and of all exchanged mixtures
+_PERMUTATIONS: dict[str, tuple[Any, Any, Any]] = {
+    "spearman": (centred_ranks, correlate_ranks, _permuted_correlations),
+    "accuracy": (np.asarray, lambda gold, classes: np.mean(gold == classes), _permuted_gains),
+}

@@ -1,8 +1,11 @@
 """Intervals and paired tests of finished runs over the pairs of a suite, and one table of all labels on all suites."""
 
 import html
+import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -15,20 +18,22 @@ import pandas as pd
 from workbench.config import BaselineConfig
 from workbench.data import AVERAGES
 from workbench.errors import RunError, SettingError, unknown_name
-from workbench.files import set_name
+from workbench.files import atomic_write, cache_folder, set_name, text_checksum
 from workbench.metrics import (
+    PermutationTest,
     bootstrap_interval,
     bootstrap_values,
     effects_of_pairs,
     holm,
     permutation_test,
+    permutation_tests,
     seed_interval,
     seed_spread,
     smallest_difference,
 )
 from workbench.runs import Run
 from workbench.views import finished
-from workbench.views.finished import BEFORE, measure_of, read_or_warn
+from workbench.views.finished import BEFORE, SuiteScores, measure_of, read_or_warn
 
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
@@ -199,10 +204,15 @@ def resampled(
     pairs, *others = (_scored_pairs(source, kind, suite) for source, kind in sources)
     identity = ["suite", "subset", "pair_id", "gold"]
     if any(not pairs[identity].equals(other[identity]) for other in others):
-        files = " and ".join(str(source.path / kind / "scores.csv") for source, kind in sources)
-        raise ValueError(f"{files} have different pairs of {suite!r}; score both runs on one version of the set")
+        files = [source.path / kind / "scores.csv" for source, kind in sources]
+        raise ValueError(_different_pairs(suite, *files))
     predicted = [table["predicted"].to_numpy() for table in (pairs, *others)]
     return list(resample(pairs["gold"].to_numpy(), *predicted, sets=pairs["suite"].tolist(), **options))
+
+
+def _different_pairs(suite: str, *files: Path) -> str:
+    names = " and ".join(map(str, files))
+    return f"{names} have different pairs of {suite!r}; score both runs on one version of the set"
 
 
 def _scored_pairs(run: Run, stage: str, suite: str) -> pd.DataFrame:
@@ -297,9 +307,12 @@ def compare(
         raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
     for label, group in groups.items():
         # Runs of a label must have read the same data; base and encoder are not data.
-        inputs = [{role: source["sha256"] for role, source in one.get("inputs", {}).items()} for one in group["facts"]]
-        counts: Any = pd.DataFrame(inputs).drop(columns=["base", "encoder"], errors="ignore").nunique()
-        if different := ", ".join(sorted(counts.index[counts > 1])):
+        checksums = defaultdict(set)
+        for facts in group["facts"]:
+            for role, source in facts.get("inputs", {}).items():
+                checksums[role].add(source["sha256"])
+        several = {role for role, values in checksums.items() if len(values) > 1}
+        if different := ", ".join(sorted(several - {"base", "encoder"})):
             raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
     scores = pd.DataFrame([{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]])
     table = scores.reindex(columns=columns).groupby(runs["label"]).agg(finished.format_spread)
@@ -308,12 +321,20 @@ def compare(
 
 def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float) -> pd.DataFrame:
     """Return the tests of a Comparison; an average has no pairs of its own to test."""
-    scores, rows = runs.set_index("path")["scores"], []
-    for run, path, _ in with_opponents(runs, base):
-        for suite in (suite for suite in suites if suite in run["scores"].keys() & scores[path] - AVERAGES.keys()):
-            options = {"suite": suite, "base": (path, ""), "measure": run["scores"][suite][1], "samples": samples}
-            numbers = read_or_warn(run["path"], partial(resampled, permutation_test, **options))
-            rows += [(run["label"], suite, *numbers)] if numbers else []
+    opponents = [(run, base_path) for run, base_path, _ in with_opponents(runs, base)]
+    scored = runs.set_index("path")["scores"]
+    tested = [
+        (suite, number)
+        for number, (run, base_path) in enumerate(opponents)
+        for suite in suites
+        if suite in run["scores"].keys() & scored[base_path] - AVERAGES.keys()
+    ]
+    numbers = _stored_tests(opponents, tested, samples)
+    rows = [
+        (opponents[number][0]["label"], suite, *numbers[suite, number])
+        for suite, number in tested
+        if (suite, number) in numbers
+    ]
     tests: Any = pd.DataFrame(rows, columns=["label", "suite", "difference", "p_value"]).dropna()
     tests = tests.groupby(["label", "suite"], sort=False)
     table = tests.agg({"difference": "mean", "p_value": "max"}).reset_index()
@@ -322,3 +343,75 @@ def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: 
     adjusted = holm(table["p_value"])
     verdict = np.where(adjusted < alpha, np.where(table["difference"] > 0, "better", "worse"), "")
     return table.assign(adjusted=adjusted, verdict=verdict)
+
+
+def _stored_tests(
+    opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
+) -> dict[tuple[str, int], Any]:
+    """Return `_run_tests`, from the cache folder if the files of scores are the same as then."""
+    paths = {path for run, base_path in opponents for path in (run["path"], base_path)}
+    files = {path: _file_state(Path(path) / "scores.csv") for path in sorted(paths)}
+    pairs = [[run["path"], base_path] for run, base_path in opponents]
+    key = text_checksum(json.dumps([1, samples, files, pairs, tested]))
+    entry = cache_folder() / "comparisons" / f"{key[:32]}.json"
+    with suppress(OSError, ValueError):
+        stored = json.loads(entry.read_bytes())
+        if len(stored) == len(tested):
+            return dict(zip(tested, stored, strict=True))
+    results = _run_tests(opponents, tested, samples)
+    # If a run was left out, its warning must appear again the next time.
+    if len(results) == len(tested):
+        with suppress(OSError):  # a folder that cannot be written only costs time
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(entry) as file:
+                json.dump([results[test] for test in tested], file)
+    return results
+
+
+def _file_state(path: Path) -> list[int]:
+    """Return size and time of a file; a missing file has neither."""
+    with suppress(FileNotFoundError):
+        state = path.stat()
+        return [state.st_size, state.st_mtime_ns]
+    return []
+
+
+def _scores_on(run: Run, suite: str) -> SuiteScores:
+    scores = finished.scores_by_suite(run)
+    if suite not in scores:
+        raise RunError(f"{run.path / 'scores.csv'} has no pairs of {suite}; run it again")
+    return scores[suite]
+
+
+def _run_tests(
+    opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
+) -> dict[tuple[str, int], PermutationTest]:
+    """Test each run against its opponent, all of a suite at once; unreadable runs are left out.
+
+    Raises ValueError if the two scored different pairs.
+    """
+    groups = defaultdict(list)
+    for suite, number in tested:
+        run, base_path = opponents[number]
+        one = read_or_warn(run["path"], partial(_scores_on, suite=suite))
+        other = read_or_warn(base_path, partial(_scores_on, suite=suite))
+        if one is None or other is None:
+            continue
+        if one.identity != other.identity:
+            files = [Path(path) / "scores.csv" for path in (run["path"], base_path)]
+            raise ValueError(_different_pairs(suite, *files))
+        # Two labels may have been scored on two versions of a set, each with its own baseline.
+        measure = run["scores"][suite][1]
+        groups[suite, measure, one.identity].append((number, one, other))
+    results = {}
+    for (suite, measure, _), members in groups.items():
+        numbers, ones, others = zip(*members, strict=True)
+        tests = permutation_tests(
+            ones[0].gold,
+            [scores.predicted for scores in ones],
+            [scores.predicted for scores in others],
+            measure=measure,
+            samples=samples,
+        )
+        results |= {(suite, number): test for number, test in zip(numbers, tests, strict=True)}
+    return results
