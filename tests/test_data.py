@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
     "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', reads as a header"),
     "a table.txt": ("a\tb\t1\nc\td\t2\n", "or a table; rename the file to .tsv"),
-    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "inside string starting at row 1"),
+    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "line 2: a field begins with a quote and does not end"),
     "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
     "half a letter.jsonl": ('{"text": "a"}\n{"text": "\\ud800"}\n', "line 2: .*surrogates not allowed"),
     "array.jsonl": ('[{"text1": "a"}]\n', "line 1: not a JSON object"),

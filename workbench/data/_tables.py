@@ -3,15 +3,16 @@
 import codecs
 import csv
 import gzip
+import io
 import json
 import math
 import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,52 +62,29 @@ class Table:
 
     def combine_lists(self, positive: str, negative: str) -> "Table":
         """Return a row for each positive with each negative, if one of the two columns holds lists of texts."""
-        chosen = [self.cells.get(name, self.columns[name]) for name in (positive, negative)]
-        if not any(_is_list(cell) for cells in chosen for cell in cells):
+        cells = [*self.cells.get(positive, ()), *self.cells.get(negative, ())]
+        if not any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells):
             return self
-        texts = [self._read_lists(name) for name in (positive, negative)]
-        rows: list[int] = []
-        pairs: list[tuple[str, str]] = []
-        for row, both in enumerate(zip(*texts, strict=True)):
-            combined = list(product(*both))
-            rows += [row] * len(combined)
-            pairs += combined
-        if not pairs:
+        frame: Any = pd.DataFrame({**self.columns, **self.cells}, dtype=object)
+        for name in (positive, negative):
+            frame = frame.explode(name).dropna(subset=[name])
+            frame = frame[frame[name].astype(str) != ""]
+        if frame.empty:
             raise DataError(f"{self.where}: no row has both a text in {positive} and one in {negative}")
-        columns = _take_rows(self.columns, rows)
-        columns[positive], columns[negative] = map(list, zip(*pairs, strict=True))
-        cells = _take_rows({name: self.cells[name] for name in self.cells if name not in (positive, negative)}, rows)
-        note = f"{len(rows)} triplets of the lists in {len(set(rows))} rows"
-        if dropped := len(self) - len(set(rows)):
-            note += f" ({dropped} rows without {positive} or {negative} left out)"
+        rows = frame.index.tolist()
+        used = len(set(rows))
+        note = f"{len(rows)} triplets of the lists in {used} rows"
+        if used < len(self):
+            note += f" ({len(self) - used} rows without {positive} or {negative} left out)"
         lines = [self.lines[row] for row in rows] if len(self.lines) else rows
         unit = self.unit if len(self.lines) else "row"
-        return Table(columns, self.where, self.checksum, lines, cells, note, unit)
-
-    def _read_lists(self, column: str) -> list[list[str]]:
-        """Return the texts of each cell: those of a list, or one text. Raises DataError for anything else."""
-        texts = []
-        for row, cell in enumerate(self.cells.get(column, self.columns[column])):
-            members = list(cell) if _is_list(cell) else [cell] if cell != "" else []
-            if wrong := [member for member in members if not isinstance(member, str)]:
-                shown = f"{column} holds {str(wrong[0])[:40]!r} ({type(wrong[0]).__name__})"
-                raise DataError(f"{self.at(row)}: {shown}, not a text or a list of texts; correct it")
-            texts.append(list(map(one_line, members)))
-        return texts
-
-
-def _is_list(cell: Any) -> bool:
-    return isinstance(cell, (list, tuple, np.ndarray))
-
-
-def _take_rows(columns: Mapping[str, list[Any]], rows: Sequence[int]) -> dict[str, list[Any]]:
-    return {name: [values[row] for row in rows] for name, values in columns.items()}
+        return replace(table_of(frame, self.where, lines), note=note, unit=unit)
 
 
 def read_table(path: Path) -> Table:
     """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one tab, no quotes."""
     content = _read_content(path)
-    columns, lines = _parse_plain(_decode(content, path), path, "\t")
+    columns, lines = _make_columns(*_parse_plain(_decode(content, path)), path, "\t")
     return Table(columns, str(path), text_checksum(content), lines)
 
 
@@ -138,11 +116,17 @@ def read_own(path: Path, _checksum: str) -> Table:
         return _parse_json(text, path)
     if kind == "txt":
         return _parse_sentences(text, path)
-    delimiter, stated = _find_delimiter(text, kind)
-    body = text.partition("\n")[2] if stated else text
-    quoted = delimiter != "\t" or _uses_quotes(body)
-    parse = _parse_quoted if quoted else _parse_plain
-    columns, lines = parse(body, path, delimiter, first_line=1 + stated)
+    stated = re.match(r'"?sep=(.)"?\n', text)  # Excel's line above the header
+    delimiter = stated[1] if stated else _find_delimiter(text, kind)
+    if delimiter == "\t" and not _uses_quotes(text):
+        records, lines = _parse_plain(text)
+    else:
+        records, lines = _parse_quoted(text, path, delimiter)
+    if stated:
+        records, lines = records[1:], lines[1:]
+    columns, lines = _make_columns(records, lines, path, delimiter)
+    if len(columns) == 1:
+        _refuse_carriage_returns(text, path)
     columns = {name: list(map(one_line, values)) for name, values in columns.items()}
     return Table(columns, str(path), text_checksum(table_content(columns)), lines)
 
@@ -161,12 +145,12 @@ def _read_content(path: Path) -> bytes:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(f"{path}, line {line}: a NUL byte, perhaps of UTF-16; save the file as UTF-8 text")
     content = content.removeprefix(codecs.BOM_UTF8)
-    if b"\r" not in content:
-        return content
-    content = re.sub(rb"\r+\n", b"\n", content)
-    # The first line is a header or a sentence. If it ends with CR, as in Excel for Mac, so do all rows.
-    first_end = re.search(rb"[\r\n]", content)
-    return content.replace(b"\r", b"\n") if first_end and first_end[0] == b"\r" else content
+    if b"\r" in content:
+        content = re.sub(rb"\r+\n", b"\n", content)
+        # A header or a first sentence that ends with CR alone, as in Excel for Mac: all rows do.
+        if b"\r" in content.partition(b"\n")[0]:
+            content = content.replace(b"\r", b"\n")
+    return content
 
 
 def _decode(content: bytes, path: Path) -> str:
@@ -177,112 +161,83 @@ def _decode(content: bytes, path: Path) -> str:
         raise DataError(f"{path}, line {line}: byte 0x{byte:02x} is not UTF-8 text; save the file as UTF-8") from None
 
 
-def _find_delimiter(text: str, kind: str) -> tuple[str, bool]:
-    """Return the delimiter that most of the first lines have as often as the header; True: Excel's line sep= has it."""
+def _find_delimiter(text: str, kind: str) -> str:
+    """Return the delimiter that the header has, and most of the first lines as often as the header."""
     head = text.split("\n", 20)[:20]
-    if stated := re.fullmatch(r'"?sep=(.)"?', head[0]):
-        return stated[1], True
 
     def agreement(delimiter: str) -> tuple[int, int]:
         counts = [line.count(delimiter) for line in head]
         return (counts.count(counts[0]) if counts[0] else 0), counts[0]
 
-    return max(_DELIMITERS[kind], key=agreement), False
+    return max(_DELIMITERS[kind], key=agreement)
 
 
-def _parse_plain(text: str, path: Path, delimiter: str, first_line: int = 1) -> tuple[dict[str, list[str]], Any]:
-    """Return the columns of delimited text in which a quote is text, and the line of each row."""
-    rows = text.removesuffix("\n").split("\n")
-    lines = np.arange(first_line, first_line + len(rows))
-    if delimiter in text:
-        return _make_columns([row.split(delimiter) for row in rows], lines, path, delimiter)
-    _refuse_carriage_returns(text, path)  # perhaps millions of sentences, which need no splitting
-    return _name_columns([rows[0]], [rows[1:]], path), lines[1:]
+def _parse_plain(text: str) -> tuple[list[list[str]], Sequence[int]]:
+    """Return the records of tab-separated text in which a quote is text, and the line of each."""
+    lines = text.removesuffix("\n").split("\n")
+    return [line.split("\t") for line in lines], range(1, len(lines) + 1)
 
 
-def _parse_quoted(text: str, path: Path, delimiter: str, first_line: int = 1) -> tuple[dict[str, list[str]], Any]:
-    """Return the columns of delimited text whose fields may be in quotes, and the line of each row.
+def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[list[list[str]], Sequence[int]]:
+    """Return the records of delimited text whose fields may be in quotes, and the line that each begins in.
 
-    Raises DataError with the line for text after a closing quote, a quote that is never closed, and a quoted field
-    that joins what reads as several rows.
+    Raises DataError with the lines of a field that begins with a quote and does not end with one, and of one that joins
+    what reads as several rows.
     """
-    rows = text.removesuffix("\n").split("\n")
     # The csv module takes a carriage return outside of quotes for the end of a row; here it is white space.
-    reader = csv.reader(
-        (f"{row}\n" for row in text.replace("\r", " ").removesuffix("\n").split("\n")),
-        delimiter=delimiter,
-        skipinitialspace=True,
-        strict=True,
-    )
+    lines = io.StringIO(text.replace("\r", " "), newline="\n")
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     records: list[list[str]] = []
-    starts = [0]
+    starts = [1]
     try:
         for record in reader:
             records.append(record or [""])
-            starts.append(reader.line_num)
+            starts.append(reader.line_num + 1)
     except csv.Error as problem:
-        is_open = "expected after" not in str(problem)
-        line = first_line + (starts[-1] if is_open else reader.line_num - 1)
-        what = "the quote that begins a field is not closed" if is_open else "text follows a closing quote"
-        raise DataError(f"{path}, line {line}: {what}; {_QUOTING}") from None
-    merged = _find_merged_rows(rows, records, starts, delimiter)
-    if merged is not None:
-        place = f"lines {first_line + starts[merged]} to {first_line + starts[merged + 1] - 1}"
-        raise DataError(f"{path}, {place}: a quote joins what reads as rows of their own; {_QUOTING}")
-    if all(len(record) == 1 for record in records):
-        _refuse_carriage_returns(text, path)
-    return _make_columns(records, np.array(starts[:-1]) + first_line, path, delimiter)
+        what = f"a field begins with a quote and does not end with one (line {reader.line_num}: {problem})"
+        raise DataError(f"{path}, line {starts[-1]}: {what}; {_QUOTING}") from None
+    _refuse_merged_rows(text, path, delimiter, starts)
+    return records, starts[:-1]
 
 
-def _find_merged_rows(
-    rows: Sequence[str], records: Sequence[list[str]], starts: Sequence[int], delimiter: str
-) -> int | None:
-    """Return the first record of several lines that are rows of their own if quotes are text; None if there is none.
+def _refuse_merged_rows(text: str, path: Path, delimiter: str, starts: Sequence[int]) -> None:
+    """Raise DataError for a record of several lines that all read as rows of their own if quotes are text.
 
-    A line is such a row if it has all fields, with a number in each column that has one in every record of one line.
-    Without such a column every line of the file must have all fields.
+    A row has a number where most lines of the file have one. If those have none, every line must be such a row.
     """
-    width = len(records[0])
-    spans = list(pairwise(starts))
-    joined = [place for place, (start, end) in enumerate(spans) if end - start > 1]
-    if width == 1 or not joined:
-        return None
-    single = [record for record, (start, end) in zip(records[1:], spans[1:], strict=True) if end - start == 1]
-    full = [record for record in single if len(record) == width]
-    numeric = [
-        column for column in range(width) if full and all(_is_number(record[column]) for record in full)
-    ]
-    whole_file_agrees = all(row.count(delimiter) == width - 1 for row in rows if row)
-    for place in joined:
-        fields = [row.split(delimiter) for row in rows[slice(*spans[place])]]
-        has_all_fields = all(len(line) == width for line in fields)
-        has_numbers = all(_is_number(line[column]) for line in fields for column in numeric if has_all_fields)
-        if has_all_fields and (has_numbers if numeric else whole_file_agrees):
-            return place
-    return None
+    joined = [(start - 1, end - 1) for start, end in pairwise(starts) if end - start > 1]
+    if not joined:
+        return
+    shapes = [tuple(map(_is_number, line.split(delimiter))) for line in text.split("\n")]
+    usual = Counter(shapes[1:]).most_common(1)[0][0]
+    is_certain = any(usual) or {*shapes[1:]} <= {usual, (False,)}  # a blank line is (False,)
+    for start, end in joined:
+        if len(usual) > 1 and is_certain and {*shapes[start:end]} == {usual}:
+            what = f"a quote joins it with the lines up to {end}, which read as rows of their own"
+            raise DataError(f"{path}, line {start + 1}: {what}; {_QUOTING}")
 
 
 def _make_columns(
-    records: list[list[str]], lines: np.ndarray, path: Path, delimiter: str
-) -> tuple[dict[str, list[str]], np.ndarray]:
-    """Return the columns of records below their header, without blank ones if there are several columns."""
-    width = len(records[0])
-    for record, line in zip(records, lines, strict=True):
-        if len(record) > width:
-            what = f"Expected {width} fields in line {line}, saw {len(record)}"
+    records: list[list[str]], lines: Sequence[int], path: Path, delimiter: str
+) -> tuple[dict[str, list[str]], list[int]]:
+    """Return the columns of records, the first of which names them, and the line of each row.
+
+    Blank lines are rows of a single column only.
+    """
+    names = [name.strip() for name in records[0]]
+    _require_distinct(names, f"{path}, line {lines[0]}")
+    rows = []
+    kept = []
+    for record, line in zip(records[1:], lines[1:], strict=True):
+        if len(record) > len(names):
+            what = f"Expected {len(names)} fields in line {line}, saw {len(record)}"
             raise DataError(f"{path}: {what}; put a field that has {delimiter!r} in quotes")
-        record += [""] * (width - len(record))
-    kept = [place for place, record in enumerate(records) if width == 1 or any(record)]
-    columns = list(map(list, zip(*(records[place] for place in kept[1:]), strict=True))) or [[]]
-    return _name_columns(records[0], columns, path), lines[kept[1:]]
-
-
-def _name_columns(header: list[str], columns: list[list[str]], path: Path) -> dict[str, list[str]]:
-    names = [name.strip() for name in header]
-    _require_distinct(names, f"{path}, line 1")
-    if not columns[0]:
+        if len(names) == 1 or any(record):
+            rows.append(record + [""] * (len(names) - len(record)))
+            kept.append(line)
+    if not rows:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
-    return dict(zip(names, columns, strict=True))
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}, kept
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
@@ -309,31 +264,19 @@ def _parse_sentences(text: str, path: Path) -> Table:
     """Return one sentence per line. Raises DataError for a header or a table, which would be trained on."""
     _refuse_carriage_returns(text, path)
     lines = text.removesuffix("\n").split("\n")
-    if lines[0].strip().lower() in ("sentence", "sentences", "text") or _reads_as_table(lines):
+    filled = [line for line in lines if line.strip()]
+    is_table = len(filled) > 1 and 2 * sum(map(_has_fields, filled)) > len(filled)
+    if is_table or re.fullmatch(r"sentences?|text|\w+(,\w+)+", lines[0].strip().lower()):
         what = f"line 1, {lines[0][:60]!r}, reads as a header or a table"
-        raise DataError(f"{path}: {what}; rename the file to .tsv, .csv or .jsonl; {_AS_SENTENCES}")
+        raise DataError(f"{path}: {what}; rename the file to .tsv or .csv; {_AS_SENTENCES}")
     sentences = [line.replace("\t", " ") for line in lines]
     return Table({"sentence": sentences}, str(path), text_checksum(text), range(1, len(lines) + 1))
 
 
-def _reads_as_table(lines: Sequence[str]) -> bool:
-    """Return whether most lines of a .txt file have fields: a few uneven ones do not make it a list of sentences."""
-    filled = [line for line in lines if line.strip()]
-    if filled[0].startswith('{"') and filled[0].endswith("}"):
-        return True
-    if 2 * sum("\t" in line for line in filled) >= len(filled):
-        return True
-    for separator in ("||", "|", ";", ","):
-        counts = Counter(line.count(separator) for line in filled)
-        count, agreeing = counts.most_common(1)[0]
-        if count == 0 or 4 * agreeing < 3 * len(filled) or len(filled) == 1:
-            continue
-        fields = [line.split(separator) for line in filled[1:]]
-        has_numbers = all(_is_number(line[0]) or _is_number(line[-1]) for line in fields)
-        # Prose has commas too, so those of a table need a label or a score beside the texts.
-        if separator != "," or has_numbers:
-            return True
-    return False
+def _has_fields(line: str) -> bool:
+    """Return whether a line reads as a row: prose has commas, but no number as its first or last field."""
+    ends = (line.partition(",")[0], line.rpartition(",")[2])
+    return line.startswith('{"') or any(mark in line for mark in "\t;|") or any(map(_is_number, ends))
 
 
 def _parse_json(text: str, path: Path) -> Table:
