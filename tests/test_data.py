@@ -68,6 +68,18 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         'sentence1\tsentence2\tscore\n"a ""b"" c"\td\t3.5\ne\t"f"\t0.5\n',
         *([('a "b" c', "d", 3.5), ("e", "f", 0.5)], FIVE, ""),
     ),
+    "spreadsheet lines.tsv": (
+        'sentence1\tsentence2\tscore\na\t"two\nlines"\t1\nc\td\t0\n',
+        *([("a", "two lines", 1.0), ("c", "d", 0.0)], BINARY, ""),
+    ),
+    "stray quotes.tsv": (
+        'sentence1\tsentence2\tscore\n"a\tb\t1\n"Go" she said\td"\t0\n',
+        *([('"a', "b", 1.0), ('"Go" she said', 'd"', 0.0)], BINARY, ""),
+    ),
+    "two stray quotes.tsv": (
+        'sentence1\tsentence2\tscore\n"a\tb\t1\nc\td"\t0\n',
+        *([('"a', "b", 1.0), ("c", 'd"', 0.0)], BINARY, ""),
+    ),
     "lines.jsonl": (
         '{"anchor": "Grüße", "candidate": "a\\tb", "label": true, "tags": ["x"]}\n\n'
         '{"anchor": "c", "candidate": "d", "label": false}\n',
@@ -162,6 +174,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "anchors.jsonl": ('{"anchor": ["a"], "positive": ["b"], "negative": ["c"]}\n', "line 1: anchor is .*list"),
     "no negative.jsonl": ('{"query": "a", "pos": ["b"]}\n', "without a score or a negative.*negative=NAME"),
     "empty lists.jsonl": ('{"query": "a", "pos": ["b"], "neg": []}\n', "no row has both a text in pos and one in neg"),
+    "excel alone.csv": ("sep=;\n", "has a header .* but no rows"),
     "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
     "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', reads as a header"),
     "a table.txt": ("a\tb\t1\nc\td\t2\n", "or a table; rename the file to .tsv"),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ def read_own(path: Path, _checksum: str) -> Table:
         return _parse_json(text, path)
     if kind == "txt":
         return _parse_sentences(text, path)
-    stated = re.match(r'"?sep=(.)"?\n', text)  # Excel's line above the header
+    stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, kind)
     if delimiter == "\t" and not _uses_quotes(text):
         records, lines = _parse_plain(text)
@@ -172,13 +172,14 @@ def _find_delimiter(text: str, kind: str) -> str:
     return max(_DELIMITERS[kind], key=agreement)
 
 
-def _parse_plain(text: str) -> tuple[list[list[str]], Sequence[int]]:
+def _parse_plain(text: str) -> tuple[Sequence[Sequence[str]], Sequence[int]]:
     """Return the records of tab-separated text in which a quote is text, and the line of each."""
     lines = text.removesuffix("\n").split("\n")
-    return [line.split("\t") for line in lines], range(1, len(lines) + 1)
+    records = [line.split("\t") for line in lines] if "\t" in text else list(zip(lines, strict=True))
+    return records, range(1, len(lines) + 1)
 
 
-def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[list[list[str]], Sequence[int]]:
+def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[Sequence[Sequence[str]], Sequence[int]]:
     """Return the records of delimited text whose fields may be in quotes, and the line that each begins in.
 
     Raises DataError with the lines of a field that begins with a quote and does not end with one, and of one that joins
@@ -208,36 +209,44 @@ def _refuse_merged_rows(text: str, path: Path, delimiter: str, starts: Sequence[
     joined = [(start - 1, end - 1) for start, end in pairwise(starts) if end - start > 1]
     if not joined:
         return
-    shapes = [tuple(map(_is_number, line.split(delimiter))) for line in text.split("\n")]
-    usual = Counter(shapes[1:]).most_common(1)[0][0]
-    is_certain = any(usual) or {*shapes[1:]} <= {usual, (False,)}  # a blank line is (False,)
+    lines = text.removesuffix("\n").split("\n")
+    shapes = Counter(_row_shape(line, delimiter) for line in lines[1:1000])
+    usual = shapes.most_common(1)[0][0]
+    agree = all(line.count(delimiter) == len(usual) - 1 for line in lines if line)
     for start, end in joined:
-        if len(usual) > 1 and is_certain and {*shapes[start:end]} == {usual}:
+        are_rows = all(_row_shape(line, delimiter) == usual for line in lines[start:end])
+        if are_rows and len(usual) > 1 and (agree or any(usual)):
             what = f"a quote joins it with the lines up to {end}, which read as rows of their own"
             raise DataError(f"{path}, line {start + 1}: {what}; {_QUOTING}")
 
 
+def _row_shape(line: str, delimiter: str) -> tuple[bool, ...]:
+    """Return which fields of a line are numbers."""
+    return tuple(map(_is_number, line.split(delimiter)))
+
+
 def _make_columns(
-    records: list[list[str]], lines: Sequence[int], path: Path, delimiter: str
-) -> tuple[dict[str, list[str]], list[int]]:
+    records: Sequence[Sequence[str]], lines: Sequence[int], path: Path, delimiter: str
+) -> tuple[dict[str, list[str]], Sequence[int]]:
     """Return the columns of records, the first of which names them, and the line of each row.
 
     Blank lines are rows of a single column only.
     """
     names = [name.strip() for name in records[0]]
     _require_distinct(names, f"{path}, line {lines[0]}")
-    rows = []
-    kept = []
-    for record, line in zip(records[1:], lines[1:], strict=True):
-        if len(record) > len(names):
-            what = f"Expected {len(names)} fields in line {line}, saw {len(record)}"
+    width = len(names)
+    for record, line in zip(records, lines, strict=True):
+        if len(record) > width:
+            what = f"Expected {width} fields in line {line}, saw {len(record)}"
             raise DataError(f"{path}: {what}; put a field that has {delimiter!r} in quotes")
-        if len(names) == 1 or any(record):
-            rows.append(record + [""] * (len(names) - len(record)))
-            kept.append(line)
-    if not rows:
+    if width > 1:
+        kept = [any(record) for record in records]
+        records = list(compress(records, kept))
+        lines = list(compress(lines, kept))
+    if len(records) == 1:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}, kept
+    columns = zip_longest(*records, fillvalue="")
+    return {name: list(column[1:]) for name, column in zip(names, columns, strict=True)}, lines[1:]
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
@@ -254,10 +263,19 @@ def _refuse_carriage_returns(text: str, path: Path) -> None:
 
 
 def _uses_quotes(text: str) -> bool:
-    """Return whether a tab-separated file quotes its fields as spreadsheets do; otherwise a quote is text."""
-    fields = re.findall(r'"(?<![^\t\n]")[^\t\n]*', text)  # those that begin with a quote
-    doubled = '"' in text.partition("\n")[0] or any('""' in field[1:-1] for field in fields)
-    return doubled and all(re.fullmatch(r'"(?:[^"]|"")*"', field) for field in fields)
+    """Return whether a tab-separated file quotes its fields as spreadsheets do; otherwise a quote is text.
+
+    All fields that begin with a quote end with one, and the header, a doubled quote or a line break is quoted. If all
+    lines have as many tabs, no field contains a line break.
+    """
+    tabs = {line.count("\t") for line in text.split("\n") if line}
+    excluded = r"\t\n" if len(tabs) == 1 else ""
+    begins = r'(?<![^\t\n])"'
+    whole_field = rf'{begins}(?:[^"{excluded}]|"")*"(?![^\t\n])'
+    fields = re.findall(whole_field, text)
+    is_evident = any(re.search(r'""|[\t\n]', field[1:-1]) for field in fields)
+    is_evident = is_evident or '"' in text.partition("\n")[0]
+    return is_evident and not re.search(begins, re.sub(whole_field, "", text))
 
 
 def _parse_sentences(text: str, path: Path) -> Table:
