@@ -101,6 +101,7 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         "sentence1;sentence2;score (0, 1, 2, 3)\na, x;b;1\nc;d, y;0\n",
         *([("a, x", "b", 1.0), ("c", "d, y", 0.0)], (0.0, 3.0), ""),
     ),
+    "long.csv": (f"{HEADER}{'a' * 140_000},b,1\nc,d,0\n", [("a" * 140_000, "b", 1.0), ("c", "d", 0.0)], BINARY, ""),
     "other line ends.csv": (
         f"{HEADER}a\u2028b\x0cc\x0bd\x85,e,1\nf,g,0\n",
         *([("a\u2028b\x0cc\x0bd\x85", "e", 1.0), ("f", "g", 0.0)], (0.0, 1.0), ""),

@@ -195,7 +195,8 @@ def _refuse_numbered_classes(entry: DataSet, table: Table, values: set[float]) -
         return
     known = ", ".join(f"{value:g}" for value in sorted(values))
     what = f"{column} holds classes as numbers ({known}), and most published files count from 0 = entailment"
-    remedy = f"write the words (or triplets: docs/own-data.md), or --columns score={column} if larger is closer"
+    closer = f"if larger is closer rename it to score, or --columns score={column}"
+    remedy = f"write the words (or triplets: docs/own-data.md); {closer}"
     raise DataError(f"{table.where}: {what}; {remedy}")
 
 

@@ -186,6 +186,7 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[Sequence[Seque
     what reads as several rows.
     """
     # The csv module takes a carriage return outside of quotes for the end of a row; here it is white space.
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default a text has 131,072 characters at most
     lines = io.StringIO(text.replace("\r", " "), newline="\n")
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     records: list[list[str]] = []
