@@ -138,6 +138,21 @@ def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: 
     assert "Not clearly different from its start" in views.compare_with_start(equal)
 
 
+@pytest.mark.parametrize(
+    ("column", "cause"), [("gold", "all its gold scores are equal"), ("predicted", "gives all its pairs one score")]
+)
+def test_a_run_without_a_correlation_is_told_why(column: str, cause: str, root: Path, tmp_path: Path):
+    scored = Run(next((root / "cosent").iterdir()))
+    metrics = {SUITE: scored.metrics()[SUITE] | {"spearman": math.nan}}
+    flat = Run.open(SimCSEConfig(profile="demo", seed=0), tmp_path)
+    for stage in ("before", ""):
+        flat.write_evaluation(metrics, scored.scores().assign(**{column: 0.5}), scored.rankings(), stage)
+    sentence = views.compare_with_start(flat)
+    assert sentence.startswith(f"Not comparable with its start on {SUITE}")
+    assert cause in sentence
+    assert "nan" not in sentence
+
+
 def test_paired_tests_are_of_the_same_seed_or_the_first_and_of_one_label_against_the_start(
     runs: pd.DataFrame, root: Path
 ):

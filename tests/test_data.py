@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import runpy
 import tarfile
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from workbench.data import (
     CATALOGUE,
     Pairs,
     Sentences,
+    Triplets,
     check,
     dataset_names,
     describe,
@@ -66,6 +68,18 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         'sentence1\tsentence2\tscore\n"a ""b"" c"\td\t3.5\ne\t"f"\t0.5\n',
         *([('a "b" c', "d", 3.5), ("e", "f", 0.5)], FIVE, ""),
     ),
+    "spreadsheet lines.tsv": (
+        'sentence1\tsentence2\tscore\na\t"two\nlines"\t1\nc\td\t0\n',
+        *([("a", "two lines", 1.0), ("c", "d", 0.0)], BINARY, ""),
+    ),
+    "stray quotes.tsv": (
+        'sentence1\tsentence2\tscore\n"a\tb\t1\n"Go" she said\td"\t0\n',
+        *([('"a', "b", 1.0), ('"Go" she said', 'd"', 0.0)], BINARY, ""),
+    ),
+    "two stray quotes.tsv": (
+        'sentence1\tsentence2\tscore\n"a\tb\t1\nc\td"\t0\n',
+        *([('"a', "b", 1.0), ("c", 'd"', 0.0)], BINARY, ""),
+    ),
     "lines.jsonl": (
         '{"anchor": "Grüße", "candidate": "a\\tb", "label": true, "tags": ["x"]}\n\n'
         '{"anchor": "c", "candidate": "d", "label": false}\n',
@@ -76,6 +90,38 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         *([("a", "b", 2.0), ("c", "d", 0.0), ("e", "f", 1.0)], (0.0, 2.0), "(1 rows without a gold label left out)"),
     ),
     "stated scale.csv": ("id|question1|question2|grade (0-1)\n7|a|b|1\n8|c|d|0\n", AB, BINARY, "score = grade (0-1)"),
+    "mac.csv": (
+        'sentence1,sentence2,score\ra,"two\nlines",1\r"c, d",e,2.5\r',
+        *([("a", "two lines", 1.0), ("c, d", "e", 2.5)], (1.0, 5.0), ""),
+    ),
+    "windows twice.csv": (f"{HEADER}a,b,1\r\r\nc,d,0\r\r\n".replace("score\n", "score\r\n"), AB, (0.0, 1.0), ""),
+    "excel.csv": ("sep=;\nsentence1;sentence2;score\na;b;1\nc;d;0\n", AB, (0.0, 1.0), ""),
+    "UPPER.CSV": (f"{HEADER}a,b,1\nc,d,0\n", AB, (0.0, 1.0), ""),
+    "commas in the header.csv": (
+        "sentence1;sentence2;score (0, 1, 2, 3)\na, x;b;1\nc;d, y;0\n",
+        *([("a, x", "b", 1.0), ("c", "d, y", 0.0)], (0.0, 3.0), ""),
+    ),
+    "long.csv": (f"{HEADER}{'a' * 140_000},b,1\nc,d,0\n", [("a" * 140_000, "b", 1.0), ("c", "d", 0.0)], BINARY, ""),
+    "other line ends.csv": (
+        f"{HEADER}a\u2028b\x0cc\x0bd\x85,e,1\nf,g,0\n",
+        *([("a\u2028b\x0cc\x0bd\x85", "e", 1.0), ("f", "g", 0.0)], (0.0, 1.0), ""),
+    ),
+    "letters.csv": (
+        f'{HEADER}a,"Dear all, five\nplease come, now",1\n"Yes, it is",b,0\n',
+        *([("a", "Dear all, five please come, now", 1.0), ("Yes, it is", "b", 0.0)], (0.0, 1.0), ""),
+    ),
+    "paraphrases.csv": (
+        "question1,question2,is_duplicate\na,b,1\nc,d,0\n",
+        *(AB, (0.0, 1.0), "scale 0 to 1 is a guess"),
+    ),
+    "grades.csv": (
+        "sentence1,sentence2,similarity\na,b,2\nc,d,1\ne,f,0\n",
+        *([("a", "b", 2.0), ("c", "d", 1.0), ("e", "f", 0.0)], (0.0, 2.0), "a guess from gold of 0 to 2"),
+    ),
+    "signed.csv": (
+        f"{HEADER}a,b,1\nc,d,-1\ne,f,0\n",
+        *([("a", "b", 1.0), ("c", "d", -1.0), ("e", "f", 0.0)], (-1.0, 1.0), ""),
+    ),
     "glue.csv": ("text,text_pair,label\na,b,1\nc,d,0\n", AB, BINARY, "sentence1 = text, sentence2 = text_pair"),
 }
 # File -> its content, and a pattern of the refusal.
@@ -95,10 +141,45 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "infinite.csv": (f"{HEADER}a,b,1\n\nc,d,inf\n", "line 4: score is 'inf', not a finite number"),
     "swapped.csv": ("sentence1,score,sentence2\na,b,1\nc,d,2\n", "sentence2 has a number in every row"),
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
+    "numbered classes.csv": (
+        "sentence1,sentence2,label\na,b,0\nc,d,2\ne,f,1\n",
+        r"label holds classes as numbers \(0, 1, 2\).*0 = entailment.*write the words.*--columns score=label",
+    ),
+    "numbered, no gold.jsonl": (
+        '{"text1": "a", "text2": "b", "gold_label": 1.0}\n{"text1": "c", "text2": "d", "gold_label": -1.0}\n',
+        r"gold_label holds classes as numbers \(-1, 1\)",
+    ),
+    "no gold.csv": (f"{HEADER}a,b,4.5\nc,d,-1\ne,f,0\n", "line 3: score is -1, .* no score; drop .* --scale -1 4.5"),
+    "opening quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n"Go" she said,f,3\n', "line 2: a field begins with .*line 4: "),
+    "joined.csv": (f'{HEADER}a,b,4\n"c,d,2\ne,f",3\n', 'line 3: a quote joins it with the lines up to 4.*""'),
+    "joined texts.csv": ('query,positive,negative\na,b,"c\nd,e,f"\n', "line 2: a quote joins it"),
+    "one uneven.txt": ("The boat\tThe ship\t1\nA cook\tA chef\t1\nHe sleeps\tawake\n", "or a table; rename"),
+    "bars.txt": ("1||a b||c d\n0||e f||g h\n1||i j k\n", "reads as a header or a table"),
+    "semicolons.txt": ("a b;c d\ne f;g h\n\ni j;k l\n", "reads as a header or a table"),
+    "commas.txt": ("The boat leaves,The ship departs,4\nA cook,A chef,5\n", "reads as a header or a table"),
+    "objects.txt": ('{"text": "a b"}\n{"text": "c d"}\n', "reads as a header or a table"),
+    "names.txt": ("anchor,positive,negative\na,b,c\n", "reads as a header or a table"),
+    "some mac.txt": ("one\ntwo\rthree\n", "line 2: a carriage return"),
+    "some mac.csv": ("text\none\ntwo\rthree\n", "line 3: a carriage return"),
+    "nul.csv": (f"{HEADER}a,b,1\nc,d\0,2\n", "line 3: a NUL byte"),
+    "utf-16 without a mark.csv": (HEADER.encode("utf-16-le"), "line 1: a NUL byte, perhaps of UTF-16"),
+    "a key twice.jsonl": ('{"text": "a", "text": "b"}\n', "line 1: not a JSON object .*repeated"),
+    "list.jsonl": ('{"text": "a"}\n{"text": ["b", "c"]}\n', r"line 2: text is .*\(list\), not text"),
+    "number.jsonl": ('{"text": "a"}\n{"text": 7}\n', r"line 2: text is '7' \(int\), not text"),
+    "truth.jsonl": ('{"text": "a"}\n\n{"text": true}\n', r"line 3: text is 'True' \(bool\), not text"),
+    "passages.jsonl": (
+        '{"query": "a", "pos": [{"text": "b"}], "neg": ["c"]}\n',
+        r"line 1: pos is .*\(dict\), not text",
+    ),
+    "nested.jsonl": ('{"query": "a", "pos": ["x"], "neg": ["c", ["d"]]}\n', r"line 1: neg is .*\(list\), not text"),
+    "anchors.jsonl": ('{"anchor": ["a"], "positive": ["b"], "negative": ["c"]}\n', "line 1: anchor is .*list"),
+    "no negative.jsonl": ('{"query": "a", "pos": ["b"]}\n', "without a score or a negative.*negative=NAME"),
+    "empty lists.jsonl": ('{"query": "a", "pos": ["b"], "neg": []}\n', "no row has both a text in pos and one in neg"),
+    "excel alone.csv": ("sep=;\n", "has a header .* but no rows"),
     "two golds.csv": ("sentence1,sentence2,rating,grade\na,b,1,2\n", "score could be 'rating' or 'grade'"),
     "header.txt": ("Sentence\none\ntwo\n", "line 1, 'Sentence', reads as a header"),
     "a table.txt": ("a\tb\t1\nc\td\t2\n", "or a table; rename the file to .tsv"),
-    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "inside string starting at row 1"),
+    "open quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n', "line 2: a field begins with a quote and does not end"),
     "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
     "half a letter.jsonl": ('{"text": "a"}\n{"text": "\\ud800"}\n', "line 2: .*surrogates not allowed"),
     "array.jsonl": ('[{"text1": "a"}]\n', "line 1: not a JSON object"),
@@ -132,6 +213,58 @@ def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(tmp_path: Path
     for name in ("mine.json", "mine/"):
         with pytest.raises(DataError, match="convert the file"):
             load_pairs(name)
+
+
+def test_a_file_in_utf_16_is_read(tmp_path: Path) -> None:
+    for encoding in ("utf-16", "utf-8-sig"):
+        (tmp_path / "unicode.tsv").write_bytes(f"{HEADER}Grüße,b,1\nc,d,0\n".replace(",", "\t").encode(encoding))
+        assert load_pairs(tmp_path / "unicode.tsv").sentence1 == ["Grüße", "c"]
+    with pytest.raises(DataError, match=r"lower case, as in my.csv"):
+        load_pairs("My.Csv")
+
+
+LISTS = [
+    {"query": "a", "pos": ["b", "c"], "neg": ["d", "e"], "id": 1},
+    {"query": "f", "pos": ["g"], "neg": ["h"], "id": 2},
+    {"query": "i", "pos": ["j"], "neg": [], "id": 3},
+    {"query": "k", "pos": None, "neg": ["l"], "id": 4},
+    {"query": "m", "pos": "n", "neg": ["o"], "id": 5},
+]
+COMBINED = [("a", "b", "d"), ("a", "b", "e"), ("a", "c", "d"), ("a", "c", "e"), ("f", "g", "h"), ("m", "n", "o")]
+
+
+def test_lists_of_positives_and_negatives_become_a_triplet_for_each_two(tmp_path: Path) -> None:
+    (tmp_path / "lists.jsonl").write_text("".join(json.dumps(row) + "\n" for row in LISTS))
+    frame = pd.DataFrame(LISTS).replace({"n": None}).assign(pos=[["b", "c"], ["g"], ["j"], None, ["n"]])
+    frame.to_parquet(tmp_path / "lists.parquet")
+    renamed = frame.rename(columns={"query": "anchor", "pos": "positives", "neg": "hard_negatives"})
+    for data in (
+        load_data(tmp_path / "lists.jsonl"),
+        load_data(tmp_path / "lists.parquet"),
+        Triplets.from_frame(frame),
+        Triplets.from_frame(renamed),
+        Triplets.from_frame(Dataset.from_list(frame.to_dict("records"))),
+        Triplets.from_frame(frame.rename(columns={"pos": "good"}), columns={"positive": "good"}),
+    ):
+        assert rows(data) == COMBINED
+        assert data.extra == {"id": ["1", "1", "1", "1", "2", "5"]}
+        assert re.search(r"6 triplets of the lists in 3 rows \(2 rows without \w+ or \w+ left out\)", data.source)
+    wide = pd.DataFrame({"query": ["a", "b"], "pos": [["c"], ["d"]], "neg": [["e"] * 3, ["f", b"g"]]})
+    with pytest.raises(DataError, match=r"frame, row 1: neg is \"b'g'\" \(bytes\), not text"):
+        Triplets.from_frame(wide)
+
+
+def test_cells_that_are_no_text_never_become_text() -> None:
+    for cell in (["b"], {"b": 1}, b"b", True, 7, 0.5, pd.Timestamp("2020-01-01")):
+        with pytest.raises(DataError, match=r"row 1: (sentence|sentence1) is .*, not text"):
+            Sentences.from_lists(["a", cell])
+        with pytest.raises(DataError, match=r"row 1: (sentence|sentence1) is .*, not text"):
+            Pairs.from_lists(["a", cell], ["c", "d"], [0, 1])
+    assert Sentences.from_lists(["007", None, "a", math.nan]).sentences == ["007", " ", "a", " "]
+    assert Sentences.from_frame({"text": ["a", "b"], "tags": [["x"], {"y": 1}]}).extra["tags"] == ["['x']", "{'y': 1}"]
+    twice = pd.DataFrame([["a", "b", 1]], columns=["text", "text", "score"])
+    with pytest.raises(DataError, match=r"frame: a column name is repeated \(text\)"):
+        Sentences.from_frame(twice)
 
 
 def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> None:

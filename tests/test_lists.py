@@ -55,6 +55,17 @@ def test_a_batch_is_the_mean_of_its_lists_each_of_its_own_length(spread_encoder:
     torch.testing.assert_close(value(method, rows).item(), reference, rtol=1e-4, atol=1e-6)
 
 
+def test_a_batch_is_as_wide_as_its_own_longest_list(spread_encoder: Path):
+    first = ["q"] * 4 + ["r"] * 5 + ["long"] * 300
+    second = [f"target {row}" for row in range(len(first))]
+    gold = [row % 4 for row in range(len(first))]
+    data = Pairs.from_lists(first, second, gold, name="one long list", scale=(0, 5))
+    method = prepared(spread_encoder, data)
+    assert [len(group.pairs) for group in method.groups] == [4, 5, 300]
+    assert method.collate([0, 1])["targets"].shape == method.collate([0, 1])["gold"].shape == (2, 5)
+    assert method.collate([2])["gold"].shape == (1, 300)
+
+
 def test_only_the_listnet_and_the_metric_read_the_values_of_gold(spread_encoder: Path, listed: Pairs):
     bent = Pairs.from_lists(*listed.texts, (listed.gold**3 / 25).tolist(), name="bent", scale=(0, 5))
     for ranking in ("listnet", "listmle", "cosent", "approx_ndcg"):

@@ -18,6 +18,7 @@ from workbench.errors import RunError
 PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
 OWN_FILES = (".txt", ".tsv", ".csv", ".jsonl", ".txt.gz", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".parquet")
+OWN_FILES += (".TXT", ".TSV", ".CSV", ".JSONL", ".PARQUET")
 # The files of an encoder's folder, or of a folder in it, that are read.
 _CHECKPOINT_FILES = {
     *("config.json", "encoder.json", "modules.json", "*.safetensors", "model.safetensors.index.json"),

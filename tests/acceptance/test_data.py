@@ -123,6 +123,16 @@ def test_data_check_says_how_a_file_is_read_and_what_is_wrong(workbench: Callabl
     assert "Traceback" not in bad.stdout + bad.stderr
 
 
+def test_data_check_states_the_counts_of_lists_and_what_is_not_measured(workbench: Callable[..., Any], tmp_path: Path):
+    row = '{"query": "a boat", "pos": ["a ship"], "neg": ["a dog", "a cat"]}\n'
+    (tmp_path / "lists.jsonl").write_text(row)
+    (tmp_path / "mine.txt").write_text("first, one\nthe second\n")
+    lists = workbench("data", "check", "lists.jsonl", cwd=tmp_path).stdout
+    assert "2 triplets of the lists in 1 rows" in lists
+    assert "not been measured" not in lists
+    assert "have not been measured to help" in workbench("data", "check", "mine.txt", cwd=tmp_path).stdout
+
+
 TRAINED_BY = {
     "sentence1,sentence2,score": ["cosent", "lists"],
     "anchor,positive,negative": ["cosent", "simcse"],

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from workbench.data._tables import Table
+from workbench.data._tables import Table, to_number
 from workbench.errors import DataError, SettingError, did_you_mean
 from workbench.files import project_path
 
@@ -17,7 +17,8 @@ Columns = Mapping[str, str] | None
 Scale = tuple[float, float] | None
 _CLASSES = (("contradiction", "neutral", "entailment"), ("false", "true"), ("no", "yes"))
 _USUAL_SCALES = ((0.0, 1.0), (-1.0, 1.0), (1.0, 5.0), (0.0, 5.0), (0.0, 10.0), (0.0, 100.0))
-_STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")  # as in "similarity (0-5)"
+# As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
+_STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)(?:\s*,\s*[\d.]+)*\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,15 @@ def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scal
         if role != "score" and not any(math.isnan(to_number(text)) for text in texts):
             raise DataError(f"{table.where}: {roles[role]} has a number in every row; if swapped, name them: --columns")
     entry = DataSet(name, kind, "your own", (table.where,), "your own", roles)
+    if kind == "triplets":
+        table = table.combine_lists(roles["positive"], roles["negative"])
     notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
     if kind == "pairs":
         entry, table, note = _read_scores(entry, table, scale, explicit=roles["score"] in (chosen or {}).values())
         notes.append(note)
     elif unread := ", ".join(column for column in table.columns if column not in roles.values()):
         notes.append(f"not read: {unread}")
-    return entry, table, ", ".join(filter(None, notes))
+    return entry, table, ", ".join(filter(None, [*notes, table.note]))
 
 
 def _plain(name: str) -> str:
@@ -145,16 +148,9 @@ def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]])
     missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
     have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
     what = f"{kind} have {', '.join(ROLES[kind])}: rename columns in the file"
+    if missing in ("score=NAME", "negative=NAME"):
+        what = f"no method trains on pairs without a score or a negative; {what}"
     return DataError(f"{have}; {what}, or rewrite it with `workbench data split` and --columns {missing}")
-
-
-def to_number(text: str) -> float:
-    """Return the finite number in a text; nan if there is none."""
-    try:
-        number = math.nan if "_" in text else float(text)  # Python reads 1_000 as 1000
-    except ValueError:
-        return math.nan
-    return number if math.isfinite(number) else math.nan
 
 
 def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) -> tuple[DataSet, Table, str]:
@@ -166,15 +162,48 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
     if classes := next((ordered for ordered in _CLASSES if {*labels} - {"-"} <= {*ordered}), ()):
         entry = replace(entry, classes=classes, unlabelled="-", scale=scale or (0.0, len(classes) - 1.0))
         return entry, replace(table, columns={**table.columns, column: labels}), f"classes {' < '.join(classes)}"
-    if not explicit and _plain(entry.roles["sentence1"]) == "premise" and {*labels} <= {"0", "1", "2", "-1"}:
-        what = f"{table.where}: {column} holds classes as numbers, and most published files count from 0 = entailment"
-        raise DataError(f"{what}; write the words, or --columns score={column} if larger is closer")
-    if scale is None and (stated := _STATED_SCALE.search(column)) and float(stated[1]) < float(stated[2]):
-        scale = (float(stated[1]), float(stated[2]))
+    stated = _STATED_SCALE.search(column)
     numbers = list(map(to_number, labels))
+    if not explicit and not stated:
+        _refuse_numbered_classes(entry, table, {*numbers})
+    if scale is None and stated and to_number(stated[1]) < to_number(stated[2]):
+        scale = (float(stated[1]), float(stated[2]))
     if scale is None and not any(map(math.isnan, numbers)):  # a score that is not a number is refused later by its line
         low, high = min(numbers), max(numbers)
+        _refuse_missing_gold(table, column, numbers)
         usual = [one for one in _USUAL_SCALES if one[0] <= low and high <= one[1] and one[0] in (low, 0, -1)]
         scale = (low, high) if not usual or all(map(float.is_integer, numbers)) else usual[0]
         note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
+        if _is_label(column) and scale == (0, 1):
+            note += " (1 = similar)"
     return replace(entry, scale=scale), table, note
+
+
+def _is_label(column: str) -> bool:
+    return "label" in _plain(column)
+
+
+def _refuse_numbered_classes(entry: DataSet, table: Table, values: set[float]) -> None:
+    """Raise DataError for classes of inference written as numbers, in which the lowest is often the closest.
+
+    Labels of 0 and 1 are those of paraphrases (1 = similar), unless the first sentence is a premise.
+    """
+    column = entry.roles["score"]
+    is_premise = _plain(entry.roles["sentence1"]) == "premise"
+    is_class = is_premise or (_is_label(column) and not values <= {0, 1})
+    if not is_class or not values <= {-1, 0, 1, 2}:
+        return
+    known = ", ".join(f"{value:g}" for value in sorted(values))
+    what = f"{column} holds classes as numbers ({known}), and most published files count from 0 = entailment"
+    closer = f"if larger is closer rename it to score, or --columns score={column}"
+    remedy = f"write the words (or triplets: docs/own-data.md); {closer}"
+    raise DataError(f"{table.where}: {what}; {remedy}")
+
+
+def _refuse_missing_gold(table: Table, column: str, numbers: list[float]) -> None:
+    """Raise DataError with the row of a -1 below scores from 0: published files write it for a missing score."""
+    lowest, *others = sorted({*numbers})
+    if lowest == -1 and others and others[0] >= 0 and others[-1] > 1:
+        what = f"{column} is -1, which often means that there is no score"
+        place = table.at(numbers.index(-1))
+        raise DataError(f"{place}: {what}; drop such rows, or state the range with --scale -1 {others[-1]:g}")

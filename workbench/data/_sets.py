@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import SEVEN_STS
-from workbench.data._catalogue import ROLES, Columns, DataSet, Kind, Scale, read_roles, to_number
-from workbench.data._tables import Table, table_of
+from workbench.data._catalogue import ROLES, Columns, DataSet, Kind, Scale, read_roles
+from workbench.data._tables import Table, table_of, to_number
 from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
@@ -182,6 +182,7 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
 
 def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
     """Return the sentences of a column, to train on with a single space for an empty one, as in SimCSE's code."""
+    table.require_text(column)
     texts = table.columns[column]
     empty = [row for row, text in enumerate(texts) if not text.strip()]
     if not empty or entry.kind == "labelled":

@@ -27,6 +27,15 @@ def broadcast_from_rank0(flag: bool, device: torch.device) -> bool:
     return bool(shared)
 
 
+def max_over_processes(number: int, device: torch.device) -> int:
+    """Return the largest `number` of all processes, on every process."""
+    if process_count() == 1:
+        return number
+    largest = torch.tensor(number, device=device)
+    torch.distributed.all_reduce(largest, op=torch.distributed.ReduceOp.MAX)
+    return int(largest)
+
+
 def gather_rows(rows: Float[Tensor, "n d"]) -> Float[Tensor, "all d"]:
     """Return the rows of all processes, in the order of their ranks, on every process, with gradient.
 

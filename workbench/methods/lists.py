@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
+from torch.nn.functional import cosine_similarity, pad
+from torch.nn.utils.rnn import pad_sequence
 
 from workbench.config import ListsConfig
 from workbench.data import Pairs
 from workbench.errors import DataError
 from workbench.losses import approx_ndcg, cosent_lists, graded_listmle, listnet
-from workbench.losses.distributed import gather_rows
+from workbench.losses.distributed import gather_rows, max_over_processes
 from workbench.methods.base import Batch, Method, require_kind
 from workbench.metrics import ranking_groups
 
@@ -26,8 +27,8 @@ class Lists(Method):
     """Train on the mean over queries of a loss of each query's list; batches are of whole queries.
 
     A list has the cosines of a query with its targets. The queries are the sentences in four or more pairs whose gold
-    scores are not all equal, on either side: the queries of KCC and NDCG. A list shorter than the longest of the
-    training set is filled up with -inf, which every loss ignores.
+    scores are not all equal, on either side: the queries of KCC and NDCG. A list shorter than the longest of its
+    batch is filled up with -inf, which every loss ignores.
     """
 
     config_class = ListsConfig
@@ -53,9 +54,7 @@ class Lists(Method):
             gold = (data.gold - low) / (high - low)
         else:  # the rank of each label, because float32 must not make two labels equal
             gold = np.unique(data.gold, return_inverse=True)[1]
-        self.gold = np.full((len(self.groups), max(map(len, self.members)) - 1), -np.inf, dtype=np.float32)
-        for place, group in enumerate(self.groups):
-            self.gold[place, : len(group.pairs)] = gold[group.pairs]
+        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
 
     def examples(self, data: Any) -> int:
         """Return the number of queries."""
@@ -65,18 +64,24 @@ class Lists(Method):
         members = [self.members[row] for row in rows]
         texts, place = np.unique(np.concatenate(members), return_inverse=True)  # each text is read once per batch
         place = np.split(place, np.cumsum([*map(len, members)])[:-1])
-        targets = np.zeros((len(rows), self.gold.shape[1]), dtype=np.int64)  # where gold is -inf, any row will do
-        for line, numbers in zip(targets, place, strict=True):
-            line[: len(numbers) - 1] = numbers[1:]
         queries = torch.from_numpy(np.array([numbers[0] for numbers in place]))
-        gold = torch.from_numpy(self.gold[list(rows)])
-        batch: Batch = {"tokens": self.tokens.batch(texts), "queries": queries, "targets": torch.from_numpy(targets)}
-        return batch | {"gold": gold}
+        targets = [torch.from_numpy(numbers[1:]) for numbers in place]
+        gold = [torch.from_numpy(self.gold[row]) for row in rows]
+        return {
+            "tokens": self.tokens.batch(texts),
+            "queries": queries,
+            "targets": pad_sequence(targets, batch_first=True),  # where gold is -inf, any row will do
+            "gold": pad_sequence(gold, batch_first=True, padding_value=-torch.inf),
+        }
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         vectors = self.embed(batch["tokens"])
         place = self.encoder.device
         gold, queries, targets = (batch[name].to(place) for name in ("gold", "queries", "targets"))
+        width = gold.shape[1]
+        missing = max_over_processes(width, place) - width  # rows are gathered at one width
+        gold = pad(gold, (0, missing), value=-torch.inf)
+        targets = pad(targets, (0, missing))
         cosines = cosine_similarity(vectors[queries][:, None], vectors[targets], dim=2)
         cosines = cosines.masked_fill(gold == -torch.inf, -torch.inf)
         return {self.config.ranking: self._list_loss(gather_rows(cosines), gather_rows(gold))}
