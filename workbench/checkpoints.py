@@ -329,9 +329,9 @@ def read_file(path: Path, kind: Any) -> Any:
         return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
         fault = error.errors()[0]
-        place, value = ".".join(map(str, fault["loc"])) or "it", repr(fault["input"])[:60]
-        problem = f"{path}: {place} is {value}, which an Encoder does not read ({fault['msg']})"
-        remedy = "correct the file, or evaluate the encoder as st:FOLDER if SentenceTransformer reads it"
+        place = ".".join(str(part) for part in fault["loc"] if part != "[key]")
+        problem = f"{path}: an Encoder does not read {place or 'it'} = {fault['input']!r:.80} ({fault['msg']:.60})"
+        remedy = "correct it, or evaluate the encoder as st:FOLDER if SentenceTransformer reads it"
         raise EncoderError(f"{problem}; {remedy}") from error
 
 
@@ -353,13 +353,12 @@ class Modules:
 def read_modules(root: Path) -> Modules:
     """Return the modules of a SentenceTransformer in `root`; EncoderError for files that no Encoder reads."""
     path = root / "modules.json"
+    modules = read_file(path, list[_Module]) if path.is_file() else []
     usage = read_file(root / USAGE_FILE, _Usage)
-    if not path.is_file():
-        return Modules(usage)
     steps: list[tuple[str, Path]] = []
     width = None
     without_prompt = False
-    for module in read_file(path, list[_Module]):
+    for module in modules:
         folder = _inside(root, module.path)
         file = read_file(folder / "config.json", _KINDS.get(module.kind, _Other))
         kind = module.kind
@@ -426,62 +425,54 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     facts: dict[str, Any] = {"prompts": prompts, "columns": modules.columns, "is_st": is_st}
     if is_static:
         foreign += [kind for kind in kinds[1:] if kind != "Normalize"]
-        foreign += [f"similarity {similarity!r}"] if similarity == "dot" else []
-        foreign += [f"the prompt {prompt!r}"] if prompt else []
+        foreign += [f"{value!r}" for value in (similarity, prompt) if value not in ("cosine", "")]
         return Checkpoint(name, source, root, folder, foreign=tuple(foreign), kind="static", **facts)
-    plain = _PLAIN.get(kinds[1]) if kinds[1:] else None
-    has_layers = bool(kinds[2:]) or modules.columns is not None
+    own = _saved_reading(root / SETTINGS_FILE)
+    pooling: Any = own.pooling if own else _PLAIN.get("".join(kinds[1:2]))
+    steps = pooling_steps(pooling) if pooling else ()
+    layers = kinds[1 + len(steps) :]
     stored = Reading(
-        plain or "cls",
+        pooling or "cls",
         prompt=prompt,
         skips_prompt=modules.without_prompt,
-        has_dense=has_layers and {*kinds[2:]} <= _LAYERS,
+        has_dense={*layers} <= _LAYERS and (bool(layers) or modules.columns is not None),
         similarity=similarity if similarity in _SIMILARITIES else "cosine",
     )
-    limit = read_file(folder / "tokenizer_config.json", _Other).model_max_length
-    facts["max_seq_length"] = int(limit) if limit and (root / "modules.json").is_file() else None
-    if reading := _saved_reading(root):
-        if kinds:
-            _compare(reading, stored, kinds, has_layers, root)
-        return Checkpoint(name, source, root, folder, reading, **facts)
-    if not plain:
+    if (root / "modules.json").is_file():
+        limit = read_file(folder / "tokenizer_config.json", _Other).model_max_length
+        facts["max_seq_length"] = limit and int(limit)
+    if own:
+        same = replace(own, template=None, full_stop="", endings="")
+        if kinds and (kinds[1:] != [*steps, *layers] or same != stored):
+            problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]})"
+            raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
+        return Checkpoint(name, source, root, folder, own, **facts)
+    if not pooling:
         foreign += heads
         facts["is_st"] &= not heads
-    if not kinds:
-        return Checkpoint(name, source, root, folder, foreign=tuple(foreign), **facts)
-    foreign += [] if first == "Transformer" else [first]
-    if not plain and {*kinds[1:2]} <= _LAYERS:
-        foreign.append("no Pooling module after the transformer")
-    foreign += [kind for kind in kinds[2 if plain else 1 :] if kind not in _LAYERS]
-    if stored.skips_prompt and plain in ("cls", "max"):
-        foreign.append(f"pooling {plain!r} without its prompt")
+        foreign += ["no Pooling module after the transformer"] if kinds and {*kinds[1:2]} <= _LAYERS else []
+    foreign += [kind for kind in [first, *layers] if kind not in {"Transformer", *_LAYERS}]
+    if stored.skips_prompt and pooling in ("cls", "max"):
+        foreign.append(f"pooling {pooling!r} without its prompt")
+    cuts = _read_cuts(folder) if kinds else _Transformer()
+    facts["max_seq_length"] = cuts.max_seq_length or facts.get("max_seq_length")
+    reading = stored if pooling else None
+    return Checkpoint(name, source, root, folder, reading, tuple(foreign), lower_case=cuts.do_lower_case, **facts)
+
+
+def _read_cuts(folder: Path) -> _Transformer:
+    """Return where and how a SentenceTransformer's tokenizer cuts, from the first file of its historical names."""
     paths = [folder / f"sentence_{kind}_config.json" for kind in _TRANSFORMERS]
-    cuts = read_file(next(filter(Path.is_file, paths), paths[0]), _Transformer)
-    facts["max_seq_length"] = cuts.max_seq_length or facts["max_seq_length"]
-    own = stored if plain else None
-    return Checkpoint(name, source, root, folder, own, tuple(foreign), lower_case=cuts.do_lower_case, **facts)
+    return read_file(next(filter(Path.is_file, paths), paths[0]), _Transformer)
 
 
-def _saved_reading(root: Path) -> Reading | None:
+def _saved_reading(path: Path) -> Reading | None:
     """Return what encoder.json says, None if it does not name a pooling."""
-    path = root / SETTINGS_FILE
     content = read_file(path, dict[str, str | bool | None])
     settings: dict[str, Any] = {key: current_value(value) for key, value in content.items() if value}
     if unknown := settings.keys() - {one.name for one in fields(Reading)}:
-        raise EncoderError(f"{path} has the key {min(unknown)!r}, which this version does not know; use a newer one")
+        raise EncoderError(f"{path} has the unknown key {min(unknown)!r}; use the version that wrote it")
     return Reading(**settings) if "pooling" in settings else None
-
-
-def _compare(own: Reading, stored: Reading, kinds: list[str], has_layers: bool, root: Path) -> None:
-    """Raise EncoderError if encoder.json and the files for SentenceTransformer give different vectors."""
-    steps = pooling_steps(own.pooling)
-    has_layers &= len(kinds) > len(steps) + 1 or "Dense" not in steps
-    ours = [steps, own.has_dense, own.prompt, own.skips_prompt, own.similarity]
-    place = len(steps) + 1
-    theirs = [(*kinds[1:place],), has_layers, stored.prompt, stored.skips_prompt, stored.similarity]
-    if ours != theirs:
-        problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ: {ours}, {theirs}"
-        raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
 
 
 def _require_files(folder: Path, first: str, name: str, source: str) -> None:

@@ -34,6 +34,8 @@ from workbench.files import atomic_path
 _MODULES = "sentence_transformers.models."
 # No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
+# A module of a SentenceTransformer: its kind, its config.json and its weights.
+Module = tuple[str, dict[str, Any], dict[str, torch.Tensor]]
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
@@ -70,29 +72,16 @@ def save_encoder(
     config, pooling = backbone.config, reading.pooling
     width = config.hidden_size
     usage: dict[str, Any] = {"prompts": prompts or {}}
-    cuts: dict[str, Any] = {"max_seq_length": limit, "do_lower_case": False}
-    # Each module after the transformer: its kind, its config.json and its weights.
-    modules: list[tuple[str, dict[str, Any], dict[str, torch.Tensor]]] = []
-    for step in pooling_steps(pooling):
-        if step == "WeightedLayerPooling":
-            cuts["config_args"] = {"output_hidden_states": True}
-            modules.append(_weighted_layers(FIRST_LAYER[pooling], config))
-        elif step == "Dense":
-            modules.append(_dense_module(backbone.pooler.dense, nn.Tanh(), dtype))
-        elif step in FLAGS:
-            modules.append(("Pooling", _pooling_file(step, width, reading), {}))
-        else:
-            modules.append((step, {}, {}))
+    files: dict[str, Any] = {"sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False}}
+    if pooling in FIRST_LAYER:
+        files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
+    modules = [_pooling_module(step, backbone, reading, dtype) for step in pooling_steps(pooling)]
     for layer in dense or ():
         if isinstance(layer, Truncate):
             usage["truncate_dim"] = layer.width
-        elif isinstance(layer, Normalize):
-            modules.append(("Normalize", {}, {}))
         else:
-            linear, activation = layer
-            modules.append(_dense_module(linear, activation, dtype))
+            modules.append(_layer_module(layer, dtype))
     entries = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
-    files: dict[str, Any] = {"sentence_bert_config.json": cuts}
     for number, (kind, facts, weights) in enumerate(modules, 1):
         path = f"{number}_{kind}"
         module = _MASK_MODULE if kind == "MaskPooling" else f"{_MODULES}{kind}"
@@ -121,28 +110,29 @@ def save_encoder(
     write_card(folder, card, kind, code)
 
 
-def _weighted_layers(first: int, config: Any) -> tuple[str, dict[str, Any], dict[str, torch.Tensor]]:
-    """Return the mean of layer `first` and the last one as a weighted mean of all, with two weights of 1."""
-    layers = config.num_hidden_layers
-    chosen = torch.zeros(layers + 1)
-    chosen[[first, layers]] = 1.0
-    shape = {"word_embedding_dimension": config.hidden_size, "layer_start": 0, "num_hidden_layers": layers}
-    return "WeightedLayerPooling", shape, {"layer_weights": chosen}
+def _pooling_module(step: str, backbone: Any, reading: Reading, dtype: torch.dtype) -> Module:
+    """Return a step of a pooling as a module in the form that sentence-transformers 2 to 6 read."""
+    config = backbone.config
+    width, layers = config.hidden_size, config.num_hidden_layers
+    if step == "WeightedLayerPooling":  # the mean of two layers as a weighted mean of all, with two weights of 1
+        chosen = torch.zeros(layers + 1)
+        chosen[[FIRST_LAYER[reading.pooling], layers]] = 1.0
+        shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
+        return step, shape, {"layer_weights": chosen}
+    if step == "Dense":
+        return _layer_module(nn.Sequential(backbone.pooler.dense, nn.Tanh()), dtype)
+    if step not in FLAGS:
+        return step, {}, {}
+    flags = {FLAGS[mode]: mode == step for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step)}
+    skips = {"include_prompt": False} if reading.skips_prompt else {}
+    return "Pooling", {"word_embedding_dimension": width} | flags | skips, {}
 
 
-def _pooling_file(mode: str, width: int, reading: Reading) -> dict[str, Any]:
-    """Return the config.json of a Pooling module, in the form that sentence-transformers 2 to 6 read."""
-    flags = {FLAGS[name]: name == mode for name in ("cls", "mean", "max", "mean_sqrt_len_tokens")}
-    flags[FLAGS[mode]] = True
-    if reading.skips_prompt:
-        flags["include_prompt"] = False
-    return {"word_embedding_dimension": width} | flags
-
-
-def _dense_module(
-    linear: nn.Linear, activation: nn.Module, dtype: torch.dtype
-) -> tuple[str, dict[str, Any], dict[str, torch.Tensor]]:
-    """Return a linear layer and its activation as a Dense module."""
+def _layer_module(layer: Any, dtype: torch.dtype) -> Module:
+    """Return a layer over the pooling as a module."""
+    if isinstance(layer, Normalize):
+        return "Normalize", {}, {}
+    linear, activation = layer
     kind = type(activation)
     facts = {
         "in_features": linear.in_features,
