@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -49,8 +49,6 @@ _PLAIN: dict[str, Any] = {steps[0]: name for name, steps in STEPS.items() if {*s
 _SIMILARITIES = ("cosine", "dot")
 _ST = "SentenceTransformer"
 _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder has
-# The names of a Transformer module's file, sentence_NAME_config.json.
-_TRANSFORMERS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 _BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
@@ -66,6 +64,8 @@ class Reading:
     `endings`. caution: difference from the published reading. prompt: text before a sentence; skips_prompt: its tokens
     are left out of the mean. has_dense: layers follow the pooling. similarity: "cosine" or "dot".
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # of encoder.json
 
     pooling: Pooling = "cls"
     template: str | None = None
@@ -225,8 +225,7 @@ class _File(BaseModel):
         if not isinstance(content, dict):
             return content
         known = {field.alias or name for name, field in cls.model_fields.items()}
-        empty = [key for key, value in content.items() if value is None or (key not in known and not value)]
-        return {key: value for key, value in content.items() if key not in empty}
+        return {key: value for key, value in content.items() if value or key in known}
 
 
 class _Module(_File):
@@ -244,7 +243,7 @@ class _Module(_File):
 class _Usage(_File):
     version: Any = Field(None, alias="__version__")
     model_type: str = _ST
-    prompts: dict[str, str | None] = {}
+    prompts: dict[str, str] = {}
     default_prompt_name: str | None = None
     similarity_fn_name: str = "cosine"
     truncate_dim: PositiveInt | None = None
@@ -321,8 +320,12 @@ class _Other(_File):
 
 def read_file(path: Path, kind: Any) -> Any:
     """Return a JSON file of a checkpoint as a pydantic type, "{}" without it; EncoderError if it cannot be used."""
+
+    def drop_nulls(content: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in content.items() if value is not None}
+
     try:
-        content = json.loads(path.read_bytes() if path.is_file() else "{}")
+        content = json.loads(path.read_bytes() if path.is_file() else "{}", object_hook=drop_nulls)
     except (OSError, ValueError, RecursionError) as error:
         raise EncoderError(f"{path} cannot be read: {error}; download or copy the checkpoint again") from error
     try:
@@ -398,17 +401,17 @@ def _inside(root: Path, path: str) -> Path:
 
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer, describe it."""
-    config = read_file(root / "config.json", _Other)
     model_type = read_file(root / USAGE_FILE, _Other).model_type or _ST
     modules = read_modules(root) if model_type == _ST else Modules(_Usage())
     usage = modules.usage
     kinds = [kind for kind, _ in modules.steps]
+    first, folder = modules.steps[0] if kinds else ("Transformer", root)
+    config = read_file(folder / "config.json", _Other)
     if config.model_type == "model2vec" and not kinds:
         return Checkpoint(name, source, root, root, kind="static")
-    first, folder = modules.steps[0] if kinds else ("Transformer", root)
     is_static = first == "StaticEmbedding"
     if not is_static:
-        _require_files(folder, first, name, source)
+        _require_files(folder, first, name)
     if usage.default_prompt_name not in (None, "query", "document", *usage.prompts):
         problem = f"{root / USAGE_FILE}: default_prompt_name {usage.default_prompt_name!r} is not among its prompts"
         raise EncoderError(f"{problem} ({', '.join(usage.prompts)}); add its text there, or set null")
@@ -418,7 +421,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     if modules.is_unit and similarity == "dot":
         similarity = "cosine"  # which it is for unit rows
     # The backbone under a classifier, such as a cross-encoder, was trained for no pooling.
-    heads = [kind for kind in read_file(folder / "config.json", _Other).architectures if "ForSequenceClass" in kind]
+    heads = [kind for kind in config.architectures if "ForSequenceClassification" in kind]
     foreign = [] if model_type == _ST else [f"model_type {model_type!r}"]
     foreign += [] if similarity in _SIMILARITIES else [f"similarity {similarity!r}"]
     is_st = not foreign
@@ -427,7 +430,8 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         foreign += [kind for kind in kinds[1:] if kind != "Normalize"]
         foreign += [f"{value!r}" for value in (similarity, prompt) if value not in ("cosine", "")]
         return Checkpoint(name, source, root, folder, foreign=tuple(foreign), kind="static", **facts)
-    own = _saved_reading(root / SETTINGS_FILE)
+    path = root / SETTINGS_FILE
+    own = read_file(path, Reading) if path.is_file() else None
     pooling: Any = own.pooling if own else _PLAIN.get("".join(kinds[1:2]))
     steps = pooling_steps(pooling) if pooling else ()
     layers = kinds[1 + len(steps) :]
@@ -438,51 +442,45 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
         has_dense={*layers} <= _LAYERS and (bool(layers) or modules.columns is not None),
         similarity=similarity if similarity in _SIMILARITIES else "cosine",
     )
-    if (root / "modules.json").is_file():
-        limit = read_file(folder / "tokenizer_config.json", _Other).model_max_length
-        facts["max_seq_length"] = limit and int(limit)
+    limit = read_file(folder / "tokenizer_config.json", _Other).model_max_length
+    if limit and (root / "modules.json").is_file():
+        facts["max_seq_length"] = int(limit)
     if own:
         same = replace(own, template=None, full_stop="", endings="")
-        if kinds and (kinds[1:] != [*steps, *layers] or same != stored):
+        if kinds and (kinds[1:] != [*steps, *layers] or same != stored or foreign):
             problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]})"
             raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
         return Checkpoint(name, source, root, folder, own, **facts)
     if not pooling:
         foreign += heads
         facts["is_st"] &= not heads
-        foreign += ["no Pooling module after the transformer"] if kinds and {*kinds[1:2]} <= _LAYERS else []
-    foreign += [kind for kind in [first, *layers] if kind not in {"Transformer", *_LAYERS}]
-    if stored.skips_prompt and pooling in ("cls", "max"):
-        foreign.append(f"pooling {pooling!r} without its prompt")
-    cuts = _read_cuts(folder) if kinds else _Transformer()
+    foreign += _foreign_modules(kinds, pooling, stored) if kinds else []
+    paths = sorted(folder.glob("sentence_*_config.json")) if kinds else []  # of "bert", formerly also "roberta", ...
+    cuts = read_file(paths[0], _Transformer) if paths else _Transformer()
     facts["max_seq_length"] = cuts.max_seq_length or facts.get("max_seq_length")
     reading = stored if pooling else None
     return Checkpoint(name, source, root, folder, reading, tuple(foreign), lower_case=cuts.do_lower_case, **facts)
 
 
-def _read_cuts(folder: Path) -> _Transformer:
-    """Return where and how a SentenceTransformer's tokenizer cuts, from the first file of its historical names."""
-    paths = [folder / f"sentence_{kind}_config.json" for kind in _TRANSFORMERS]
-    return read_file(next(filter(Path.is_file, paths), paths[0]), _Transformer)
+def _foreign_modules(kinds: list[str], pooling: str | None, stored: Reading) -> list[str]:
+    """Return the modules that an Encoder lacks; pooling: that of the second one, if an Encoder has it."""
+    foreign = [kind for kind in kinds[2 if pooling else 1 :] if kind not in _LAYERS]
+    if kinds[0] != "Transformer":
+        foreign.insert(0, kinds[0])
+    if {*kinds[1:2]} <= _LAYERS:
+        foreign.append("no Pooling module after the first")
+    if stored.skips_prompt and pooling in ("cls", "max"):
+        foreign.append(f"pooling {pooling!r} without its prompt")
+    return foreign
 
 
-def _saved_reading(path: Path) -> Reading | None:
-    """Return what encoder.json says, None if it does not name a pooling."""
-    content = read_file(path, dict[str, str | bool | None])
-    settings: dict[str, Any] = {key: current_value(value) for key, value in content.items() if value}
-    if unknown := settings.keys() - {one.name for one in fields(Reading)}:
-        raise EncoderError(f"{path} has the unknown key {min(unknown)!r}; use the version that wrote it")
-    return Reading(**settings) if "pooling" in settings else None
-
-
-def _require_files(folder: Path, first: str, name: str, source: str) -> None:
+def _require_files(folder: Path, first: str, name: str) -> None:
     """Raise EncoderError with the cause if a folder is not a model of transformers in safetensors."""
     config, weights = folder / "config.json", folder / "model.safetensors"
     index = folder / "model.safetensors.index.json"
     for shard in read_file(index, _Other).weight_map.values():
         _inside(folder, str(Path(shard).parent))
-    inner = [path.parent for path in folder.glob("*/model*.safetensors") if (path.parent / "config.json").is_file()]
-    inner = [path for path in inner if not re.match(r"\d+_", path.name)]
+    inner = sorted(str(path.parent) for path in folder.glob("*/tokenizer_config.json"))
     is_whole = weights.is_file() or index.is_file()
     remedy = f"evaluate it as st:{name}"
     if (folder / "adapter_config.json").is_file():
@@ -491,11 +489,11 @@ def _require_files(folder: Path, first: str, name: str, source: str) -> None:
     elif not config.is_file() and first != "Transformer":
         problem = f"has no config.json, because its first module is {first}, which is no transformer"
     elif inner and not (config.is_file() and is_whole):
-        problem = "has no config.json or no model.safetensors, but folders in it have both"
-        remedy = f"give one of them: {', '.join(sorted(str(path) for path in inner)[-3:])}"
+        problem = "has no config.json or no model.safetensors, but there are checkpoints in it"
+        remedy = f"give one of them: {', '.join(inner[-3:])}"
     elif not config.is_file():
         problem, remedy = "has no config.json, so it is no checkpoint", "give the folder that save() wrote"
-    elif weights.is_file() and weights.read_bytes()[:40].startswith(b"version https://git-lfs"):
+    elif weights.is_file() and weights.stat().st_size < 999 and b"git-lfs" in weights.read_bytes():
         problem, remedy = "has a pointer of Git LFS in place of model.safetensors", "run `git lfs pull` in it"
     elif is_whole:
         return
@@ -520,11 +518,10 @@ def check_architectures(name: str, folder: Path) -> None:
         family, head, _ = kind.partition("For")
         backbone = f"{family.removesuffix('Model')}Model" if head else kind
         if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
-            problem = (
-                f"{path}: the weights are of a {kind}, no class of transformers, and code of a checkpoint is not run"
-            )
-            raise EncoderError(f"{problem}; use the code of its authors, or an encoder that transformers has")
-    if config.auto_map or read_file(folder / "tokenizer_config.json", _Other).auto_map:
+            problem = f"{path}: the weights are of a {kind}, no class of transformers"
+            remedy = "use its authors' code, which is never executed here, or an encoder that transformers has"
+            raise EncoderError(f"{problem}; {remedy}")
+    if config.auto_map:
         text = "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ"
         _LOG.warning("%s; compare one with an example of its authors", text % name)
 
