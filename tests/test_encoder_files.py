@@ -236,7 +236,7 @@ KINDS = {
 def test_other_modules_do_not_pass_for_an_encoder(kind: str, plain: Path, tmp_path: Path) -> None:
     message = refusal(as_modules(edited(plain, tmp_path / "copy"), *KINDS[kind]))
     assert kind in message
-    assert "st:" in message
+    assert ("evaluate it as st:" in message) == ("." not in kind)  # which does not execute other code either
 
 
 def test_other_kinds_of_models_are_refused_by_an_encoder_and_by_sentence_transformer(
@@ -366,6 +366,10 @@ CAUSES: dict[str, tuple[Callable[[Path], object], str]] = {
     "ONNX alone": (lambda folder: replace_weights(folder, "onnx/model.onnx", b"x"), "weights for ONNX .* PyTorch"),
     "a pointer": (lambda folder: replace_weights(folder, "model.safetensors", POINTER), "pointer of Git LFS.*lfs pull"),
     "pickled": (lambda folder: replace_weights(folder, "pytorch_model.bin", b"x"), "pickled .* evaluate it as st:"),
+    "T5's encoder": (
+        lambda folder: edit(folder / "config.json", architectures=["T5EncoderModel"]),
+        "T5.*evaluate it as",
+    ),
     "a router": (lambda folder: (folder / "config.json").unlink(), "first module is Router.* evaluate it as st:"),
 }
 

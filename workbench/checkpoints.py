@@ -229,7 +229,7 @@ class _File(BaseModel):
 
 
 class _Module(_File):
-    type: str = Field(pattern=r"^(sentence_transformers\.|workbench\.encoder\.MaskPooling$)")
+    type: str
     path: str
     idx: Any = None
     name: Any = None
@@ -333,7 +333,8 @@ def read_file(path: Path, kind: Any) -> Any:
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(str(part) for part in fault["loc"] if part != "[key]")
-        problem = f"{path}: an Encoder does not read {place or 'it'} = {fault['input']!r:.80} ({fault['msg']:.60})"
+        value = "" if "[key]" in fault["loc"] else f" = {fault['input']!r:.80}"
+        problem = f"{path}: an Encoder does not read {place or 'it'}{value} ({fault['msg']:.60})"
         remedy = "correct it, or evaluate the encoder as st:FOLDER if SentenceTransformer reads it"
         raise EncoderError(f"{problem}; {remedy}") from error
 
@@ -362,6 +363,9 @@ def read_modules(root: Path) -> Modules:
     width = None
     without_prompt = False
     for module in modules:
+        if not module.type.startswith(("sentence_transformers.", "workbench.encoder.MaskPooling")):
+            problem = f"{path} names {module.type}, which is no module of SentenceTransformer"
+            raise EncoderError(f"{problem}; use its authors' code, which is never executed here")
         folder = _inside(root, module.path)
         file = read_file(folder / "config.json", _KINDS.get(module.kind, _Other))
         kind = module.kind
@@ -486,6 +490,8 @@ def _require_files(folder: Path, first: str, name: str) -> None:
     if (folder / "adapter_config.json").is_file():
         problem = "has an adapter (adapter_config.json), which the package peft alone applies"
         remedy = f"save what merge_and_unload() returns, or install peft and {remedy}"
+    elif any(kind.endswith("EncoderModel") for kind in read_file(config, _Other).architectures):
+        problem = "is the encoder of a model that also has a decoder, such as T5, which no Encoder loads"
     elif not config.is_file() and first != "Transformer":
         problem = f"has no config.json, because its first module is {first}, which is no transformer"
     elif inner and not (config.is_file() and is_whole):
