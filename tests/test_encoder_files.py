@@ -410,3 +410,5 @@ def test_the_pooling_flags_are_read_as_sentence_transformer_reads_them(plain: Pa
         (folder / POOLING).write_text(json.dumps(content))
         ours = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
         assert np.abs(ours.numpy() - embed(folder, normalize_embeddings=True)).max() < TOLERANCE
+    (folder / POOLING).unlink()
+    assert "Pooling without its config.json" in refusal(folder)

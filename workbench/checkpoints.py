@@ -370,7 +370,7 @@ def read_modules(root: Path) -> Modules:
         file = read_file(folder / "config.json", _KINDS.get(module.kind, _Other))
         kind = module.kind
         if isinstance(file, _Pooling):
-            kind = file.step()
+            kind = file.step() if (folder / "config.json").is_file() else "Pooling without its config.json"
             width = file.embedding_dimension or file.word_embedding_dimension
             without_prompt |= not file.include_prompt
         elif isinstance(file, DenseFile):
