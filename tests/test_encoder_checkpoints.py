@@ -86,7 +86,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "broken tokenizer": (write("tokenizer.json", "{"), "the tokenizer in .* cannot be loaded"),
     "foreign tokenizer": (tokenizer(words=[f"w{i}" for i in range(99)]), "ids up to 103, and the backbone embeds 28"),
     "no [CLS] first": (tokenizer(first=False), r"does not put \[CLS\] first"),
-    "unknown pooling": (write("encoder.json", {"pooling": "best"}), "pooling is 'best'; choose one of cls, mean"),
+    "unknown pooling": (
+        write("encoder.json", {"pooling": "best"}),
+        "encoder.json: .* pooling = 'best' .*'cls', 'mean'",
+    ),
     "template of cls": (write("encoder.json", {"pooling": "cls", "template": "{sentence} [MASK]"}), "needs pooling 'm"),
 }
 

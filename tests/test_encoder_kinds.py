@@ -184,9 +184,9 @@ def test_training_goes_on_from_dense_layers_and_prompts_and_keeps_them(tmp_path:
     ("change", "message"),
     [
         ({"similarity_fn_name": "euclidean"}, "similarity 'euclidean'"),
-        ({"pooling_mode": "weightedmean"}, "Pooling"),
+        ({"pooling_mode": "weightedmean"}, "Pooling 'weightedmean'.* as st:"),
         ({"pooling_mode": "max", "include_prompt": False}, "pooling 'max' without its prompt"),
-        ({"use_residual": True}, "does not replace the vector"),
+        ({"use_residual": True}, r"2_Dense/config.json: .* use_residual = True .* as st:"),
     ],
     ids=str,
 )

@@ -1,15 +1,18 @@
 """Find a checkpoint by name, without torch; only safetensors are read, and no code of a checkpoint is executed.
 
-data/checkpoints.toml has the pooling of published checkpoints by name, which the hub does not.
+data/checkpoints.toml has the pooling of published checkpoints by name, which the hub does not. A key in the files of a
+SentenceTransformer that could change a vector is read, or the checkpoint is refused with its name.
 """
 
 import json
 import logging
 import re
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, model_validator
 
 from workbench.config import BUNDLED_MODELS, Pooling, current_value
 from workbench.errors import EncoderError, did_you_mean
@@ -19,6 +22,33 @@ _LOG = logging.getLogger("workbench")
 
 POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
 SETTINGS_FILE = "encoder.json"
+USAGE_FILE = "config_sentence_transformers.json"
+# The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5, in their order.
+FLAGS = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+# Each pooling as modules of a SentenceTransformer; a mode of FLAGS stands for a Pooling module in that mode. No module
+# of theirs reads the [MASK] of a template.
+STEPS: dict[str, tuple[str, ...]] = {
+    "cls": ("cls",),
+    "mean": ("mean",),
+    "max": ("max",),
+    "last": ("lasttoken",),
+    "pooler": ("cls", "Dense"),
+    "avg_first_last": ("WeightedLayerPooling", "mean"),
+    "avg_embedding_last": ("WeightedLayerPooling", "mean"),
+    "mask": ("MaskPooling",),
+}
+# The mode of a Pooling module -> the pooling that is this module alone.
+_PLAIN: dict[str, Any] = {steps[0]: name for name, steps in STEPS.items() if {*steps} <= {*FLAGS}}
+_SIMILARITIES = ("cosine", "dot")
+_ST = "SentenceTransformer"
+_LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder has
 _BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
@@ -34,6 +64,8 @@ class Reading:
     `endings`. caution: difference from the published reading. prompt: text before a sentence; skips_prompt: its tokens
     are left out of the mean. has_dense: layers follow the pooling. similarity: "cosine" or "dot".
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # of encoder.json
 
     pooling: Pooling = "cls"
     template: str | None = None
@@ -75,7 +107,8 @@ class Checkpoint:
     source: its origin, for the record. folder: where in `root` config, weights and tokenizer are. stored: the reading
     in its files. foreign: parts that an Encoder lacks: modules or similarity of a SentenceTransformer, the head of a
     classifier. max_seq_length: limit in tokens of a SentenceTransformer. prompts: its prompts by name.
-    kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load.
+    kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load. columns: how many a
+    static encoder keeps, None for all. is_st: SentenceTransformer gives the vectors of its authors.
     """
 
     name: str
@@ -88,6 +121,8 @@ class Checkpoint:
     lower_case: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
     kind: Literal["transformer", "static", "st"] = "transformer"
+    columns: int | None = None
+    is_st: bool = False
 
     @property
     def own_pooling(self) -> Pooling | None:
@@ -101,9 +136,11 @@ class Checkpoint:
         Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign parts.
         """
         chosen = Reading(current_value(pooling)) if pooling else None
-        if self.foreign and chosen is None:
+        if self.foreign and (chosen is None or self.kind == "static"):
             problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
-            raise EncoderError(f"{problem}; set pooling ({', '.join(POOLINGS)}) to use its backbone without that")
+            remedies = [f"evaluate it as st:{self.name}"] if self.is_st else []
+            remedies += [f"set pooling ({', '.join(POOLINGS)}) to use its backbone without that"]
+            raise EncoderError(f"{problem}; {' or '.join(remedies)}")
         saved = ", ".join([*([self.stored.pooling] if self.stored else []), *self.foreign])
         if chosen and saved not in ("", chosen.pooling):
             _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling)
@@ -139,6 +176,9 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         root = _download_files(plain, revision or _PUBLISHED["safetensors"].get(plain), files)
         source = f"hub:{plain}@{root.name}"
     if plain != name:
+        kind = read_file(root / USAGE_FILE, _Other).model_type or _ST
+        if kind != _ST:  # which SentenceTransformer would replace by a mean over tokens
+            raise EncoderError(f"{name} is a {kind}, which has no vector of a sentence; take a SentenceTransformer")
         return Checkpoint(name, f"st:{source}", root, root, kind="st")
     return _inspect(root, name, source)
 
@@ -149,14 +189,14 @@ def encoder_folder(folder: Path) -> Path:
     Raises EncoderError for an unfinished run, and for an encoder that was changed after its run saved it.
     """
     run = folder.parent if folder.name == "encoder" and (folder.parent / "metrics.json").is_file() else folder
-    facts = _read_json(run / "config.json")
-    if "settings" not in facts:
+    facts = read_file(run / "config.json", _Other)
+    if facts.settings is None:
         return folder
     if not (run / "metrics.json").is_file():
         problem = f"{folder} is a run that is not finished"
         raise EncoderError(f"{problem}: finish it, or use its best encoder so far: {folder / 'encoder'}")
-    saved = facts.get("files", {}).get("encoder")
-    if saved is not None and saved["sha256"] != checkpoint_checksum(run):
+    saved = facts.files.get("encoder")
+    if saved is not None and saved.get("sha256") != checkpoint_checksum(run):
         raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")
     return run / "encoder"
 
@@ -174,70 +214,332 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
         raise EncoderError(f"{name!r}{near} is no local folder and cannot be fetched ({error}); {remedy}") from error
 
 
+class _File(BaseModel):
+    """A JSON object in the files of a SentenceTransformer; an unknown key may only be empty. Any: changes no vector."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        return {key: value for key, value in content.items() if value or key in known}
+
+
+class _Module(_File):
+    type: str
+    path: str
+    idx: Any = None
+    name: Any = None
+    kwargs: Any = None
+
+    @property
+    def kind(self) -> str:
+        return self.type.rpartition(".")[2]
+
+
+class _Usage(_File):
+    version: Any = Field(None, alias="__version__")
+    model_type: str = _ST
+    prompts: dict[str, str] = {}
+    default_prompt_name: str | None = None
+    similarity_fn_name: str = "cosine"
+    truncate_dim: PositiveInt | None = None
+
+
+_Argument = Literal[
+    *("output_hidden_states", "use_cache", "dtype", "torch_dtype", "attn_implementation", "device_map", "use_fast"),
+    *("use_safetensors", "low_cpu_mem_usage", "add_pooling_layer", "padding_side", "trust_remote_code"),
+]
+_Arguments = dict[_Argument, Any]  # those of other libraries that change no vector
+
+
+class _Transformer(_File):
+    max_seq_length: PositiveInt | None = None
+    do_lower_case: bool = False
+    transformer_task: Literal["feature-extraction"] = "feature-extraction"
+    module_output_name: Literal["token_embeddings"] = "token_embeddings"
+    modality_config: dict[Literal["text"], dict[str, Literal["forward", "last_hidden_state"]]] = {}
+    unpad_inputs: Any = None
+    model_args: _Arguments = {}
+    model_kwargs: _Arguments = {}
+    config_args: _Arguments = {}
+    config_kwargs: _Arguments = {}
+    tokenizer_args: _Arguments = {}
+    processor_kwargs: _Arguments = {}
+
+
+class _Pooling(_File):
+    embedding_dimension: PositiveInt | None = None
+    word_embedding_dimension: PositiveInt | None = None
+    include_prompt: bool = True
+    pooling_mode: str | list[str] = []
+    pooling_mode_cls_token: bool = False
+    pooling_mode_max_tokens: bool = False
+    pooling_mode_mean_tokens: bool = False
+    pooling_mode_mean_sqrt_len_tokens: bool = False
+    pooling_mode_weightedmean_tokens: bool = False
+    pooling_mode_lasttoken: bool = False
+
+    def step(self) -> str:
+        """Return its mode as in STEPS, or a name of what no Encoder has."""
+        modes = [self.pooling_mode] if isinstance(self.pooling_mode, str) else self.pooling_mode
+        modes = modes or [mode for mode, flag in FLAGS.items() if getattr(self, flag)]
+        mode = "+".join(modes or ["mean"])
+        return mode if mode in _PLAIN else f"Pooling {mode!r}"
+
+
+class _Normalize(_File):
+    module_input_name: Literal["sentence_embedding"] = "sentence_embedding"
+    module_output_name: Literal["sentence_embedding"] = "sentence_embedding"
+
+
+class DenseFile(_Normalize):
+    """The config.json of a Dense module."""
+
+    in_features: PositiveInt
+    out_features: PositiveInt
+    bias: bool = True
+    activation_function: str = Field("torch.nn.Tanh", pattern=r"^torch\.nn\.")
+
+
+class _Other(_File):
+    """The few keys that are read of the files of transformers and of runs."""
+
+    model_config = ConfigDict(extra="ignore")
+    model_type: str = ""
+    architectures: list[str] = []
+    auto_map: Any = None
+    model_max_length: float | None = None
+    weight_map: dict[str, str] = {}
+    settings: Any = None
+    files: dict[str, dict[str, Any] | None] = {}
+
+
+def read_file(path: Path, kind: Any) -> Any:
+    """Return a JSON file of a checkpoint as a pydantic type, "{}" without it; EncoderError if it cannot be used."""
+
+    def drop_nulls(content: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in content.items() if value is not None}
+
+    try:
+        content = json.loads(path.read_bytes() if path.is_file() else "{}", object_hook=drop_nulls)
+    except (OSError, ValueError, RecursionError) as error:
+        raise EncoderError(f"{path} cannot be read: {error}; download or copy the checkpoint again") from error
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"] if part != "[key]")
+        value = "" if "[key]" in fault["loc"] else f" = {fault['input']!r:.80}"
+        problem = f"{path}: an Encoder does not read {place or 'it'}{value} ({fault['msg']:.60})"
+        remedy = "correct it, or evaluate the encoder as st:FOLDER if SentenceTransformer reads it"
+        raise EncoderError(f"{problem}; {remedy}") from error
+
+
+@dataclass(frozen=True)
+class Modules:
+    """The modules of a SentenceTransformer in their order, a Pooling module by its mode, and their folders.
+
+    Unit length at the end is not among them (is_unit), because similarities are cosines then, except where columns are
+    cut after it. columns: how many are kept, None for all. without_prompt: the pooling leaves its tokens out.
+    """
+
+    usage: _Usage
+    steps: tuple[tuple[str, Path], ...] = ()
+    columns: int | None = None
+    is_unit: bool = False
+    without_prompt: bool = False
+
+
+def read_modules(root: Path) -> Modules:
+    """Return the modules of a SentenceTransformer in `root`; EncoderError for files that no Encoder reads."""
+    path = root / "modules.json"
+    modules = read_file(path, list[_Module]) if path.is_file() else []
+    usage = read_file(root / USAGE_FILE, _Usage)
+    steps: list[tuple[str, Path]] = []
+    width = None
+    without_prompt = False
+    for module in modules:
+        if not module.type.startswith(("sentence_transformers.", "workbench.encoder.MaskPooling")):
+            problem = f"{path} names {module.type}, which is no module of SentenceTransformer"
+            raise EncoderError(f"{problem}; use its authors' code, which is never executed here")
+        folder = _inside(root, module.path)
+        file = read_file(folder / "config.json", _KINDS.get(module.kind, _Other))
+        kind = module.kind
+        if isinstance(file, _Pooling):
+            kind = file.step() if (folder / "config.json").is_file() else "Pooling without its config.json"
+            width = file.embedding_dimension or file.word_embedding_dimension
+            without_prompt |= not file.include_prompt
+        elif isinstance(file, DenseFile):
+            if width not in (None, file.in_features):
+                problem = f"{folder} takes {file.in_features} columns, and the module before it gives {width}"
+                raise EncoderError(f"{problem}; copy all modules of one encoder")
+            width = file.out_features
+        steps.append((kind, folder))
+    columns = usage.truncate_dim
+    if width is not None and columns is not None and columns >= width:
+        columns = None
+    count = len(steps)
+    while columns is None and steps and steps[-1][0] == "Normalize":
+        steps.pop()
+    return Modules(usage, tuple(steps), columns, len(steps) < count, without_prompt)
+
+
+_KINDS: dict[str, type[_File]] = {"Pooling": _Pooling, "Dense": DenseFile, "Normalize": _Normalize}
+
+
+def _inside(root: Path, path: str) -> Path:
+    """Return `path` in `root`; EncoderError if it leads out of it (a link to a file may: hub caches have them)."""
+    try:
+        is_inside = (root / path).resolve().is_relative_to(root.resolve())
+    except (OSError, ValueError, RuntimeError):  # a null byte, a circle of links
+        is_inside = False
+    if not is_inside:
+        problem = f"{root} names {path!r} as one of its folders, which lies outside of it"
+        raise EncoderError(f"{problem}; copy the checkpoint again, in one folder")
+    return root / path
+
+
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer, describe it."""
-    modules = _read_json(root / "modules.json", list)
-    folder = root / modules[0]["path"] if modules else root
-    if modules and modules[0]["type"].endswith("StaticEmbedding"):
-        others = [module["type"].rpartition(".")[2] for module in modules[1:]]
-        foreign = tuple(kind for kind in others if kind != "Normalize")
-        return Checkpoint(name, source, root, folder, foreign=foreign, kind="static")
-    if _read_json(root / "config.json").get("model_type") == "model2vec":
+    model_type = read_file(root / USAGE_FILE, _Other).model_type or _ST
+    modules = read_modules(root) if model_type == _ST else Modules(_Usage())
+    usage = modules.usage
+    kinds = [kind for kind, _ in modules.steps]
+    first, folder = modules.steps[0] if kinds else ("Transformer", root)
+    config = read_file(folder / "config.json", _Other)
+    if config.model_type == "model2vec" and not kinds:
         return Checkpoint(name, source, root, root, kind="static")
-    if not (folder / "config.json").is_file():
-        raise EncoderError(f"{folder} has no config.json, so it is no checkpoint; give the folder that save() wrote")
-    if not any((folder / weights).is_file() for weights in ("model.safetensors", "model.safetensors.index.json")):
-        raise EncoderError(
-            f"{folder} has no model.safetensors, and pickled weights can execute code: convert them by AutoModel's "
-            f'save_pretrained, or name a pull request on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
-        )
-    limit = _read_json(folder / "tokenizer_config.json").get("model_max_length") if modules else None
-    usage = _read_json(root / "config_sentence_transformers.json")
-    prompts = {name: text for name, text in (usage.get("prompts") or {}).items() if text}
-    if own := _read_json(root / SETTINGS_FILE):
-        settings = {one.name: current_value(own[one.name]) for one in fields(Reading) if own.get(one.name)}
-        reading = Reading(**settings) if "pooling" in settings else None
-        return Checkpoint(name, source, root, folder, reading, max_seq_length=limit, prompts=prompts)
-    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules[1:]]
-    pools = [_read_json(root / module["path"] / "config.json") for module in modules[1:] if "Pooling" in module["type"]]
-    pooling = _stored_pooling(pools[0]) if kinds[:1] == ["Pooling"] else None
-    skips_prompt = bool(pooling) and not pools[0].get("include_prompt", True)
-    foreign = [kind for kind in kinds if kind not in ("Normalize", "Dense") and not (kind == "Pooling" and pooling)]
-    foreign += [f"pooling {pooling!r} without its prompt"] if skips_prompt and pooling in ("cls", "max") else []
-    if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for no pooling
-        architectures = _read_json(folder / "config.json").get("architectures") or []
-        foreign += [kind for kind in architectures if "ForSequenceClassification" in kind]
-    similarity = usage.get("similarity_fn_name") or "cosine"
-    if similarity == "dot" and "Normalize" in kinds:
+    is_static = first == "StaticEmbedding"
+    if not is_static:
+        _require_files(folder, first, name)
+    if usage.default_prompt_name not in (None, "query", "document", *usage.prompts):
+        problem = f"{root / USAGE_FILE}: default_prompt_name {usage.default_prompt_name!r} is not among its prompts"
+        raise EncoderError(f"{problem} ({', '.join(usage.prompts)}); add its text there, or set null")
+    prompts = {name: text for name, text in usage.prompts.items() if text}
+    prompt = prompts.get(usage.default_prompt_name or "", "")
+    similarity = usage.similarity_fn_name
+    if modules.is_unit and similarity == "dot":
         similarity = "cosine"  # which it is for unit rows
-    foreign += [] if similarity in ("cosine", "dot") else [f"similarity {similarity!r}"]
-    cuts = _read_json(next(folder.glob("sentence_*_config.json"), root / "none")) if modules else {}
-    limit, lower_case = cuts.get("max_seq_length") or limit, bool(cuts.get("do_lower_case"))
-    prompt = prompts.get(usage.get("default_prompt_name"), "")
-    more: dict[str, Any] = {"prompt": prompt, "skips_prompt": skips_prompt, "has_dense": "Dense" in kinds}
-    stored = Reading(pooling, similarity=similarity, **more) if pooling else None
-    return Checkpoint(name, source, root, folder, stored, tuple(foreign), limit, lower_case, prompts)
+    # The backbone under a classifier, such as a cross-encoder, was trained for no pooling.
+    heads = [kind for kind in config.architectures if "ForSequenceClassification" in kind]
+    foreign = [] if model_type == _ST else [f"model_type {model_type!r}"]
+    foreign += [] if similarity in _SIMILARITIES else [f"similarity {similarity!r}"]
+    is_st = not foreign
+    facts: dict[str, Any] = {"prompts": prompts, "columns": modules.columns, "is_st": is_st}
+    if is_static:
+        foreign += [kind for kind in kinds[1:] if kind != "Normalize"]
+        foreign += [f"{value!r}" for value in (similarity, prompt) if value not in ("cosine", "")]
+        return Checkpoint(name, source, root, folder, foreign=tuple(foreign), kind="static", **facts)
+    path = root / SETTINGS_FILE
+    own = read_file(path, Reading) if path.is_file() else None
+    pooling: Any = own.pooling if own else _PLAIN.get("".join(kinds[1:2]))
+    steps = pooling_steps(pooling) if pooling else ()
+    layers = kinds[1 + len(steps) :]
+    stored = Reading(
+        pooling or "cls",
+        prompt=prompt,
+        skips_prompt=modules.without_prompt,
+        has_dense={*layers} <= _LAYERS and (bool(layers) or modules.columns is not None),
+        similarity=similarity if similarity in _SIMILARITIES else "cosine",
+    )
+    limit = read_file(folder / "tokenizer_config.json", _Other).model_max_length
+    if limit and (root / "modules.json").is_file():
+        facts["max_seq_length"] = int(limit)
+    if own:
+        same = replace(own, template=None, full_stop="", endings="")
+        if kinds and (kinds[1:] != [*steps, *layers] or same != stored or foreign):
+            problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]})"
+            raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
+        return Checkpoint(name, source, root, folder, own, **facts)
+    if not pooling:
+        foreign += heads
+        facts["is_st"] &= not heads
+    foreign += _foreign_modules(kinds, pooling, stored) if kinds else []
+    paths = sorted(folder.glob("sentence_*_config.json")) if kinds else []  # of "bert", formerly also "roberta", ...
+    cuts = read_file(paths[0], _Transformer) if paths else _Transformer()
+    facts["max_seq_length"] = cuts.max_seq_length or facts.get("max_seq_length")
+    reading = stored if pooling else None
+    return Checkpoint(name, source, root, folder, reading, tuple(foreign), lower_case=cuts.do_lower_case, **facts)
 
 
-def dense_folders(root: Path) -> list[Path]:
-    """Return the folders of the Dense modules of a SentenceTransformer, in their order."""
-    return [root / one["path"] for one in _read_json(root / "modules.json", list) if one["type"].endswith(".Dense")]
+def _foreign_modules(kinds: list[str], pooling: str | None, stored: Reading) -> list[str]:
+    """Return the modules that an Encoder lacks; pooling: that of the second one, if an Encoder has it."""
+    foreign = [kind for kind in kinds[2 if pooling else 1 :] if kind not in _LAYERS]
+    if kinds[0] != "Transformer":
+        foreign.insert(0, kinds[0])
+    if {*kinds[1:2]} <= _LAYERS:
+        foreign.append("no Pooling module after the first")
+    if stored.skips_prompt and pooling in ("cls", "max"):
+        foreign.append(f"pooling {pooling!r} without its prompt")
+    return foreign
 
 
-def _stored_pooling(config: dict[str, Any]) -> Any:
-    """Return the pooling of a SentenceTransformer's Pooling module, None if it is not one of ours."""
-    flags = [key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on]
-    modes = config.get("pooling_mode") or [flag.partition("_token")[0] for flag in flags]
-    mode = modes if isinstance(modes, str) else "+".join(modes)
-    return {"lasttoken": "last"}.get(mode, mode if mode in ("cls", "mean", "max") else None)
+def _require_files(folder: Path, first: str, name: str) -> None:
+    """Raise EncoderError with the cause if a folder is not a model of transformers in safetensors."""
+    config, weights = folder / "config.json", folder / "model.safetensors"
+    index = folder / "model.safetensors.index.json"
+    for shard in read_file(index, _Other).weight_map.values():
+        _inside(folder, str(Path(shard).parent))
+    inner = sorted(str(path.parent) for path in folder.glob("*/tokenizer_config.json"))
+    is_whole = weights.is_file() or index.is_file()
+    remedy = f"evaluate it as st:{name}"
+    if (folder / "adapter_config.json").is_file():
+        problem = "has an adapter (adapter_config.json), which the package peft alone applies"
+        remedy = f"save what merge_and_unload() returns, or install peft and {remedy}"
+    elif any(kind.endswith("EncoderModel") for kind in read_file(config, _Other).architectures):
+        problem = "is the encoder of a model that also has a decoder, such as T5, which no Encoder loads"
+    elif not config.is_file() and first != "Transformer":
+        problem = f"has no config.json, because its first module is {first}, which is no transformer"
+    elif inner and not (config.is_file() and is_whole):
+        problem = "has no config.json or no model.safetensors, but there are checkpoints in it"
+        remedy = f"give one of them: {', '.join(inner[-3:])}"
+    elif not config.is_file():
+        problem, remedy = "has no config.json, so it is no checkpoint", "give the folder that save() wrote"
+    elif weights.is_file() and weights.stat().st_size < 999 and b"git-lfs" in weights.read_bytes():
+        problem, remedy = "has a pointer of Git LFS in place of model.safetensors", "run `git lfs pull` in it"
+    elif is_whole:
+        return
+    elif any(folder.glob("**/*.onnx")) or any(folder.glob("*.h5")):
+        problem = "has no model.safetensors, and weights for ONNX or TensorFlow are not read"
+        remedy = "give the model of PyTorch that they were made from"
+    else:
+        problem = "has no model.safetensors, and pickled weights can execute code"
+        convert = f'on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
+        remedy = f"convert them by AutoModel's save_pretrained, name a pull request {convert}, or {remedy}"
+    raise EncoderError(f"{folder} {problem}; {remedy}")
 
 
-def _read_json(path: Path, kind: type = dict) -> Any:
-    """Return the content of a JSON file of a checkpoint; empty if there is no such file."""
-    try:
-        content = json.loads(path.read_bytes()) if path.is_file() else kind()
-    except (OSError, ValueError) as error:
-        raise EncoderError(f"{path} cannot be read: {error}; download or copy the checkpoint again") from error
-    if not isinstance(content, kind):
-        raise EncoderError(f"{path} holds {str(content)[:80]}, not a {kind.__name__}; download or copy it again")
-    return content
+def check_architectures(name: str, folder: Path) -> None:
+    """Warn if a checkpoint brings code of its own; EncoderError if its weights are of no class of transformers."""
+    import transformers
+
+    path = folder / "config.json"
+    config = read_file(path, _Other)
+    for kind in config.architectures:
+        # "BertForCL" is another head over the library's BertModel, "JinaBertForMaskedLM" has another backbone.
+        family, head, _ = kind.partition("For")
+        backbone = f"{family.removesuffix('Model')}Model" if head else kind
+        if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
+            problem = f"{path}: the weights are of a {kind}, no class of transformers"
+            remedy = "use its authors' code, which is never executed here, or an encoder that transformers has"
+            raise EncoderError(f"{problem}; {remedy}")
+    if config.auto_map:
+        text = "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ"
+        _LOG.warning("%s; compare one with an example of its authors", text % name)
+
+
+def layers_above(root: Path) -> tuple[tuple[tuple[str, Path], ...], int | None]:
+    """Return kind and folder of each module over the pooling, and how many columns are kept, None for all."""
+    modules = read_modules(root)
+    return modules.steps[2:], modules.columns
+
+
+def pooling_steps(pooling: str) -> tuple[str, ...]:
+    """Return a pooling as modules of a SentenceTransformer; EncoderError if STEPS has no form of it."""
+    if pooling not in STEPS:
+        raise EncoderError(f"pooling {pooling!r} has no form in the files of a SentenceTransformer: add it to STEPS")
+    return STEPS[pooling]

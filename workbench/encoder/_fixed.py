@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import Checkpoint, Reading
+from workbench.checkpoints import Checkpoint, Reading, check_architectures
 from workbench.encoder._loading import weights_checksum
 from workbench.encoder._model import Encoder
 from workbench.errors import EncoderError
@@ -75,6 +75,7 @@ class StaticEncoder(FixedEncoder):
             if "mapping" in weights:  # token -> row
                 table = table[weights["mapping"].long()]
             table = table.float() * weights["weights"].float()[:, None] if "weights" in weights else table.float()
+            table = table[:, : checkpoint.columns].contiguous()
         except Exception as error:
             raise EncoderError(f"the static encoder in {checkpoint.folder} cannot be read: {error}") from error
         self._tokenizer.no_padding()
@@ -108,6 +109,7 @@ class TransformersEncoder(FixedEncoder):
         except ImportError as error:
             remedy = 'pip install "ranking-workbench[st]"'
             raise EncoderError(f"{checkpoint.name} needs sentence-transformers: {remedy}") from error
+        check_architectures(checkpoint.name, checkpoint.folder)
         try:
             self.model = SentenceTransformer(str(checkpoint.folder), device=None if device == "auto" else device)
         except Exception as error:
@@ -125,7 +127,8 @@ class TransformersEncoder(FixedEncoder):
         model, tokenizer = self.model, getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer)
         pipeline = tokenizer.to_str() if hasattr(tokenizer, "to_str") else repr(tokenizer)
         prompt = (model.prompts or {}).get(model.default_prompt_name)
-        return [repr(model), prompt, pipeline, [getattr(part, "config_dict", None) for part in model]]
+        settings = [getattr(part, "config_dict", None) for part in model]
+        return [repr(model), prompt, pipeline, settings, model.truncate_dim]
 
 
 def load_encoder(

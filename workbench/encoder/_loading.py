@@ -3,7 +3,6 @@
 import copy
 import hashlib
 import inspect
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from tokenizers.normalizers import Lowercase, Sequence
 from torch import nn
+from torch.nn import functional
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -28,7 +28,15 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
-from workbench.checkpoints import Checkpoint, dense_folders, encoder_folder, published_reading
+from workbench.checkpoints import (
+    Checkpoint,
+    DenseFile,
+    check_architectures,
+    encoder_folder,
+    layers_above,
+    published_reading,
+    read_file,
+)
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -53,6 +61,7 @@ def load_parts(
     architecture, and for weights or a tokenizer that do not fit it exactly.
     """
     folder = checkpoint.folder
+    check_architectures(checkpoint.name, folder)
     config = _load_config(folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None)
     if as_classifier:
         if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
@@ -167,26 +176,43 @@ class Dense(nn.Sequential):
 
     def __init__(self, folder: Path) -> None:
         """Read the module that was saved in `folder`; EncoderError for one with another input or a residual."""
+        settings = read_file(folder / "config.json", DenseFile)
+        linear = nn.Linear(settings.in_features, settings.out_features, bias=settings.bias)
         try:
-            settings = json.loads((folder / "config.json").read_bytes())
             weights = load_file(folder / "model.safetensors")
-            activation = getattr(nn, settings.get("activation_function", "Tanh").rpartition(".")[2])()
+            linear.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
+            activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
         except Exception as error:
-            raise EncoderError(f"the Dense layer in {folder} cannot be read: {error}; copy it again") from error
-        if (
-            settings.get("use_residual")
-            or settings.get("module_input_name", "sentence_embedding") != "sentence_embedding"
-        ):
-            raise EncoderError(f"the Dense layer in {folder} does not replace the vector; evaluate the model as st:...")
-        linear = nn.Linear(settings["in_features"], settings["out_features"], bias=settings.get("bias", True))
-        linear.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
+            problem = f"the Dense layer in {folder} cannot be read: {' '.join(str(error).split())}"
+            raise EncoderError(f"{problem}; save it as model.safetensors, or evaluate the encoder as st:...") from error
         super().__init__(linear, activation)
         self.width: int = linear.out_features
 
 
+class Normalize(nn.Module):
+    """Unit length before further modules."""
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        return functional.normalize(vectors, dim=1)
+
+
+class Truncate(nn.Module):
+    """The first columns of a vector, as many as a SentenceTransformer's truncate_dim."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.register_buffer("columns", torch.tensor(width))  # so that it is part of the checksum
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        return vectors[:, : self.width]
+
+
 def load_dense(root: Path) -> Any:
-    """Return the Dense layers that a SentenceTransformer in `root` has over its pooling."""
-    return nn.Sequential(*map(Dense, dense_folders(root)))
+    """Return the layers that a SentenceTransformer in `root` has over its pooling; the last one has a `width`."""
+    layers, columns = layers_above(root)
+    modules = [Dense(folder) if kind == "Dense" else Normalize() for kind, folder in layers]
+    return nn.Sequential(*modules, *([] if columns is None else [Truncate(columns)]))
 
 
 def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:

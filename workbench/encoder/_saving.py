@@ -15,10 +15,17 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from workbench.checkpoints import HUB_ID, SETTINGS_FILE, Reading
+from workbench.checkpoints import (
+    FLAGS,
+    HUB_ID,
+    SETTINGS_FILE,
+    USAGE_FILE,
+    Reading,
+    pooling_steps,
+)
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
-from workbench.encoder._loading import quiet
+from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
 from workbench.files import atomic_path
@@ -27,8 +34,8 @@ from workbench.files import atomic_path
 _MODULES = "sentence_transformers.models."
 # No module of sentence-transformers reads the [MASK] of a template: at this name it stops instead of pooling otherwise.
 _MASK_MODULE = "workbench.encoder.MaskPooling"
-_POOLINGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
-_LAST = "pooling_mode_lasttoken"
+# A module of a SentenceTransformer: its kind, its config.json and its weights.
+Module = tuple[str, dict[str, Any], dict[str, torch.Tensor]]
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
@@ -63,51 +70,36 @@ def save_encoder(
     """Write an encoder into `folder` for transformers, SentenceTransformer and this library."""
     save_checkpoint(folder, backbone, tokenizer, limit, dtype)
     config, pooling = backbone.config, reading.pooling
-    width, layers = config.hidden_size, config.num_hidden_layers
-    modules, weights = [("", f"{_MODULES}Transformer")], {}
+    width = config.hidden_size
+    usage: dict[str, Any] = {"prompts": prompts or {}}
     files: dict[str, Any] = {"sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False}}
-    if pooling in FIRST_LAYER:  # the mean of two layers as a weighted mean of all, with two weights of 1
-        name = "1_WeightedLayerPooling"
-        modules.append((name, f"{_MODULES}WeightedLayerPooling"))
+    if pooling in FIRST_LAYER:
         files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
-        shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
-        files[f"{name}/config.json"] = shape
-        chosen = torch.zeros(layers + 1)
-        chosen[[FIRST_LAYER[pooling], layers]] = 1.0
-        weights[name] = {"layer_weights": chosen}
-    if pooling == "mask":
-        modules.append(("1_MaskPooling", _MASK_MODULE))
-    else:
-        modules.append((f"{len(modules)}_Pooling", f"{_MODULES}Pooling"))
-        read = {**dict.fromkeys(FIRST_LAYER, "mean"), "pooler": "cls"}.get(pooling, pooling)
-        mode = _POOLINGS.get(read, _LAST)
-        flags = {name: name == mode for name in (*_POOLINGS.values(), "pooling_mode_mean_sqrt_len_tokens")}
-        flags |= {_LAST: True} if mode == _LAST else {}
-        flags |= {"include_prompt": False} if reading.skips_prompt else {}
-        files[f"{modules[-1][0]}/config.json"] = {"word_embedding_dimension": width} | flags
-    layers_above = [(backbone.pooler.dense, nn.Tanh())] if pooling == "pooler" else []
-    for linear, activation in [*layers_above, *(dense or ())]:
-        name = f"{len(modules)}_Dense"
-        modules.append((name, f"{_MODULES}Dense"))
-        shape = {
-            "in_features": linear.in_features,
-            "out_features": linear.out_features,
-            "bias": linear.bias is not None,
-        }
-        kind = type(activation)
-        files[f"{name}/config.json"] = shape | {"activation_function": f"{kind.__module__}.{kind.__name__}"}
-        weights[name] = {f"linear.{part}": value.to(dtype) for part, value in linear.state_dict().items()}
+    modules = [_pooling_module(step, backbone, reading, dtype) for step in pooling_steps(pooling)]
+    for layer in dense or ():
+        if isinstance(layer, Truncate):
+            usage["truncate_dim"] = layer.width
+        else:
+            modules.append(_layer_module(layer, dtype))
+    entries = [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULES}Transformer"}]
+    for number, (kind, facts, weights) in enumerate(modules, 1):
+        path = f"{number}_{kind}"
+        module = _MASK_MODULE if kind == "MaskPooling" else f"{_MODULES}{kind}"
+        entries.append({"idx": number, "name": str(number), "path": path, "type": module})
+        if facts:
+            files[f"{path}/config.json"] = facts
+        if weights:
+            (folder / path).mkdir()
+            save_file(weights, folder / path / "model.safetensors")
     default = next((name for name, text in (prompts or {}).items() if text == reading.prompt), None)
-    usage = {"prompts": prompts or {}, "default_prompt_name": default, "similarity_fn_name": reading.similarity}
-    files["config_sentence_transformers.json"] = usage
-    files["modules.json"] = [{"idx": i, "name": str(i), "path": p, "type": t} for i, (p, t) in enumerate(modules)]
+    usage |= {"default_prompt_name": default, "similarity_fn_name": reading.similarity}
+    files[USAGE_FILE] = usage
+    files["modules.json"] = entries
     own = {name: text for name, text in asdict(reading).items() if text and name != "caution"}
     files[SETTINGS_FILE] = {name: text for name, text in own.items() if (name, text) != ("similarity", "cosine")}
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    for name, tensors in weights.items():
-        save_file(tensors, folder / name / "model.safetensors")
     kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens"
     kind += f", compared by {reading.similarity}"
     kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
@@ -116,6 +108,39 @@ def save_encoder(
         use = f"embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: {reading.similarity}"
         code = ["from sentence_transformers import SentenceTransformer", use]
     write_card(folder, card, kind, code)
+
+
+def _pooling_module(step: str, backbone: Any, reading: Reading, dtype: torch.dtype) -> Module:
+    """Return a step of a pooling as a module in the form that sentence-transformers 2 to 6 read."""
+    config = backbone.config
+    width, layers = config.hidden_size, config.num_hidden_layers
+    if step == "WeightedLayerPooling":  # the mean of two layers as a weighted mean of all, with two weights of 1
+        chosen = torch.zeros(layers + 1)
+        chosen[[FIRST_LAYER[reading.pooling], layers]] = 1.0
+        shape = {"word_embedding_dimension": width, "layer_start": 0, "num_hidden_layers": layers}
+        return step, shape, {"layer_weights": chosen}
+    if step == "Dense":
+        return _layer_module(nn.Sequential(backbone.pooler.dense, nn.Tanh()), dtype)
+    if step not in FLAGS:
+        return step, {}, {}
+    flags = {FLAGS[mode]: mode == step for mode in ("cls", "mean", "max", "mean_sqrt_len_tokens", step)}
+    skips = {"include_prompt": False} if reading.skips_prompt else {}
+    return "Pooling", {"word_embedding_dimension": width} | flags | skips, {}
+
+
+def _layer_module(layer: Any, dtype: torch.dtype) -> Module:
+    """Return a layer over the pooling as a module."""
+    if isinstance(layer, Normalize):
+        return "Normalize", {}, {}
+    linear, activation = layer
+    kind = type(activation)
+    facts = {
+        "in_features": linear.in_features,
+        "out_features": linear.out_features,
+        "bias": linear.bias is not None,
+        "activation_function": f"{kind.__module__}.{kind.__name__}",
+    }
+    return "Dense", facts, {f"linear.{part}": value.to(dtype) for part, value in linear.state_dict().items()}
 
 
 def save_checkpoint(folder: Path, backbone: Any, tokenizer: Any, limit: int, dtype: torch.dtype) -> None:

@@ -1,0 +1,414 @@
+"""The files of an encoder: every key and every order of modules gives SentenceTransformer's vectors, or is refused."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer, SparseEncoder
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding
+from test_encoder_kinds import SENTENCES, dense, embed, largest_difference
+from tiny_checkpoints import tiny_checkpoint, tiny_tokenizer
+from torch import nn
+
+from workbench import checkpoints
+from workbench.checkpoints import POOLINGS, find_checkpoint
+from workbench.encoder import CrossEncoder, Encoder, load_encoder
+from workbench.errors import EncoderError
+from workbench.teachers import fingerprint, load_teacher
+
+TOLERANCE = 1e-5
+USAGE, CUTS = "config_sentence_transformers.json", "sentence_bert_config.json"
+MODULES, POOLING = "modules.json", "1_Pooling/config.json"
+DENSE, NORMALIZE = "2_Dense/config.json", "3_Normalize/config.json"
+FP32 = {"device": "cpu", "precision": "fp32"}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def saved(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an encoder as SentenceTransformer saves it: mean, a dense layer, unit length."""
+    return write(plain, tmp_path_factory.mktemp("saved"), [dense(32, 16, nn.Tanh()), Normalize()])
+
+
+def write(plain: Path, folder: Path, modules: list[Any], **options: Any) -> Path:
+    start = [Transformer(str(plain)), Pooling(32, "mean")]
+    SentenceTransformer(modules=[*start, *modules], device="cpu", **options).save(str(folder))
+    return folder
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Add keys to a JSON file."""
+    content = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(content | changes))
+
+
+def edited(source: Path, folder: Path, name: str = "", **changes: Any) -> Path:
+    """Return a copy in which the JSON file `name` has these keys too."""
+    shutil.copytree(source, folder)
+    if name:
+        edit(folder / name, **changes)
+    return folder
+
+
+def refusal(name: str | Path) -> str:
+    """Return the one line with which an encoder is refused."""
+    with pytest.raises(EncoderError) as caught:
+        Encoder.from_pretrained(name, **FP32)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+LAYERS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
+    "truncated": (list, {"truncate_dim": 8}),
+    "truncated dense": (lambda: [dense(32, 16, nn.Tanh())], {"truncate_dim": 5}),
+    "kept whole": (lambda: [dense(32, 16, nn.Tanh())], {"truncate_dim": 24}),
+    "unit, then truncated, dot": (lambda: [Normalize()], {"truncate_dim": 8, "similarity_fn_name": "dot"}),
+    "unit, then dense": (lambda: [Normalize(), dense(32, 16, nn.Tanh())], {}),
+    "unit, then dense, dot": (lambda: [Normalize(), dense(32, 16, nn.Identity())], {"similarity_fn_name": "dot"}),
+    "unit twice": (lambda: [dense(32, 24, nn.Tanh()), Normalize(), dense(24, 16, nn.GELU()), Normalize()], {}),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_layers_in_any_order_have_sentence_transformers_vectors_before_and_after_saving(
+    kind: str, plain: Path, tmp_path: Path
+) -> None:
+    make, options = LAYERS[kind]
+    folder = write(plain, tmp_path / "theirs", make(), **options)
+    encoder = Encoder.from_pretrained(folder, **FP32)
+    is_dot = "similarity_fn_name" in options
+    assert encoder.similarity_name == ("dot" if is_dot else "cosine")
+    unit = {"normalize_embeddings": not is_dot}
+    theirs = embed(folder, **unit)
+    assert encoder.dimension == theirs.shape[1]
+    assert largest_difference(encoder.encode(SENTENCES, **unit), theirs) < TOLERANCE
+    encoder.save(tmp_path / "ours")
+    assert largest_difference(torch.from_numpy(embed(tmp_path / "ours", **unit)), theirs) < TOLERANCE
+    again = Encoder.from_pretrained(tmp_path / "ours", **FP32)
+    assert largest_difference(again.encode(SENTENCES, **unit), theirs) < TOLERANCE
+    again.restore(tmp_path / "ours")
+
+
+def test_embeddings_of_teachers_that_differ_in_their_columns_are_kept_apart(saved: Path, tmp_path: Path) -> None:
+    folders = [edited(saved, tmp_path / str(columns), USAGE, truncate_dim=columns) for columns in (4, 8)]
+    for prefix in ("", "st:"):
+        names = [f"{prefix}{folder}" for folder in folders]
+        assert len({fingerprint(load_teacher(name, device="cpu")) for name in names}) == 2, prefix
+
+
+NEUTRAL = {"a": None, "b": False, "c": {}, "d": [], "e": ""}
+
+
+def test_keys_that_say_nothing_pass(saved: Path, tmp_path: Path) -> None:
+    folder = edited(saved, tmp_path / "copy")
+    for name in (USAGE, CUTS, POOLING, DENSE, NORMALIZE):
+        edit(folder / name, **NEUTRAL)
+    edit(folder / CUTS, max_seq_length=None, config_args={"output_hidden_states": True}, tokenizer_args={})
+    edit(folder / USAGE, prompts=None, default_prompt_name=None, similarity_fn_name=None, truncate_dim=None)
+    edit(folder / DENSE, use_residual=False)
+    entries = [entry | NEUTRAL | {"kwargs": ["task"]} for entry in json.loads((folder / MODULES).read_text())]
+    (folder / MODULES).write_text(json.dumps(entries))
+    ours = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
+    assert largest_difference(ours, embed(saved)) < TOLERANCE  # null for prompts stops theirs
+
+
+UNREAD: dict[str, tuple[str, dict[str, Any]]] = {
+    "query_prefix": (USAGE, {"query_prefix": "[Q] "}),
+    "requirements": (USAGE, {"requirements": {"transformers": ">=9"}}),
+    "truncate_dim": (USAGE, {"truncate_dim": "8"}),
+    "default_prompt_name 'passage'": (USAGE, {"prompts": {"sts": "x"}, "default_prompt_name": "passage"}),
+    "processing_kwargs": (CUTS, {"processing_kwargs": {"text": {"max_length": 4}}}),
+    "modality_config": (CUTS, {"modality_config": {"message": {"method": "forward"}}}),
+    "transformer_task": (CUTS, {"transformer_task": "fill-mask"}),
+    "query_length": (CUTS, {"query_length": 32}),
+    "config_args.is_causal": (CUTS, {"config_args": {"is_causal": False}}),
+    "processor_kwargs.do_lower_case": (CUTS, {"processor_kwargs": {"do_lower_case": True}}),
+    "do_lower_case": (CUTS, {"do_lower_case": "yes"}),
+    "pooling_mode_tenth_token": (POOLING, {"pooling_mode_tenth_token": True}),
+    "include_prompt": (POOLING, {"include_prompt": 3}),
+    "module_input_name": (NORMALIZE, {"module_input_name": "token_embeddings"}),
+    "activation_function": (DENSE, {"activation_function": "mine.Tanh"}),
+    "2_Dense takes 32 columns": (POOLING, {"embedding_dimension": 16}),
+}
+
+
+@pytest.mark.parametrize("key", UNREAD)
+def test_a_key_that_is_not_understood_is_named(key: str, saved: Path, tmp_path: Path) -> None:
+    name, change = UNREAD[key]
+    folder = edited(saved, tmp_path / "copy", name, **change)
+    assert key in refusal(folder)
+
+
+SHAPES = [MODULES, USAGE, CUTS, POOLING, "config.json", "tokenizer_config.json", "encoder.json"]
+
+
+@pytest.mark.parametrize("name", [*SHAPES, "model.safetensors.index.json"])
+def test_lists_for_objects_and_the_reverse_are_one_line(name: str, saved: Path, tmp_path: Path) -> None:
+    for number, content in enumerate([[[1]], {"a": {"b": 1}} if name == MODULES else ["x"], "text"]):
+        folder = edited(saved, tmp_path / str(number))
+        (folder / name).write_text(json.dumps(content))
+        assert name in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.json", {"architectures": "BertModel"}),
+        ("config.json", {"architectures": [1]}),
+        ("config.json", {"settings": {}, "files": [1]}),
+        ("tokenizer_config.json", {"model_max_length": [512]}),
+        ("encoder.json", {"pooling": ["mean"]}),
+        ("encoder.json", {"pooling": "mean", "window": 3}),
+        ("encoder.json", {"pooling": "mean", "window": "3"}),
+        ("model.safetensors.index.json", {"weight_map": ["m.safetensors"]}),
+    ],
+    ids=str,
+)
+def test_values_of_another_type_are_one_line(name: str, change: dict[str, Any], plain: Path, tmp_path: Path) -> None:
+    folder = edited(plain, tmp_path / "copy", name, **change)
+    assert name in refusal(folder)
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc", "link", "a\0b", "loop"])
+def test_files_do_not_lead_out_of_their_folder(path: str, saved: Path, tmp_path: Path) -> None:
+    folder = edited(saved, tmp_path / "copy")
+    shutil.copytree(saved / "2_Dense", tmp_path / "secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "loop").symlink_to(folder / "loop")
+    entries = json.loads((folder / MODULES).read_text())
+    entries[2]["path"] = path
+    (folder / MODULES).write_text(json.dumps(entries))
+    assert "lies outside of it" in refusal(folder)
+
+
+def test_shards_are_files_of_the_folder_and_links_of_files_as_in_a_hub_cache_are_read(
+    saved: Path, tmp_path: Path
+) -> None:
+    outside = {"weight_map": {"embeddings.word_embeddings.weight": "../secret/model.safetensors"}}
+    folder = edited(saved, tmp_path / "copy", "model.safetensors.index.json", **outside)
+    assert "lies outside of it" in refusal(folder)
+    snapshot, blobs = tmp_path / "snapshots" / "1", tmp_path / "blobs"
+    blobs.mkdir()
+    for number, path in enumerate(path for path in saved.rglob("*") if path.is_file()):
+        shutil.copy(path, blobs / str(number))
+        link = snapshot / path.relative_to(saved)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(blobs / str(number))
+    assert Encoder.from_pretrained(snapshot, **FP32).dimension == 16
+
+
+def as_modules(folder: Path, *types: str) -> Path:
+    """Write a modules.json of these classes over a model of transformers."""
+    entries = []
+    for number, kind in enumerate(types):
+        path = f"{number}_{kind.rpartition('.')[2]}" if number else ""
+        entries.append({"idx": number, "name": str(number), "path": path, "type": kind})
+        (folder / path).mkdir(exist_ok=True)
+    (folder / MODULES).write_text(json.dumps(entries))
+    return folder
+
+
+THEIRS = "sentence_transformers.models."
+KINDS = {
+    "pylate.models.Dense.Dense": [f"{THEIRS}Transformer", "pylate.models.Dense.Dense"],
+    "custom_st.Transformer": ["custom_st.Transformer", f"{THEIRS}Pooling"],
+    "sentence_transformers_own.Pooling": [f"{THEIRS}Transformer", "sentence_transformers_own.Pooling"],
+    "no Pooling module": [f"{THEIRS}Transformer", f"{THEIRS}Normalize"],
+    "LSTM": [f"{THEIRS}Transformer", f"{THEIRS}LSTM", f"{THEIRS}Pooling"],
+    "CLIPModel": [f"{THEIRS}CLIPModel", f"{THEIRS}Pooling"],
+    "mean": [f"{THEIRS}Transformer", f"{THEIRS}Pooling", f"{THEIRS}Pooling"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_modules_do_not_pass_for_an_encoder(kind: str, plain: Path, tmp_path: Path) -> None:
+    message = refusal(as_modules(edited(plain, tmp_path / "copy"), *KINDS[kind]))
+    assert kind in message
+    assert ("evaluate it as st:" in message) == ("." not in kind)  # which does not execute other code either
+
+
+def test_other_kinds_of_models_are_refused_by_an_encoder_and_by_sentence_transformer(
+    plain: Path, tmp_path: Path
+) -> None:
+    SparseEncoder(str(plain), device="cpu").save_pretrained(str(tmp_path / "sparse"))
+    assert "model_type 'SparseEncoder'" in refusal(tmp_path / "sparse")
+    with pytest.raises(EncoderError, match="is a SparseEncoder, which has no vector of a sentence"):
+        find_checkpoint(f"st:{tmp_path / 'sparse'}")
+    late = edited(tmp_path / "sparse", tmp_path / "late", USAGE, model_type="MultiVectorEncoder")
+    assert "model_type 'MultiVectorEncoder'" in refusal(late)
+    static = as_modules(edited(plain, tmp_path / "static"), f"{THEIRS}SparseStaticEmbedding")
+    assert "SparseStaticEmbedding" in refusal(static)
+    adapter = edited(plain, tmp_path / "adapter", "adapter_config.json", peft_type="LORA")
+    for pooling in (None, "mean"):
+        with pytest.raises(EncoderError, match=r"adapter.*peft.*merge_and_unload.*st:"):
+            Encoder.from_pretrained(adapter, pooling)
+
+
+@pytest.mark.parametrize("kind", ["HF_ColBERT", "ColBERT", "JinaBertModel", "JinaBertForMaskedLM", "NewModel"])
+def test_weights_of_a_class_that_transformers_lacks_are_refused(kind: str, plain: Path, tmp_path: Path) -> None:
+    folder = edited(plain, tmp_path / "copy", "config.json", architectures=[kind])
+    assert f"the weights are of a {kind}, no class of transformers" in refusal(folder)
+    checkpoint = find_checkpoint(f"st:{folder}")
+    with pytest.raises(EncoderError, match=kind):
+        load_encoder(checkpoint, None, device="cpu")
+
+
+def test_code_of_a_checkpoint_is_told_once_and_another_head_is_none(
+    plain: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = edited(plain, tmp_path / "head", "config.json", architectures=["BertForCL"])
+    assert Encoder.from_pretrained(head, **FP32).encode(["a dog"]).shape == (1, 32)
+    assert not caplog.records
+    own = edited(plain, tmp_path / "own", "config.json", auto_map={"AutoModel": "own.Model"})
+    Encoder.from_pretrained(own, **FP32)
+    [record] = caplog.records
+    assert "has code of its own (auto_map" in record.getMessage()
+
+
+def test_a_cross_encoder_of_sentence_transformers_is_read_as_one(plain: Path, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder as Theirs
+
+    Theirs(str(plain), num_labels=1, device="cpu").save_pretrained(str(tmp_path / "cross"))
+    assert CrossEncoder.from_pretrained(tmp_path / "cross", **FP32).score(["a dog"], ["a cat"]).shape == (1,)
+    assert "model_type 'CrossEncoder'" in refusal(tmp_path / "cross")
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_each_pooling_is_saved_and_read_by_sentence_transformer_or_refused_by_it(
+    pooling: str, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = "a [MASK] {sentence}" if pooling == "mask" else None
+    encoder = Encoder.from_pretrained(plain, pooling, template=template, **FP32)
+    encoder.save(tmp_path / "saved")
+    wanted = encoder.encode(SENTENCES)
+    if pooling == "mask":
+        with pytest.raises(ValueError, match="MaskPooling"):
+            SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    else:
+        theirs = embed(tmp_path / "saved", normalize_embeddings=True)
+        assert largest_difference(wanted, theirs) < TOLERANCE
+    again = Encoder.from_pretrained(tmp_path / "saved", **FP32)
+    assert again.reading == encoder.reading
+    assert torch.equal(again.encode(SENTENCES), wanted)
+    monkeypatch.delitem(checkpoints.STEPS, pooling)
+    with pytest.raises(EncoderError, match=f"pooling '{pooling}' has no form"):
+        encoder.save(tmp_path / "saved")
+    assert (tmp_path / "saved" / "modules.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        (POOLING, {"pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": True}),
+        (POOLING, {"include_prompt": False}),
+        (USAGE, {"truncate_dim": 8}),
+        (USAGE, {"similarity_fn_name": "dot"}),
+        (USAGE, {"similarity_fn_name": "euclidean"}),
+        (USAGE, {"prompts": {"query": "red "}, "default_prompt_name": "query"}),
+    ],
+    ids=str,
+)
+def test_files_for_sentence_transformer_that_were_changed_after_saving_are_refused(
+    name: str, change: dict[str, Any], plain: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ours"
+    Encoder.from_pretrained(plain, "mean", **FP32).save(folder)
+    edit(folder / name, **change)
+    assert "encoder.json and the files of SentenceTransformer differ" in refusal(folder)
+    (folder / "encoder.json").unlink()
+    foreign = find_checkpoint(str(folder)).foreign
+    assert bool(foreign) == ("euclidean" in change.values())
+
+
+def test_a_static_encoder_keeps_its_columns_and_refuses_what_it_lacks(tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer("bert").backend_tokenizer
+    module = StaticEmbedding(tokenizer, embedding_weights=torch.randn(tokenizer.get_vocab_size(), 12))
+    options = {"truncate_dim": 5, "prompts": {"query": "red "}}
+    SentenceTransformer(modules=[module, Normalize()], device="cpu", **options).save(str(tmp_path / "static"))
+    checkpoint = find_checkpoint(str(tmp_path / "static"))
+    ours = load_encoder(checkpoint, checkpoint.read(), device="cpu").encode(SENTENCES)
+    theirs = embed(tmp_path / "static", normalize_embeddings=True)
+    assert largest_difference(ours, theirs) < TOLERANCE
+    for change in ({"default_prompt_name": "query"}, {"similarity_fn_name": "dot"}):
+        other = edited(tmp_path / "static", tmp_path / min(change), USAGE, **change)
+        with pytest.raises(EncoderError, match=r"an Encoder does not support; evaluate it as st:"):
+            find_checkpoint(str(other)).read("mean")
+
+
+def move_down(folder: Path) -> None:
+    for number in (5, 10):
+        shutil.copytree(folder, folder.with_name("below") / f"checkpoint-{number}")
+    shutil.rmtree(folder)
+    folder.with_name("below").rename(folder)
+
+
+def replace_weights(folder: Path, name: str, content: bytes) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 9\n"
+CAUSES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "one level too high": (move_down, r"there are checkpoints in it; give one of them: .*checkpoint-10"),
+    "ONNX alone": (lambda folder: replace_weights(folder, "onnx/model.onnx", b"x"), "weights for ONNX .* PyTorch"),
+    "a pointer": (lambda folder: replace_weights(folder, "model.safetensors", POINTER), "pointer of Git LFS.*lfs pull"),
+    "pickled": (lambda folder: replace_weights(folder, "pytorch_model.bin", b"x"), "pickled .* evaluate it as st:"),
+    "T5's encoder": (
+        lambda folder: edit(folder / "config.json", architectures=["T5EncoderModel"]),
+        "T5.*evaluate it as",
+    ),
+    "a router": (lambda folder: (folder / "config.json").unlink(), "first module is Router.* evaluate it as st:"),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_folder_that_is_no_checkpoint_is_refused_with_the_cause_and_a_remedy(
+    cause: str, plain: Path, tmp_path: Path
+) -> None:
+    folder = edited(plain, tmp_path / "copy")
+    if cause == "a router":
+        as_modules(folder, f"{THEIRS}Router")
+    damage, words = CAUSES[cause]
+    damage(folder)
+    with pytest.raises(EncoderError, match=words):
+        find_checkpoint(str(folder))
+
+
+def test_a_dense_layer_that_cannot_be_read_is_one_line(saved: Path, tmp_path: Path) -> None:
+    pickled, other = (edited(saved, tmp_path / name) for name in ("pickled", "other"))
+    torch.save(load_file(saved / "2_Dense" / "model.safetensors"), pickled / "2_Dense" / "pytorch_model.bin")
+    (pickled / "2_Dense" / "model.safetensors").unlink()
+    assert "save it as model.safetensors, or evaluate the encoder as st:" in refusal(pickled)
+    save_file({"linear.weight": torch.ones(3, 3)}, other / "2_Dense" / "model.safetensors")
+    assert "the Dense layer in" in refusal(other)
+    parametric = edited(saved, tmp_path / "parametric", DENSE, activation_function="torch.nn.Nothing")
+    assert "the Dense layer in" in refusal(parametric)
+
+
+def test_the_pooling_flags_are_read_as_sentence_transformer_reads_them(plain: Path, tmp_path: Path) -> None:
+    write(plain, tmp_path / "theirs", [])
+    flags: list[dict[str, Any]] = [
+        {"word_embedding_dimension": 32, "pooling_mode_max_tokens": True, "pooling_mode_cls_token": False},
+        {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": False},
+        {"embedding_dimension": 32, "pooling_mode": ["cls"], "pooling_mode_mean_tokens": True},
+    ]
+    folder = tmp_path / "theirs"
+    for content in flags:
+        (folder / POOLING).write_text(json.dumps(content))
+        ours = Encoder.from_pretrained(folder, **FP32).encode(SENTENCES)
+        assert np.abs(ours.numpy() - embed(folder, normalize_embeddings=True)).max() < TOLERANCE
+    (folder / POOLING).unlink()
+    assert "Pooling without its config.json" in refusal(folder)
