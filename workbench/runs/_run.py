@@ -166,8 +166,13 @@ class Run:
         return self._table("rankings.csv", stage)
 
     def history(self) -> pd.DataFrame:
-        """Return step, epoch, learning_rate, loss, a column for each loss term, dev_*, seconds."""
-        return self._table("history.csv", "")
+        """Return step, epoch, learning_rate, loss, a column for each loss term, dev_*, seconds.
+
+        Its `attrs` say whether step 0 could be kept, "keep_start".
+        """
+        table = self._table("history.csv", "")
+        table.attrs["keep_start"] = self.facts()["settings"].get("keep_start", False)
+        return table
 
     def watched(self) -> pd.DataFrame:
         """Return step, query, target, gold, score of a few queries of dev at each of its measurements, from step 0.

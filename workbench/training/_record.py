@@ -22,6 +22,7 @@ from workbench.training._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
 _WATCHED, _MOST_TARGETS = 4, 20  # queries of dev whose rankings are kept, and their targets, which a chart has room for
+_FAR_BELOW = 3  # evaluations of dev in a row that end training: one or two can be a dip that a run recovers from
 
 
 class Record:
@@ -43,22 +44,49 @@ class Record:
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
-        if self._measured and not (folder / "encoder").is_dir():
+        if self._candidates() and not (folder / "encoder").is_dir():
             problem = f"{folder / 'encoder'} is missing, the best encoder so far; put it back, or delete"
             raise RunError(f"{problem} {folder / 'checkpoint'} to train again from the start of this run")
 
-    @property
-    def _measured(self) -> list[float]:
-        """Every dev Spearman so far, without that of step 0, which is not chosen; -inf if scores were all equal."""
-        values = [row["dev_spearman"] for row in self.rows if row["step"] > 0 and "dev_spearman" in row]
-        return [-math.inf if math.isnan(value) else value for value in values]
+    def _dev_curve(self) -> dict[int, float]:
+        """Return step -> dev Spearman so far; -inf if scores were all equal."""
+        measured = {row["step"]: row["dev_spearman"] for row in self.rows if "dev_spearman" in row}
+        return {step: -math.inf if math.isnan(value) else value for step, value in measured.items()}
 
-    def is_out_of_patience(self) -> bool:
-        """Return whether dev has not risen for as many evaluations as the setting `patience` allows."""
-        patience, measured = self.method.config.patience, self._measured
-        if patience is None or not measured:
-            return False
-        return len(measured) - 1 - measured.index(max(measured)) >= patience
+    def _candidates(self) -> dict[int, float]:
+        """Return the part of the dev curve whose steps may be kept: all, or all after the start."""
+        curve = self._dev_curve()
+        if not self.method.config.keep_start:
+            curve.pop(0, None)
+        return curve
+
+    @property
+    def kept_step(self) -> int:
+        """The step whose encoder is kept: the first with the highest dev Spearman, without dev the last."""
+        candidates = self._candidates()
+        return max(candidates, key=candidates.__getitem__) if candidates else self.rows[-1]["step"]
+
+    def reason_to_stop(self) -> str:
+        """Return why training ends before its last step, "" if it goes on; the history alone decides it."""
+        patience = self.method.config.patience
+        measured = list(self._candidates().values())
+        if patience is not None and measured:
+            waited = len(measured) - 1 - measured.index(max(measured))
+            if waited >= patience:
+                return f"dev has not risen in {waited} evaluations"
+        return self._reason_of_fall()
+
+    def _reason_of_fall(self) -> str:
+        """Return that dev stays far below the start, as the setting `stop_below_start` defines it, otherwise ""."""
+        limit = self.method.config.stop_below_start
+        start, *later = self._dev_curve().values() or [-math.inf]
+        latest = later[-_FAR_BELOW:]
+        if limit is None or len(latest) < _FAR_BELOW:
+            return ""
+        if not all(100 * (start - value) > limit for value in latest):
+            return ""
+        fall = f"dev fell from {100 * start:.2f} to {100 * latest[-1]:.2f}"
+        return f"{fall} and was more than {limit:g} below its start in {_FAR_BELOW} evaluations in a row"
 
     def add(self, terms: dict[str, Tensor]) -> None:
         """Add the loss terms of one step, on their device: reading them every step would wait for it."""
@@ -77,15 +105,17 @@ class Record:
         return {"loss": sum(terms.values())} | (terms if len(terms) > 1 or "loss" not in terms else {}) | observed
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Return the values of dev; after step 0, save the encoder if its Spearman is the greatest."""
+        """Return the values of dev; save the encoder if the step may be kept and its Spearman is the greatest."""
         if self.dev is None or process_rank() != 0:
             return {}
         values, scores = dev_values(self.method, self.dev)
         self._watch(step, scores)
-        spearman, best = values["dev_spearman"], max(self._measured, default=-math.inf)
+        spearman = values["dev_spearman"]
+        best = max(self._candidates().values(), default=-math.inf)
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
-        if step > 0 and (best == -math.inf or spearman > best):
+        may_be_kept = step > 0 or self.method.config.keep_start
+        if may_be_kept and (best == -math.inf or spearman > best):
             self.save_encoder()
         return values
 

@@ -246,11 +246,15 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
 
 
 def kept_checkpoint(history: pd.DataFrame) -> Any:
-    """Return the row of the checkpoint that was kept: the best on dev after step 0, otherwise the last."""
-    trained = history.loc[history["step"] > 0]
-    if trained.get("dev_spearman", pd.Series(dtype=float)).isna().all():
-        return trained.iloc[-1]
-    return trained.loc[trained["dev_spearman"].idxmax()]
+    """Return the row of the checkpoint that was kept: the best on dev, otherwise the last.
+
+    The start, step 0, is among them if the training could keep it.
+    """
+    first = 0 if history.attrs.get("keep_start") else 1
+    candidates = history.loc[history["step"] >= first]
+    if candidates.get("dev_spearman", pd.Series(dtype=float)).isna().all():
+        return candidates.iloc[-1]
+    return candidates.loc[candidates["dev_spearman"].idxmax()]
 
 
 def read_dev(run: Run) -> float | None:
