@@ -87,10 +87,11 @@ class Settings(BaseModel):
         """
         fields, named = type(self).model_fields, {}
         for name, value in values.items():
-            setting = self.setting_name(name)
+            setting = name if name in fields else self.setting_name(name)
             if setting in named:
                 raise SettingError(f"{setting} is given twice")
             named[setting] = _read_text(value, fields[setting].annotation)
+        given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)
         complete = fields.keys() - self.added <= named.keys()  # such as those of a run, whose profile may be gone
         if profile not in self.profiles and not complete:
@@ -105,7 +106,7 @@ class Settings(BaseModel):
                 where, text = each["loc"], each["msg"].removeprefix("Value error, ")
                 lines.append(f"{where[0]}: {text} (got {each['input']!r})" if where else text)
             raise SettingError("\n".join(lines)) from None
-        self.model_fields_set.intersection_update(map(self.setting_name, values))  # not the profile's
+        self.model_fields_set.intersection_update(given)  # not the profile's
 
     @classmethod
     def setting_name(cls, name: str) -> str:

@@ -116,8 +116,19 @@ class Record:
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
         may_be_kept = step > 0 or self.method.config.keep_start
         if may_be_kept and (best == -math.inf or spearman > best):
-            self.save_encoder()
+            self.save_encoder(self._dev_note(step, spearman))
         return values
+
+    def _dev_note(self, step: int, spearman: float) -> str:
+        """Return what the card says of an encoder that did not gain on dev, otherwise ""."""
+        assert self.dev is not None
+        start = self._dev_curve().get(0, -math.inf)
+        if step == 0:
+            return f" Its weights are those of the start: no later step was better on {self.dev.name}."
+        if not start > spearman:
+            return ""
+        scores = f"{100 * spearman:.2f}, before training {100 * start:.2f}"
+        return f" On {self.dev.name} it is worse than its start: Spearman x 100 is {scores}."
 
     def _watch(self, step: int, scores: np.ndarray) -> None:
         """Keep the scores of the watched queries in watched.csv, written whole like history.csv."""
@@ -144,12 +155,12 @@ class Record:
             with reraise_os_error(path), atomic_write(path) as file:
                 pd.DataFrame(self.rows).to_csv(file, index=False)
 
-    def save_encoder(self) -> None:
-        """Save the encoder as it is now, with a card."""
+    def save_encoder(self, note: str = "") -> None:
+        """Save the encoder as it is now, with a card that ends in the note."""
         config, method = self.method.config, type(self.method).__name__
         card = {
             "title": f"{method} on {config.train}, seed {config.seed}",
-            "description": f"{method} from {config.encoder}, settings {config.digest()}.",
+            "description": f"{method} from {config.encoder}, settings {config.digest()}.{note}",
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],

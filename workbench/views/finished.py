@@ -16,7 +16,7 @@ from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
-from workbench.runs import Run, read_rows, short_value, split_common_settings
+from workbench.runs import Run, read_rows, score_of, short_value, split_common_settings
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
@@ -255,6 +255,44 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
     if candidates.get("dev_spearman", pd.Series(dtype=float)).isna().all():
         return candidates.iloc[-1]
     return candidates.loc[candidates["dev_spearman"].idxmax()]
+
+
+def scores_with_start(run: Run) -> dict[str, tuple[float, float]]:
+    """Return dev and the suites -> scores x 100 before and after training, as far as both were measured.
+
+    Of suites with an average only the average, first.
+    """
+    before, after = (run.metrics(stage) if run.has(stage) else {} for stage in (BEFORE, ""))
+    shared = [suite for suite in after if suite in before]
+    averages = [suite for suite in shared if suite in AVERAGES]
+    pairs = {suite: [score_of(stage[suite])[0] for stage in (before, after)] for suite in averages or shared}
+    if (run.path / "history.csv").is_file():
+        history = run.history()
+        measured = history.loc[history["step"] == 0].get("dev_spearman", pd.Series(dtype=float))
+        if measured.notna().any():
+            pairs["dev"] = [measured.iloc[0], read_dev(run)]
+    return {name: (100 * start, 100 * end) for name, (start, end) in pairs.items()}
+
+
+def result_line(run: Run) -> str:
+    """Return one line: the scores of a run before and after training, and the step that was kept."""
+    facts = run.facts()
+    changes = scores_with_start(run).items()
+    texts = [f"{name} {start:.2f} -> {end:.2f}" for name, (start, end) in changes]
+    step = facts.get("kept_step")
+    texts += ["kept: the start" if step == 0 else f"kept: step {step}"] if step is not None else []
+    texts += [f"stopped at {facts['stopped']}"] if facts.get("stopped") else []
+    return ", ".join(texts)
+
+
+def warning_of(run: Run) -> str:
+    """Return in which scores a run's encoder is worse than its start, or that it is its start; otherwise ""."""
+    start = short_value(run.config.encoder)
+    if run.facts().get("kept_step") == 0:
+        return f"its start, {start}, unchanged: no step was better on dev"
+    changes = scores_with_start(run).items()
+    lost = [f"{name} {before:.2f} -> {after:.2f}" for name, (before, after) in changes if round(before - after, 2) > 0]
+    return f"worse than its start, {start}: {', '.join(lost)} (x 100)" if lost else ""
 
 
 def read_dev(run: Run) -> float | None:
