@@ -70,7 +70,7 @@ def warn_of(folder: Path) -> None:
     if workbench.runs.is_finished(path) and (path / "encoder").is_dir():
         warning = workbench.views.read_or_warn(path, workbench.views.warning_of)
         if warning:
-            echo(f"warning: the encoder of {path} is {warning}", err=True)
+            echo(f"warning: {path} is {warning}", err=True)
 
 
 @runs_app.command("runs")

@@ -139,17 +139,19 @@ class TrainingConfig(Settings):
 
     @property
     def recipe(self) -> str:
-        """A line on each setting that the start or own data changed, otherwise an empty text."""
-        usual = self.profile_values(self.profile)
+        """Lines on settings that the start or own data changed, otherwise an empty text."""
+        usual, changed = self.profile_values(self.profile), self.changed()
         chosen = self.profile_values(self.profile, dict(self))
         reasons = {
             "learning_rate": f"{self.encoder} is not an encoder of the bundled world",
-            "keep_start": "train or dev is a file of your own: if no step is better on dev, the start stays",
-            "stop_below_start": "on your own data training ends if dev is so far below its start three times running",
+            "keep_start": f"train or dev is your own file, and stop_below_start is {self.stop_below_start}",
         }
-        differing = [name for name in reasons if chosen.get(name) != usual.get(name)]
-        kept = [name for name in differing if name not in self.changed()]
-        return "\n".join(f"{name} is {setting_text(getattr(self, name))}, as {reasons[name]}" for name in kept)
+        lines = [
+            f"{name} is {setting_text(chosen[name])}, as {why}"
+            for name, why in reasons.items()
+            if chosen.get(name) != usual.get(name) and name not in changed
+        ]
+        return "\n".join(lines)
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

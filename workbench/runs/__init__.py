@@ -4,12 +4,10 @@ from workbench.runs._listing import (
     choose_runs as choose_runs,
     find_run as find_run,
     list_runs as list_runs,
-    main_suite as main_suite,
     needed_by as needed_by,
     read_row as read_row,
     read_rows as read_rows,
     remove_runs as remove_runs,
-    score_of as score_of,
     short_value as short_value,
     split_common_settings as split_common_settings,
 )

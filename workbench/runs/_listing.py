@@ -125,26 +125,26 @@ def read_row(path: Path) -> dict[str, Any]:
         metrics = run.metrics(facts=facts) if is_finished else {}
         start = run.metrics(BEFORE, facts) if is_finished and run.has(BEFORE) else {}
         for suite, values in metrics.items():
-            row["scores"][suite] = score_of(values)
+            row["scores"][suite] = _score_of(values)
             rankings = {name: values[name] for name in ("kcc", "ndcg") if values.get(name) is not None}
             if suite in start:
-                rankings["start"] = score_of(start[suite])[0]
+                rankings["start"] = _score_of(start[suite])[0]
             row["rankings"] |= {f"{suite}:{name}": value for name, value in rankings.items()}
-        row["start"] = row["rankings"].get(f"{main_suite(metrics)}:start")
+        row["start"] = row["rankings"].get(f"{_main_suite(metrics)}:start")
         row["status"] = "finished" if is_finished else "failed" if row["failure"] else "unfinished"
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}
     return row
 
 
-def score_of(values: dict[str, Any]) -> tuple[float, str]:
+def _score_of(values: dict[str, Any]) -> tuple[float, str]:
     """Return the score of one suite in [-1, 1], nan if it is undefined, and the name of its measure."""
     measure = "accuracy" if "accuracy" in values else "spearman"
     value = values.get(measure)
     return float("nan" if value is None else value), measure
 
 
-def main_suite(metrics: dict[str, Any]) -> str:
+def _main_suite(metrics: dict[str, Any]) -> str:
     """Return the suite that one number of a run is of: an average of sets, otherwise the first; "" if none."""
     averages = (suite for suite in metrics if suite.endswith("-average"))
     return next(averages, next(iter(metrics), ""))

@@ -116,11 +116,11 @@ def _fit_here(
             record.save_encoder()
         last = record.rows[-1]["step"]
         stopped = f"step {last} of {plan.steps}: {record.reason_to_stop()}" if last < plan.steps else ""
-        if not quiet and plan.rank == 0:
-            print(f"stopped at {stopped}\n" if stopped else "", end="", flush=True)
+        if stopped and not quiet and plan.rank == 0:
+            print(f"stopped at {stopped}", flush=True)
         if saved_run is not None:
             files = {"encoder": {"sha256": checkpoint_checksum(saved_run.path)}}
-            saved_run.record(trained=True, kept_step=record.kept_step, stopped=stopped, files=files)
+            saved_run.record(trained=True, stopped=stopped, files=files)
         method.eval()
         history = pd.DataFrame(record.rows)
         history.attrs["keep_start"] = method.config.keep_start

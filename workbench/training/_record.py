@@ -60,33 +60,20 @@ class Record:
             curve.pop(0, None)
         return curve
 
-    @property
-    def kept_step(self) -> int:
-        """The step whose encoder is kept: the first with the highest dev Spearman, without dev the last."""
-        candidates = self._candidates()
-        return max(candidates, key=candidates.__getitem__) if candidates else self.rows[-1]["step"]
-
     def reason_to_stop(self) -> str:
         """Return why training ends before its last step, "" if it goes on; the history alone decides it."""
-        patience = self.method.config.patience
+        config = self.method.config
         measured = list(self._candidates().values())
-        if patience is not None and measured:
+        if config.patience is not None and measured:
             waited = len(measured) - 1 - measured.index(max(measured))
-            if waited >= patience:
+            if waited >= config.patience:
                 return f"dev has not risen in {waited} evaluations"
-        return self._reason_of_fall()
-
-    def _reason_of_fall(self) -> str:
-        """Return that dev stays far below the start, as the setting `stop_below_start` defines it, otherwise ""."""
-        limit = self.method.config.stop_below_start
         start, *later = self._dev_curve().values() or [-math.inf]
-        latest = later[-_FAR_BELOW:]
-        if limit is None or len(latest) < _FAR_BELOW:
+        falls = [100 * (start - value) for value in later[-_FAR_BELOW:]]
+        if config.stop_below_start is None or len(falls) < _FAR_BELOW:
             return ""
-        if not all(100 * (start - value) > limit for value in latest):
-            return ""
-        fall = f"dev fell from {100 * start:.2f} to {100 * latest[-1]:.2f}"
-        return f"{fall} and was more than {limit:g} below its start in {_FAR_BELOW} evaluations in a row"
+        is_far_below = all(fall > config.stop_below_start for fall in falls)
+        return f"dev is {falls[-1]:.1f} points below its start of {100 * start:.1f}" if is_far_below else ""
 
     def add(self, terms: dict[str, Tensor]) -> None:
         """Add the loss terms of one step, on their device: reading them every step would wait for it."""
@@ -116,19 +103,11 @@ class Record:
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
         may_be_kept = step > 0 or self.method.config.keep_start
         if may_be_kept and (best == -math.inf or spearman > best):
-            self.save_encoder(self._dev_note(step, spearman))
+            start = self._dev_curve().get(0, spearman)
+            figures = f"{100 * spearman:.2f}, before training {100 * start:.2f}"
+            comparison = " It is worse than its start:" if spearman < start else ""
+            self.save_encoder(f"{comparison} Spearman x 100 on {self.dev.name} is {figures}.")
         return values
-
-    def _dev_note(self, step: int, spearman: float) -> str:
-        """Return what the card says of an encoder that did not gain on dev, otherwise ""."""
-        assert self.dev is not None
-        start = self._dev_curve().get(0, -math.inf)
-        if step == 0:
-            return f" Its weights are those of the start: no later step was better on {self.dev.name}."
-        if not start > spearman:
-            return ""
-        scores = f"{100 * spearman:.2f}, before training {100 * start:.2f}"
-        return f" On {self.dev.name} it is worse than its start: Spearman x 100 is {scores}."
 
     def _watch(self, step: int, scores: np.ndarray) -> None:
         """Keep the scores of the watched queries in watched.csv, written whole like history.csv."""

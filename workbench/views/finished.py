@@ -16,12 +16,13 @@ from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
-from workbench.runs import Run, read_rows, score_of, short_value, split_common_settings
+from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
+_VISIBLE = 0.005  # a smaller difference x 100 is none: the two are printed alike
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
 _MINOR = ["suites", "eval_steps"]  # settings that a label has only where nothing else tells two runs apart
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
@@ -258,41 +259,31 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
 
 
 def scores_with_start(run: Run) -> dict[str, tuple[float, float]]:
-    """Return dev and the suites -> scores x 100 before and after training, as far as both were measured.
-
-    Of suites with an average only the average, first.
-    """
-    before, after = (run.metrics(stage) if run.has(stage) else {} for stage in (BEFORE, ""))
-    shared = [suite for suite in after if suite in before]
-    averages = [suite for suite in shared if suite in AVERAGES]
-    pairs = {suite: [score_of(stage[suite])[0] for stage in (before, after)] for suite in averages or shared}
+    """Return suites and dev -> score x 100 before and after training, as far as both were measured."""
+    row = read_row(run.path)
+    starts = {suite: row["rankings"].get(f"{suite}:start") for suite in row["scores"]}
+    pairs = {suite: (starts[suite], score) for suite, (score, _) in row["scores"].items() if starts[suite] is not None}
     if (run.path / "history.csv").is_file():
         history = run.history()
-        measured = history.loc[history["step"] == 0].get("dev_spearman", pd.Series(dtype=float))
-        if measured.notna().any():
-            pairs["dev"] = [measured.iloc[0], read_dev(run)]
+        if "dev_spearman" in history:
+            pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
     return {name: (100 * start, 100 * end) for name, (start, end) in pairs.items()}
 
 
 def result_line(run: Run) -> str:
-    """Return one line: the scores of a run before and after training, and the step that was kept."""
-    facts = run.facts()
-    changes = scores_with_start(run).items()
-    texts = [f"{name} {start:.2f} -> {end:.2f}" for name, (start, end) in changes]
-    step = facts.get("kept_step")
-    texts += ["kept: the start" if step == 0 else f"kept: step {step}"] if step is not None else []
-    texts += [f"stopped at {facts['stopped']}"] if facts.get("stopped") else []
-    return ", ".join(texts)
+    """Return one line: the scores of a run before and after training, the step that was kept, and an early end."""
+    texts = [f"{name} {start:.2f} -> {end:.2f}" for name, (start, end) in scores_with_start(run).items()]
+    step = int(kept_checkpoint(run.history())["step"])
+    texts.append(f"kept step {step}" if step else "kept the start")
+    stopped = run.facts().get("stopped")
+    return ", ".join([*texts, f"stopped at {stopped}"] if stopped else texts)
 
 
 def warning_of(run: Run) -> str:
-    """Return in which scores a run's encoder is worse than its start, or that it is its start; otherwise ""."""
-    start = short_value(run.config.encoder)
-    if run.facts().get("kept_step") == 0:
-        return f"its start, {start}, unchanged: no step was better on dev"
-    changes = scores_with_start(run).items()
-    lost = [f"{name} {before:.2f} -> {after:.2f}" for name, (before, after) in changes if round(before - after, 2) > 0]
-    return f"worse than its start, {start}: {', '.join(lost)} (x 100)" if lost else ""
+    """Return in which scores a run's encoder is worse than its start, otherwise an empty text."""
+    pairs = scores_with_start(run).items()
+    lost = [f"{name} {start:.2f} -> {end:.2f}" for name, (start, end) in pairs if start - end > _VISIBLE]
+    return f"worse than its start, {short_value(run.config.encoder)}: {', '.join(lost)} (x 100)" if lost else ""
 
 
 def read_dev(run: Run) -> float | None:
