@@ -263,20 +263,28 @@ def scores_with_start(run: Run) -> dict[str, tuple[float, float]]:
     row = read_row(run.path)
     starts = {suite: row["rankings"].get(f"{suite}:start") for suite in row["scores"]}
     pairs = {suite: (starts[suite], score) for suite, (score, _) in row["scores"].items() if starts[suite] is not None}
-    if (run.path / "history.csv").is_file():
-        history = run.history()
-        if "dev_spearman" in history:
-            pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
+    history = _history(run)
+    if "dev_spearman" in history:
+        pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
     return {name: (100 * start, 100 * end) for name, (start, end) in pairs.items()}
 
 
 def result_line(run: Run) -> str:
     """Return one line: the scores of a run before and after training, the step that was kept, and an early end."""
     texts = [f"{name} {start:.2f} -> {end:.2f}" for name, (start, end) in scores_with_start(run).items()]
-    step = int(kept_checkpoint(run.history())["step"])
-    texts.append(f"kept step {step}" if step else "kept the start")
+    texts += ["kept the start"] if is_its_start(run) else []
     stopped = run.facts().get("stopped")
     return ", ".join([*texts, f"stopped at {stopped}"] if stopped else texts)
+
+
+def is_its_start(run: Run) -> bool:
+    """Return whether the training of a run kept the encoder that it began with."""
+    history = _history(run)
+    return not history.empty and kept_checkpoint(history)["step"] == 0
+
+
+def _history(run: Run) -> pd.DataFrame:
+    return run.history() if (run.path / "history.csv").is_file() else pd.DataFrame()
 
 
 def warning_of(run: Run) -> str:
