@@ -302,7 +302,7 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
 
 
 def test_a_training_that_stays_far_below_its_start_stops_and_gives_the_start_back(
-    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path, monkeypatch, capsys
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, *, tmp_path: Path, monkeypatch, capsys
 ):
     # One evaluation within 3 points of the start interrupts the row of those that are further below.
     measured = iter([0.6, 0.5, 0.58, 0.5, 0.5, 0.569])
