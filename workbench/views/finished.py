@@ -1,6 +1,7 @@
 """Tables of finished runs: their labels, and their scores over seeds. No torch is loaded."""
 
 import logging
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -22,7 +23,7 @@ _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
-_VISIBLE = 0.005  # a smaller difference x 100 is none: the two are printed alike
+_VISIBLE = 5e-5  # a smaller difference is none: the two are printed alike, x 100
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
 _MINOR = ["suites", "eval_steps"]  # settings that a label has only where nothing else tells two runs apart
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
@@ -258,23 +259,30 @@ def kept_checkpoint(history: pd.DataFrame) -> Any:
     return candidates.loc[candidates["dev_spearman"].idxmax()]
 
 
-def scores_with_start(run: Run) -> dict[str, tuple[float, float]]:
-    """Return suites and dev -> score x 100 before and after training, as far as both were measured."""
+def score_changes(run: Run, *, only_falls: bool = False) -> str:
+    """Return suites and dev with their scores x 100 before and after training, as far as both were measured."""
     row = read_row(run.path)
-    starts = {suite: row["rankings"].get(f"{suite}:start") for suite in row["scores"]}
-    pairs = {suite: (starts[suite], score) for suite, (score, _) in row["scores"].items() if starts[suite] is not None}
+    starts = {suite: row["rankings"].get(f"{suite}:start", math.nan) for suite in row["scores"]}
+    pairs = {suite: (starts[suite], score) for suite, (score, _) in row["scores"].items()}
     history = _history(run)
     if "dev_spearman" in history:
         pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
-    return {name: (100 * start, 100 * end) for name, (start, end) in pairs.items()}
+    least = _VISIBLE if only_falls else -math.inf
+    changes = [(name, start, end) for name, (start, end) in pairs.items() if start - end > least]
+    return ", ".join(f"{name} {100 * start:.2f} -> {100 * end:.2f}" for name, start, end in changes)
 
 
 def result_line(run: Run) -> str:
-    """Return one line: the scores of a run before and after training, the step that was kept, and an early end."""
-    texts = [f"{name} {start:.2f} -> {end:.2f}" for name, (start, end) in scores_with_start(run).items()]
-    texts += ["kept the start"] if is_its_start(run) else []
+    """Return one line: the scores of a run before and after training, if the start was kept, and an early end."""
     stopped = run.facts().get("stopped")
-    return ", ".join([*texts, f"stopped at {stopped}"] if stopped else texts)
+    texts = [score_changes(run), "kept the start" if is_its_start(run) else ""]
+    return ", ".join(filter(None, [*texts, f"stopped at {stopped}" if stopped else ""]))
+
+
+def warning_of(run: Run) -> str:
+    """Return in which scores a run's encoder is worse than its start, otherwise an empty text."""
+    lost = score_changes(run, only_falls=True)
+    return f"worse than its start, {short_value(run.config.encoder)}: {lost} (x 100)" if lost else ""
 
 
 def is_its_start(run: Run) -> bool:
@@ -285,13 +293,6 @@ def is_its_start(run: Run) -> bool:
 
 def _history(run: Run) -> pd.DataFrame:
     return run.history() if (run.path / "history.csv").is_file() else pd.DataFrame()
-
-
-def warning_of(run: Run) -> str:
-    """Return in which scores a run's encoder is worse than its start, otherwise an empty text."""
-    pairs = scores_with_start(run).items()
-    lost = [f"{name} {start:.2f} -> {end:.2f}" for name, (start, end) in pairs if start - end > _VISIBLE]
-    return f"worse than its start, {short_value(run.config.encoder)}: {', '.join(lost)} (x 100)" if lost else ""
 
 
 def read_dev(run: Run) -> float | None:
