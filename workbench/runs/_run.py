@@ -175,7 +175,7 @@ class Run:
         Its `attrs` say whether step 0 could be kept, "keep_start".
         """
         table = self._table("history.csv", "")
-        table.attrs["keep_start"] = self.facts()["settings"].get("keep_start", False)
+        table.attrs["keep_start"] = self.facts().get("settings", {}).get("keep_start", False)
         return table
 
     def watched(self) -> pd.DataFrame:

@@ -44,31 +44,25 @@ class Record:
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
-        if self._candidates() and not (folder / "encoder").is_dir():
+        self._first = 0 if method.config.keep_start else 1  # the first step that may be kept
+        if self._measured(self._first) and not (folder / "encoder").is_dir():
             problem = f"{folder / 'encoder'} is missing, the best encoder so far; put it back, or delete"
             raise RunError(f"{problem} {folder / 'checkpoint'} to train again from the start of this run")
 
-    def _dev_curve(self) -> dict[int, float]:
-        """Return step -> dev Spearman so far; -inf if scores were all equal."""
-        measured = {row["step"]: row["dev_spearman"] for row in self.rows if "dev_spearman" in row}
-        return {step: -math.inf if math.isnan(value) else value for step, value in measured.items()}
-
-    def _candidates(self) -> dict[int, float]:
-        """Return the part of the dev curve whose steps may be kept: all, or all after the start."""
-        curve = self._dev_curve()
-        if not self.method.config.keep_start:
-            curve.pop(0, None)
-        return curve
+    def _measured(self, first: int) -> list[float]:
+        """Return every dev Spearman so far, from the step `first` on; -inf if scores were all equal."""
+        values = [row["dev_spearman"] for row in self.rows if row["step"] >= first and "dev_spearman" in row]
+        return [-math.inf if math.isnan(value) else value for value in values]
 
     def reason_to_stop(self) -> str:
         """Return why training ends before its last step, "" if it goes on; the history alone decides it."""
         config = self.method.config
-        measured = list(self._candidates().values())
+        measured = self._measured(self._first)
         if config.patience is not None and measured:
             waited = len(measured) - 1 - measured.index(max(measured))
             if waited >= config.patience:
                 return f"dev has not risen in {waited} evaluations"
-        start, *later = self._dev_curve().values() or [-math.inf]
+        start, *later = self._measured(0) or [-math.inf]
         falls = [100 * (start - value) for value in later[-_FAR_BELOW:]]
         if config.stop_below_start is None or len(falls) < _FAR_BELOW:
             return ""
@@ -98,12 +92,11 @@ class Record:
         values, scores = dev_values(self.method, self.dev)
         self._watch(step, scores)
         spearman = values["dev_spearman"]
-        best = max(self._candidates().values(), default=-math.inf)
+        best = max(self._measured(self._first), default=-math.inf)
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
-        may_be_kept = step > 0 or self.method.config.keep_start
-        if may_be_kept and (best == -math.inf or spearman > best):
-            start = self._dev_curve().get(0, spearman)
+        if step >= self._first and (best == -math.inf or spearman > best):
+            start = (self._measured(0) or [spearman])[0]
             figures = f"{100 * spearman:.2f}, before training {100 * start:.2f}"
             comparison = " It is worse than its start:" if spearman < start else ""
             self.save_encoder(f"{comparison} Spearman x 100 on {self.dev.name} is {figures}.")
