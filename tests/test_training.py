@@ -299,6 +299,9 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
     # 0.5 at step 4 is the best: neither step 6 nor step 8 is above it.
     assert history["step"].iloc[-1] == 8
     assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 8, "a stopped run took further steps"
+    assert run.facts()["stopped"] == "step 8 of 20: dev has not risen in 2 evaluations"
+    worse = "It is worse than its start: Spearman x 100 on tiny-dev is 50.00, before training 90.00."
+    assert worse in (run.path / "encoder" / "README.md").read_text()
 
 
 def test_a_training_that_stays_far_below_its_start_stops_and_gives_the_start_back(
