@@ -128,7 +128,7 @@ def test_the_list_has_the_score_of_the_start_next_to_the_result(tmp_path: Path):
             run.write_evaluation(metrics, SCORES, RANKINGS, stage)
         run.release()
     table = list_runs(tmp_path)
-    assert table.columns.tolist()[6:9] == ["start", "another", "own"]
+    assert table.columns.tolist()[6:9] == ["another", "start", "own"]
     assert table["start"].fillna(0).tolist() == [60.0, 0.0]
     assert table["own"].tolist() == [50.0, 50.0]
     (row,) = list_runs(tmp_path, ["start>55"], columns=["own:start", "another:start"]).to_dict("records")

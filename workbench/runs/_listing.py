@@ -42,6 +42,7 @@ def list_runs(
             the first suite of the run.
     """
     rows, suites = read_rows(root), set[str]()
+    main_suites = [_main_suite(row["scores"]) for row in rows]
     for row in rows:
         settings = {name: "none" if value is None else value for name, value in row.pop("settings").items()}
         scores = {
@@ -76,8 +77,9 @@ def list_runs(
             table = table.sort_values(key, key=_comparable, ascending=is_ascending, kind="stable")
     shown = [name for name in suites if table[name].notna().any()]
     shown.sort(key=lambda name: (name.endswith("-average"), name))
-    if shown:
-        shown.insert(0, "start")
+    if shown:  # next to the result that it belongs to, of the first run that has one
+        beside = next((suite for suite in main_suites if suite in shown), shown[0])
+        shown.insert(shown.index(beside), "start")
     table = table.reindex(columns=columns or [*_FIRST, *shown, *_LAST]).reset_index(drop=True)
     kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(shown, float)
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
