@@ -46,8 +46,10 @@ def measure(case: tuple[str, int, str, str, int], suites: list[str]) -> pd.DataF
         changes["pooling"] = "mean"
     with tempfile.TemporaryDirectory() as folder:
         train, dev, _ = map(str, write_split(parts, Path(folder)))
+        # What a rate does to the encoder is measured, so the start may not be kept and no training ends early.
+        whole = {"keep_start": False, "stop_below_start": None}
         config = CONFIGS[method].from_parameters(
-            "demo", seed, {"encoder": "english-encoder", "train": train, "dev": dev} | changes
+            "demo", seed, {"encoder": "english-encoder", "train": train, "dev": dev} | whole | changes
         )
         trained, data = METHODS[method](config), parts["train"]
         if method == "simcse":

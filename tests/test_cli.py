@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -132,7 +133,32 @@ def test_a_run_prints_its_progress_and_its_gain(tiny_encoder: Path, call: Call, 
     shown = capsys.readouterr().out
     assert re.search(r"^step +2/2  loss [\d.]+  dev Spearman [-\d.]+ \(step 2\)  [\d:]+$", shown, re.MULTILINE)
     assert re.search(r"^\w.* its start on world-test: [+-][\d.]+ spearman x 100, 95% inter", shown, re.MULTILINE)
+    result = r"^result:   world-test [-\d.]+ -> [-\d.]+, dev [-\d.]+ -> [-\d.]+$"
+    assert re.search(result, shown, re.MULTILINE)
     assert "2 steps with 1 evaluation(s) on dev are too few" in caplog.text
+
+
+def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
+    tiny_encoder: Path, call: Call, capsys, monkeypatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: [])
+    table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
+    for seed, end in enumerate((0.5, 0.7)):
+        run = Run.open(simcse(seed), "runs")
+        pd.DataFrame({"step": [0, 10, 20], "dev_spearman": [0.524, 0.459, 0.4]}).to_csv(run.path / "history.csv")
+        for stage, score in (("before", 0.6), ("", end)):
+            run.write_evaluation({"s": {"spearman": score, "n": 2}}, table, table, stage)
+        run.release()
+        shutil.copytree(tiny_encoder, run.path / "encoder")
+        lost = ("s 60.00 -> 50.00, " if end == 0.5 else "") + "dev 52.40 -> 45.90"
+        warning = f"is worse than its start, world-encoder: {lost} (x 100)\n"
+        options = ["--on", "ladders-all", "--notebook", f"look{seed}.ipynb"]
+        for command in (["push", run.path, "me/mine", "--dry-run"], ["look", run.path / "encoder", *options]):
+            assert call(*command) == 0
+            assert warning in capsys.readouterr().err
+    assert call("look", tiny_encoder, "--on", "ladders-all", "--notebook", "plain.ipynb") == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_filters_take_columns_suites_and_any_setting(root: Path):

@@ -136,6 +136,10 @@ def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: 
     for stage in ("before", ""):
         equal.write_evaluation(metrics[1], start, rankings, stage)
     assert "Not clearly different from its start" in views.compare_with_start(equal)
+    equal.record(settings={"keep_start": True})
+    pd.DataFrame({"step": [0, 10], "dev_spearman": [0.5, 0.4]}).to_csv(equal.path / "history.csv")
+    assert views.compare_with_start(equal).startswith("It is its start: no step was better on dev")
+    assert views.result_line(equal).endswith("dev 50.00 -> 50.00, kept the start")
 
 
 @pytest.mark.parametrize(

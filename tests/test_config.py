@@ -78,6 +78,31 @@ def test_the_demo_gives_a_start_outside_the_world_a_rate_that_does_not_ruin_it(t
         assert usual.recipe == config(profile="paper", encoder="english-encoder").recipe == ""
 
 
+def test_on_your_own_data_the_start_competes_and_a_ruined_training_stops():
+    for config in CONFIGS.values():
+        for profile in config.profiles:
+            bundled = config(profile=profile, encoder="english-encoder")
+            assert (bundled.keep_start, bundled.stop_below_start) == (False, None), profile
+        for name in ("train", "dev"):
+            own = config(profile="demo", **{name: "mine.csv"})
+            assert (own.keep_start, own.stop_below_start) == (True, 3.0)
+            assert list(own.changed()) == [name], "the two settings follow from the data"
+            assert own.recipe == "keep_start is true, as train or dev is your own file, and stop_below_start is 3.0"
+        chosen = config(profile="demo", train="mine.csv", keep_start="false", stop_below_start="none")
+        assert (chosen.keep_start, chosen.stop_below_start, chosen.recipe) == (False, None, "")
+
+
+def test_a_run_on_own_data_from_before_these_settings_keeps_its_name(tmp_path: Path):
+    (tmp_path / "mine.txt").write_text("a b\nc d\n")
+    former = SimCSEConfig.from_parameters(
+        "demo", 0, {"train": str(tmp_path / "mine.txt"), "keep_start": False, "stop_below_start": None}
+    )
+    settings = former.model_dump(exclude={"keep_start", "stop_below_start"})
+    assert SimCSEConfig(**settings) == former
+    assert SimCSEConfig(**settings).digest() == former.digest()
+    assert SimCSEConfig.from_parameters("demo", 0, {"train": former.train}).digest() != former.digest()
+
+
 def test_a_value_that_is_not_allowed_is_refused_together_with_every_other():
     wrong = {"temperature": "warm", "mlp": "maybe", "pooling": "clss", "max_steps": 2.5, "batch_size": 1}
     with pytest.raises(SettingError) as refusal:

@@ -120,6 +120,21 @@ HOLD = "import sys\nfrom pathlib import Path\nfrom workbench.runs import lock_ru
 HOLD += "print('held', flush=True)\nsys.stdin.read()"
 
 
+def test_the_list_has_the_score_of_the_start_next_to_the_result(tmp_path: Path):
+    for seed, stages in enumerate([("before",), ()]):  # the second was never evaluated before its training
+        run = Run.open(config(seed), tmp_path)
+        for stage, scores in zip((*stages, ""), ((0.6, 0.3), (0.5, 0.4))[-1 - len(stages) :], strict=True):
+            metrics = {"own": {"spearman": scores[0], "n": 2}, "another": {"accuracy": scores[1], "n": 2}}
+            run.write_evaluation(metrics, SCORES, RANKINGS, stage)
+        run.release()
+    table = list_runs(tmp_path)
+    assert table.columns.tolist()[6:9] == ["another", "start", "own"]
+    assert table["start"].fillna(0).tolist() == [60.0, 0.0]
+    assert table["own"].tolist() == [50.0, 50.0]
+    (row,) = list_runs(tmp_path, ["start>55"], columns=["own:start", "another:start"]).to_dict("records")
+    assert row == {"own:start": 60.0, "another:start": 30.0}
+
+
 def test_a_run_belongs_to_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/mine.ipynb")
     run = Run.open(config(), tmp_path)

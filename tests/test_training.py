@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 
 from workbench.config import SimCSEConfig
 from workbench.data import Pairs, Sentences, load_dev, load_training
-from workbench.encoder import Encoder
+from workbench.encoder import Encoder, weights_checksum
 from workbench.errors import DataError, EncoderError, RunError
 from workbench.evaluation import evaluate
 from workbench.methods.simcse import SimCSE
@@ -34,6 +34,7 @@ from workbench.training import fit
 from workbench.training._launch import fit_in_processes
 from workbench.training._plan import Plan
 from workbench.training._state import State
+from workbench.views.finished import kept_checkpoint
 
 
 @pytest.fixture
@@ -298,6 +299,54 @@ def test_training_ends_when_dev_has_not_risen_for_as_long_as_patience_allows(
     # 0.5 at step 4 is the best: neither step 6 nor step 8 is above it.
     assert history["step"].iloc[-1] == 8
     assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 8, "a stopped run took further steps"
+    assert run.facts()["stopped"] == "step 8 of 20: dev has not risen in 2 evaluations"
+    worse = "It is worse than its start: Spearman x 100 on tiny-dev is 50.00, before training 90.00."
+    assert worse in (run.path / "encoder" / "README.md").read_text()
+
+
+def test_a_training_that_stays_far_below_its_start_stops_and_gives_the_start_back(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, *, tmp_path: Path, monkeypatch, capsys
+):
+    # One evaluation within 3 points of the start interrupts the row of those that are further below.
+    measured = iter([0.6, 0.5, 0.58, 0.5, 0.5, 0.569])
+    monkeypatch.setattr(
+        "workbench.training._record.dev_values", lambda method, dev: ({"dev_spearman": next(measured)}, dev.gold)
+    )
+    settings = config(tiny_encoder, max_steps=20, keep_start=True, stop_below_start=3)
+    run, method = Run.open(settings, tmp_path), SimCSE(settings)
+    history = fit(method, sentences, dev, run=run)
+    assert history["step"].iloc[-1] == 10
+    assert history["dev_spearman"].iloc[0] == 0.6
+    end = "step 10 of 20: dev is 3.1 points below its start of 60.0"
+    assert run.facts()["stopped"] == end
+    assert f"stopped at {end}\n" in capsys.readouterr().out
+    assert weights_checksum(method.encoder) == method.starting_weights
+    saved, start = (load_file(folder / "model.safetensors") for folder in (run.path / "encoder", tiny_encoder))
+    assert all(torch.equal(saved[name], value) for name, value in start.items() if name in saved)
+    for table in (history, run.history()):
+        assert kept_checkpoint(table)["step"] == 0
+    assert fit(SimCSE(settings), sentences, dev, run=run)["step"].iloc[-1] == 10, "a stopped run took further steps"
+
+
+def test_a_training_that_may_keep_its_start_is_interrupted_anywhere_and_ends_the_same(
+    tiny_encoder: Path, sentences: Sentences, dev: Pairs, tmp_path: Path
+):
+    settings = config(tiny_encoder, keep_start=True, learning_rate=3e-2)
+    whole = fit(SimCSE(settings), sentences, dev, run=Run.open(settings, tmp_path / "whole"), quiet=True)
+    run = Run.open(settings, tmp_path / "stopped")
+    for last in (0, 3):  # before the first state, when only the start was evaluated and saved; and after it
+
+        def stop(row: dict[str, Any], last: int = last) -> None:
+            if row["step"] == last:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fit(SimCSE(settings), sentences, dev, run=run, callbacks=[stop], quiet=True)
+        assert Encoder.from_pretrained(run.path / "encoder", device="cpu")
+    again = fit(SimCSE(settings), sentences, dev, run=run, quiet=True)
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), whole.drop(columns="seconds"), check_dtype=False)
+    kept = [load_file(next((tmp_path / how).glob("*/*/encoder/model.safetensors"))) for how in ("whole", "stopped")]
+    assert same(*kept)
 
 
 def test_the_rankings_of_a_few_queries_of_dev_are_kept_at_each_measurement(small_files: dict[str, str], tmp_path: Path):
@@ -459,6 +508,18 @@ def test_a_run_in_two_processes_trains_passes_its_rows_on_and_can_be_loaded(in_t
     assert capfd.readouterr().out == ""
     kept = load_file(run.path / "encoder" / "model.safetensors")
     assert all(torch.equal(kept[name], value) for name, value in method.encoder.backbone.state_dict().items())
+
+
+@pytest.mark.slow
+def test_two_processes_stop_and_give_the_start_back(in_two, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", python())
+    first, data, dev, _ = in_two
+    settings = first.config.model_copy(update={"keep_start": True})  # dev does not rise: the start is the best
+    method, run = SimCSE(settings), Run.open(settings, tmp_path / "kept")
+    history = fit(method, data, dev, run=run, quiet=True)
+    assert history["step"].tolist() == [0, 1, 2]
+    assert run.facts()["stopped"] == "step 2 of 6: dev has not risen in 1 evaluations"
+    assert weights_checksum(method.encoder) == method.starting_weights
 
 
 def test_rows_are_read_after_output_of_other_processes_and_a_failure_has_its_last_lines(in_two, monkeypatch, capfd):

@@ -17,7 +17,17 @@ from typing import Annotated, Any
 import typer
 
 import workbench
-from workbench.cli_runs import Runs, Settings, echo, overrides_of, print_scores, print_table, runs_app, sweep_app
+from workbench.cli_runs import (
+    Runs,
+    Settings,
+    echo,
+    overrides_of,
+    print_scores,
+    print_table,
+    runs_app,
+    sweep_app,
+    warn_of,
+)
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import PACKAGE, project_path
@@ -64,6 +74,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     print_scores(finished)
     if not notebook:  # which prints this itself
         echo(workbench.views.compare_with_start(finished))
+    echo(f"result:   {workbench.views.result_line(finished)}")
     echo(f"run:      {finished.path}")
     if (page := finished.path / "notebook.ipynb").is_file():
         echo(f"notebook: {page}")
@@ -150,6 +161,7 @@ def look(  # noqa: PLR0917
     sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in given]
     for source in {*sources} - {WORDS}:
         find_checkpoint(source)
+        warn_of(Path(source))
     labels = name or [*named(sources)]
     if not len(labels) == len({*labels}) == len(sources):
         raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")

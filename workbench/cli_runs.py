@@ -64,15 +64,29 @@ def print_scores(run: Any) -> None:
             print_table(workbench.metrics.metrics_table(run.metrics(stage)))
 
 
+def warn_of(folder: Path) -> None:
+    """Print a warning if the encoder of a finished run, in its folder or in `encoder/`, did not gain."""
+    path = folder.parent if folder.name == "encoder" else folder
+    if workbench.runs.is_finished(path) and (path / "encoder").is_dir():
+        warning = workbench.views.read_or_warn(path, workbench.views.warning_of)
+        if warning:
+            echo(f"warning: {path} is {warning}", err=True)
+
+
 @runs_app.command("runs")
 def print_runs(
     filters: Annotated[list[str] | None, typer.Argument(help="Filters: a method, KEY=VALUE, 'seed<3'.")] = None,
     runs: Runs = "runs",
     sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front: descending.")] = "",
-    columns: Annotated[str, typer.Option(help="Columns, suites, SUITE:kcc, SUITE:ndcg or settings, with commas.")] = "",
+    columns: Annotated[
+        str, typer.Option(help="Columns, suites, SUITE:start, SUITE:kcc, SUITE:ndcg or settings, with commas.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per run.")] = False,
 ) -> None:
-    """List runs: changed settings, status, scores x 100, start and duration."""
+    """List runs: changed settings, status, scores x 100, when they began and how long they took.
+
+    `start` is the score before training, on the average of the seven sets or on the first suite of the run.
+    """
     where = [f"method={word}" if word in CONFIGS else word for word in filters or []]
     wanted = [name.strip() for name in columns.split(",") if name.strip()]
     table: Any = workbench.list_runs(runs, where, sort=sort, columns=wanted)
@@ -185,6 +199,7 @@ def push(
 ) -> None:
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
     run = workbench.runs.find_run(name, runs)
+    warn_of(run.path)
     files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_)
     echo("\n  ".join([f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files]))
 

@@ -1,6 +1,7 @@
 """The base class of all settings: meaning, unit and source of each, profiles, aliases, a table and a digest."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -86,15 +87,17 @@ class Settings(BaseModel):
         """
         fields, named = type(self).model_fields, {}
         for name, value in values.items():
-            setting = self.setting_name(name)
+            setting = name if name in fields else self.setting_name(name)
             if setting in named:
                 raise SettingError(f"{setting} is given twice")
             named[setting] = _read_text(value, fields[setting].annotation)
+        given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)
         complete = fields.keys() - self.added <= named.keys()  # such as those of a run, whose profile may be gone
         if profile not in self.profiles and not complete:
             raise SettingError(unknown_name("profile", profile, self.profiles, f"of {self.method}"))
-        start = self.profile_values(profile, named.get("encoder"))
+        # What a recorded run lacks was added after it, and had its default then, whatever the profile says now.
+        start = {} if complete else self.profile_values(profile, named)
         try:
             super().__init__(**(start | named))
         except ValidationError as error:
@@ -103,7 +106,7 @@ class Settings(BaseModel):
                 where, text = each["loc"], each["msg"].removeprefix("Value error, ")
                 lines.append(f"{where[0]}: {text} (got {each['input']!r})" if where else text)
             raise SettingError("\n".join(lines)) from None
-        self.model_fields_set.intersection_update(map(self.setting_name, values))  # not the profile's
+        self.model_fields_set.intersection_update(given)  # not the profile's
 
     @classmethod
     def setting_name(cls, name: str) -> str:
@@ -115,8 +118,8 @@ class Settings(BaseModel):
         return setting
 
     @classmethod
-    def profile_values(cls, profile: str, encoder: str | None = None) -> dict[str, Any]:
-        """Return the values that a profile sets; they may depend on the encoder that training starts from."""
+    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the values that a profile sets; they may depend on the encoder and data that are given instead."""
         return cls.profiles.get(profile, {})
 
     @classmethod
@@ -171,7 +174,7 @@ class Settings(BaseModel):
     def changed(self) -> dict[str, Any]:
         """Return the settings that differ from their profile."""
         start = {name: field.default for name, field in type(self).model_fields.items()}
-        start |= self.profile_values(self.profile, getattr(self, "encoder", None))
+        start |= self.profile_values(self.profile, dict(self))
         return {name: value for name, value in self if name not in ("seed", "profile") and value != start[name]}
 
     def table(self) -> "pd.DataFrame":
@@ -179,7 +182,7 @@ class Settings(BaseModel):
         import pandas as pd
 
         rows, changed, schemas = [], self.changed(), self.model_json_schema()["properties"]
-        ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile)
+        ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile, dict(self))
         for name, field in type(self).model_fields.items():
             marks: dict[type, Any] = {type(mark): mark for mark in field.metadata}
             source = f"our choice for {self.profile!r}" if name in ours else marks.get(Source, "our choice")

@@ -1,13 +1,25 @@
 """Settings of every method's training, which a method's own file changes and extends."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import Also, Count, Fraction, NonNegative, Positive, Settings, Source, Unit, Value
+from workbench.config._machinery import (
+    Also,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Settings,
+    Source,
+    Unit,
+    Value,
+    setting_text,
+)
 from workbench.errors import SettingError
 from workbench.files import OWN_FILES
 
@@ -22,6 +34,9 @@ BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-e
 # The bundled world, on which every "demo" profile trains and reports, and how long most train.
 DEMO: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}
 DEMO |= {"learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
+
+# Your own encoder and data: no recipe is known to help, so the start competes, and a ruined training ends.
+OWN_DATA: dict[str, Any] = {"keep_start": True, "stop_below_start": 3.0}
 
 
 def whole_encoder(name: str) -> str:
@@ -50,6 +65,8 @@ BatchSize = Annotated[int, Ge(2), Unit("sentences")]
 
 class TrainingConfig(Settings):
     """Encoder, data, optimisation and hardware of one training run."""
+
+    added = Settings.added | {"keep_start", "stop_below_start"}
 
     encoder: Annotated[EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path")] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
@@ -87,6 +104,10 @@ class TrainingConfig(Settings):
     """steps between two evaluations on dev"""
     patience: Annotated[Count | None, Unit("evaluations"), Also("early_stopping_patience")] = None
     """training ends after this many evaluations without a better dev Spearman; none: never early"""
+    keep_start: bool = False
+    """the start may be kept too, if no step is better on dev; true by default if train or dev is a file of your own"""
+    stop_below_start: Annotated[NonNegative | None, Unit("Spearman x 100")] = None
+    """training ends if dev is so far below the start in three evaluations; none: never; 3 if train or dev is a file"""
     save_steps: Annotated[Count, Unit("steps")] = 500
     """steps between two saved training states, from which an interrupted run continues"""
     logging_steps: Annotated[Count, Unit("steps"), Also("log_steps")] = 10
@@ -103,20 +124,34 @@ class TrainingConfig(Settings):
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
-    def profile_values(cls, profile: str, encoder: str | None = None) -> dict[str, Any]:
-        """Return a profile's values; "demo" has a lower rate unless it starts from an encoder of the bundled world."""
+    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return a profile's values, changed for another encoder than the world's and for your own data."""
         values = super().profile_values(profile)
-        if profile != "demo" or encoder is None or BUNDLED_MODELS.get(encoder) == "world":
-            return values
-        # The rate of the world's poor start would ruin one that is tuned for sentences (benchmarks/own_data.py).
-        return values | {"learning_rate": 3e-5, "eval_steps": 10}
+        given = given or {}
+        encoder = given.get("encoder")
+        if profile == "demo" and encoder is not None and BUNDLED_MODELS.get(encoder) != "world":
+            # The rate of the world's poor start would ruin one that is tuned for sentences (benchmarks/own_data.py).
+            values = values | {"learning_rate": 3e-5, "eval_steps": 10}
+        data = [str(given.get(name)) for name in ("train", "dev")]
+        if any(name.endswith(OWN_FILES) for name in data):
+            values = values | OWN_DATA
+        return values
 
     @property
     def recipe(self) -> str:
-        """A sentence on the learning rate if the start changed it, otherwise an empty text."""
-        tuned = self.profile_values(self.profile, self.encoder) != self.profile_values(self.profile)
-        text = f"learning_rate is {self.learning_rate:g}, as {self.encoder} is not an encoder of the bundled world"
-        return text if tuned and "learning_rate" not in self.changed() else ""
+        """Lines on settings that the start or own data changed, otherwise an empty text."""
+        usual, changed = self.profile_values(self.profile), self.changed()
+        chosen = self.profile_values(self.profile, dict(self))
+        reasons = {
+            "learning_rate": f"{self.encoder} is not an encoder of the bundled world",
+            "keep_start": f"train or dev is your own file, and stop_below_start is {self.stop_below_start}",
+        }
+        lines = [
+            f"{name} is {setting_text(chosen[name])}, as {why}"
+            for name, why in reasons.items()
+            if chosen.get(name) != usual.get(name) and name not in changed
+        ]
+        return "\n".join(lines)
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

@@ -13,13 +13,13 @@ import pandas as pd
 from workbench.config import ALIASES, CONFIGS, RECORDED
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
 from workbench.files import reraise_os_error
-from workbench.runs._run import NAME, Run, is_running, run_path
+from workbench.runs._run import BEFORE, NAME, Run, is_running, run_path
 
 _LOG = logging.getLogger("workbench")
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
 _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
-_TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure"}
+_TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "start"}
 _TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
 _FILTER = re.compile(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", re.DOTALL)  # name, sign, value
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}  # methods of a series
@@ -37,10 +37,12 @@ def list_runs(
         root: Folder of runs.
         where: Such as "method=rankcse", "seed<3", "world-test>=45"; a run without a value satisfies no filter on it.
         sort: A column, a suite or a setting; with - in front: descending.
-        columns: Of the same names, and SUITE:kcc and SUITE:ndcg, x 100; by default those of a run, its changed settings
-            as text, and all suites.
+        columns: Of the same names, and SUITE:start, SUITE:kcc and SUITE:ndcg, x 100; by default those of a run, its
+            changed settings as text, and all suites. "start" is the score before training on an average of sets, or on
+            the first suite of the run.
     """
     rows, suites = read_rows(root), set[str]()
+    main_suites = [_main_suite(row["scores"]) for row in rows]
     for row in rows:
         settings = {name: "none" if value is None else value for name, value in row.pop("settings").items()}
         scores = {
@@ -49,6 +51,8 @@ def list_runs(
         }
         suites |= scores.keys()
         rankings = {name: round(100 * value, 2) for name, value in row.pop("rankings").items()}
+        if row.get("start") is not None:
+            row["start"] = round(100 * row["start"], 2)
         row.update(settings | scores | rankings | row)
     table: Any = pd.DataFrame(rows, dtype=object).drop(columns="facts", errors="ignore")
 
@@ -73,6 +77,9 @@ def list_runs(
             table = table.sort_values(key, key=_comparable, ascending=is_ascending, kind="stable")
     shown = [name for name in suites if table[name].notna().any()]
     shown.sort(key=lambda name: (name.endswith("-average"), name))
+    if shown:  # next to the result that it belongs to, of the first run that has one
+        beside = next((suite for suite in main_suites if suite in shown), shown[0])
+        shown.insert(shown.index(beside), "start")
     table = table.reindex(columns=columns or [*_FIRST, *shown, *_LAST]).reset_index(drop=True)
     kinds = {"seed": "Int64", "seconds": float} | dict.fromkeys(shown, float)
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
@@ -103,7 +110,7 @@ def read_row(path: Path) -> dict[str, Any]:
     """Return method, path and status of a run and, if it can be read, its facts, settings, scores and failure.
 
     The scores are suite -> (score, "spearman" or "accuracy"), the rankings "SUITE:kcc" and "SUITE:ndcg" -> mean over
-    queries, of a run that is finished.
+    queries, of a run that is finished; "SUITE:start" there, and `start` of its main suite: the score before training.
     """
     row: dict[str, Any] = {"method": path.parent.name, "path": str(path), "settings": {}, "scores": {}, "rankings": {}}
     try:
@@ -116,16 +123,33 @@ def read_row(path: Path) -> dict[str, Any]:
         changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
         row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
         row["settings"] = config.model_dump(mode="json")
-        for suite, values in run.metrics().items() if run.finished else ():
-            measure = "accuracy" if "accuracy" in values else "spearman"
-            value = values.get(measure)
-            row["scores"][suite] = (float("nan" if value is None else value), measure)
-            rankings = {f"{suite}:{name}": values[name] for name in ("kcc", "ndcg") if values.get(name) is not None}
-            row["rankings"] |= rankings
-        row["status"] = "finished" if run.finished else "failed" if row["failure"] else "unfinished"
+        is_finished = run.finished
+        metrics = run.metrics(facts=facts) if is_finished else {}
+        start = run.metrics(BEFORE, facts) if is_finished and run.has(BEFORE) else {}
+        for suite, values in metrics.items():
+            row["scores"][suite] = _score_of(values)
+            rankings = {name: values[name] for name in ("kcc", "ndcg") if values.get(name) is not None}
+            if suite in start:
+                rankings["start"] = _score_of(start[suite])[0]
+            row["rankings"] |= {f"{suite}:{name}": value for name, value in rankings.items()}
+        row["start"] = row["rankings"].get(f"{_main_suite(metrics)}:start")
+        row["status"] = "finished" if is_finished else "failed" if row["failure"] else "unfinished"
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}
     return row
+
+
+def _score_of(values: dict[str, Any]) -> tuple[float, str]:
+    """Return the score of one suite in [-1, 1], nan if it is undefined, and the name of its measure."""
+    measure = "accuracy" if "accuracy" in values else "spearman"
+    value = values.get(measure)
+    return float("nan" if value is None else value), measure
+
+
+def _main_suite(metrics: dict[str, Any]) -> str:
+    """Return the suite that one number of a run is of: an average of sets, otherwise the first; "" if none."""
+    averages = (suite for suite in metrics if suite.endswith("-average"))
+    return next(averages, next(iter(metrics), ""))
 
 
 def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:

@@ -24,6 +24,7 @@ NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
 _TEXT_COLUMNS: Any = dict.fromkeys(("suite", "subset", "pair_id", "query_id", "target_id", "query", "target"), str)
 FINISHED = "metrics.json"  # written last
+BEFORE = "before"  # the stage of a run before its training
 _REMEDY = "restore the file, or move the folder of the run away and run it again"
 _ANY_OBJECT, _METRICS = TypeAdapter(dict[str, Any]), TypeAdapter(dict[str, dict[str, Any]])
 
@@ -153,9 +154,12 @@ class Run:
         """Return whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)
 
-    def metrics(self, stage: str = "") -> dict[str, Any]:
-        """Return suite -> {"spearman", "n", ...}; the stage "before" is the encoder before training."""
-        return read_json(self._existing(FINISHED, stage), _METRICS)
+    def metrics(self, stage: str = "", facts: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return suite -> {"spearman", "n", ...}; the stage "before" is the encoder before training.
+
+        facts: Those of this run, if they have been read already.
+        """
+        return read_json(self._existing(FINISHED, stage, facts), _METRICS)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -166,8 +170,13 @@ class Run:
         return self._table("rankings.csv", stage)
 
     def history(self) -> pd.DataFrame:
-        """Return step, epoch, learning_rate, loss, a column for each loss term, dev_*, seconds."""
-        return self._table("history.csv", "")
+        """Return step, epoch, learning_rate, loss, a column for each loss term, dev_*, seconds.
+
+        Its `attrs` say whether step 0 could be kept, "keep_start".
+        """
+        table = self._table("history.csv", "")
+        table.attrs["keep_start"] = self.facts().get("settings", {}).get("keep_start", False)
+        return table
 
     def watched(self) -> pd.DataFrame:
         """Return step, query, target, gold, score of a few queries of dev at each of its measurements, from step 0.
@@ -199,13 +208,14 @@ class Run:
         """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
         return pd.read_csv(self._existing(name, stage), dtype=_TEXT_COLUMNS, na_filter=name == "history.csv")
 
-    def _existing(self, name: str, stage: str) -> Path:
+    def _existing(self, name: str, stage: str, facts: dict[str, Any] | None = None) -> Path:
         """Return the path of a file after comparing its content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
             remedy = _REMEDY if self.finished else "the run is not finished: run it again and it goes on"
             raise RunError(f"{path} is missing; {remedy}")
-        written = self.facts().get("files", {}).get((Path(stage) / name).as_posix())
+        facts = self.facts() if facts is None else facts
+        written = facts.get("files", {}).get((Path(stage) / name).as_posix())
         if written is not None and file_checksum(path) != written["sha256"]:
             raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}")
         return path

@@ -42,8 +42,8 @@ def fit(
 
     Args:
         data: Training set of the kind that the method reads.
-        dev: Scored pairs that choose the checkpoint: the first with the highest Spearman after step 0. If None, the
-            last step is kept.
+        dev: Scored pairs that choose the checkpoint: the first with the highest Spearman after step 0, or from step 0
+            with the setting `keep_start`. If None, the last step is kept.
         run: Receives history, training state and encoder. An unfinished run resumes from its state, a finished one is
             not trained again. If None, nothing is saved.
         callbacks: Called with every finished row of the history, a dict.
@@ -114,20 +114,27 @@ def _fit_here(
             method.restore(folder / "encoder")
         elif saved_run is not None:
             record.save_encoder()
+        last = record.rows[-1]["step"]
+        stopped = f"step {last} of {plan.steps}: {record.reason_to_stop()}" if last < plan.steps else ""
+        if stopped and not quiet and plan.rank == 0:
+            print(f"stopped at {stopped}", flush=True)
         if saved_run is not None:
-            saved_run.record(trained=True, files={"encoder": {"sha256": checkpoint_checksum(saved_run.path)}})
+            files = {"encoder": {"sha256": checkpoint_checksum(saved_run.path)}}
+            saved_run.record(trained=True, stopped=stopped, files=files)
         method.eval()
-        return pd.DataFrame(record.rows)
+        history = pd.DataFrame(record.rows)
+        history.attrs["keep_start"] = method.config.keep_start
+        return history
 
 
 def _train(method: Method, plan: Plan, record: Record, state: State, step: int, *, saves_state: bool) -> None:
-    """Take the steps after `step`, until the end of the plan or of patience."""
+    """Take the steps after `step`, until the end of the plan or a reason to stop."""
     config = method.config
     model = nn.parallel.DistributedDataParallel(method) if plan.world > 1 else method
     method.train()
     if step == 0 and record.dev is not None:
         record.write({"step": 0} | record.evaluate(0))
-    ended = step >= plan.steps or record.is_out_of_patience()
+    ended = step >= plan.steps or bool(record.reason_to_stop())
     while not ended:
         record.add(_take_step(method, model, plan, state, step))
         step += 1
@@ -141,7 +148,7 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
         if evaluates:
             row |= record.evaluate(step)
         record.write(row)
-        stops = evaluates and broadcast_from_rank0(record.is_out_of_patience(), method.encoder.device)
+        stops = evaluates and broadcast_from_rank0(bool(record.reason_to_stop()), method.encoder.device)
         ended = stops or step >= plan.steps
 
         if plan.rank == 0 and saves_state and (saves or ended):

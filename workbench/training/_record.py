@@ -22,6 +22,7 @@ from workbench.training._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
 _WATCHED, _MOST_TARGETS = 4, 20  # queries of dev whose rankings are kept, and their targets, which a chart has room for
+_FAR_BELOW = 3  # evaluations of dev in a row that end training: one or two can be a dip that a run recovers from
 
 
 class Record:
@@ -43,22 +44,30 @@ class Record:
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
-        if self._measured and not (folder / "encoder").is_dir():
+        self._first = 0 if method.config.keep_start else 1  # the first step that may be kept
+        if self._measured(self._first) and not (folder / "encoder").is_dir():
             problem = f"{folder / 'encoder'} is missing, the best encoder so far; put it back, or delete"
             raise RunError(f"{problem} {folder / 'checkpoint'} to train again from the start of this run")
 
-    @property
-    def _measured(self) -> list[float]:
-        """Every dev Spearman so far, without that of step 0, which is not chosen; -inf if scores were all equal."""
-        values = [row["dev_spearman"] for row in self.rows if row["step"] > 0 and "dev_spearman" in row]
+    def _measured(self, first: int) -> list[float]:
+        """Return every dev Spearman so far, from the step `first` on; -inf if scores were all equal."""
+        values = [row["dev_spearman"] for row in self.rows if row["step"] >= first and "dev_spearman" in row]
         return [-math.inf if math.isnan(value) else value for value in values]
 
-    def is_out_of_patience(self) -> bool:
-        """Return whether dev has not risen for as many evaluations as the setting `patience` allows."""
-        patience, measured = self.method.config.patience, self._measured
-        if patience is None or not measured:
-            return False
-        return len(measured) - 1 - measured.index(max(measured)) >= patience
+    def reason_to_stop(self) -> str:
+        """Return why training ends before its last step, "" if it goes on; the history alone decides it."""
+        config = self.method.config
+        measured = self._measured(self._first)
+        if config.patience is not None and measured:
+            waited = len(measured) - 1 - measured.index(max(measured))
+            if waited >= config.patience:
+                return f"dev has not risen in {waited} evaluations"
+        start, *later = self._measured(0) or [-math.inf]
+        falls = [100 * (start - value) for value in later[-_FAR_BELOW:]]
+        if config.stop_below_start is None or len(falls) < _FAR_BELOW:
+            return ""
+        is_far_below = all(fall > config.stop_below_start for fall in falls)
+        return f"dev is {falls[-1]:.1f} points below its start of {100 * start:.1f}" if is_far_below else ""
 
     def add(self, terms: dict[str, Tensor]) -> None:
         """Add the loss terms of one step, on their device: reading them every step would wait for it."""
@@ -77,16 +86,20 @@ class Record:
         return {"loss": sum(terms.values())} | (terms if len(terms) > 1 or "loss" not in terms else {}) | observed
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Return the values of dev; after step 0, save the encoder if its Spearman is the greatest."""
+        """Return the values of dev; save the encoder if the step may be kept and its Spearman is the greatest."""
         if self.dev is None or process_rank() != 0:
             return {}
         values, scores = dev_values(self.method, self.dev)
         self._watch(step, scores)
-        spearman, best = values["dev_spearman"], max(self._measured, default=-math.inf)
+        spearman = values["dev_spearman"]
+        best = max(self._measured(self._first), default=-math.inf)
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
-        if step > 0 and (best == -math.inf or spearman > best):
-            self.save_encoder()
+        if step >= self._first and (best == -math.inf or spearman > best):
+            start = (self._measured(0) or [spearman])[0]
+            figures = f"{100 * spearman:.2f}, before training {100 * start:.2f}"
+            comparison = " It is worse than its start:" if spearman < start else ""
+            self.save_encoder(f"{comparison} Spearman x 100 on {self.dev.name} is {figures}.")
         return values
 
     def _watch(self, step: int, scores: np.ndarray) -> None:
@@ -114,12 +127,12 @@ class Record:
             with reraise_os_error(path), atomic_write(path) as file:
                 pd.DataFrame(self.rows).to_csv(file, index=False)
 
-    def save_encoder(self) -> None:
-        """Save the encoder as it is now, with a card."""
+    def save_encoder(self, note: str = "") -> None:
+        """Save the encoder as it is now, with a card that ends in the note."""
         config, method = self.method.config, type(self.method).__name__
         card = {
             "title": f"{method} on {config.train}, seed {config.seed}",
-            "description": f"{method} from {config.encoder}, settings {config.digest()}.",
+            "description": f"{method} from {config.encoder}, settings {config.digest()}.{note}",
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],

@@ -25,9 +25,12 @@ from workbench.views.finished import (
     chosen_on_dev as chosen_on_dev,
     describe_runs as describe_runs,
     finished_runs as finished_runs,
+    read_or_warn as read_or_warn,
     response as response,
+    result_line as result_line,
     seed_table as seed_table,
     suite_scores as suite_scores,
+    warning_of as warning_of,
 )
 from workbench.views.notebooks import (
     LiveCurve as LiveCurve,

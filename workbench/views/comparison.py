@@ -180,6 +180,9 @@ def compare_with_start(run: Run) -> str:
     """Return a sentence: is the run better than its start, on an average of sets or its first suite?"""
     if not run.has(BEFORE):
         return "The start was not evaluated, so that the run cannot be compared with it."
+    if finished.is_its_start(run):
+        advice = "Try a lower learning_rate, more training data, or a teacher (rankcse)."
+        return f"It is its start: no step was better on dev, so that the start is kept. {advice}"
     metrics = run.metrics()
     suite = next((average for average in AVERAGES if average in metrics), next(iter(metrics)))
     measure = "spearman" if "spearman" in metrics[suite] else "accuracy"

@@ -1,6 +1,7 @@
 """Tables of finished runs: their labels, and their scores over seeds. No torch is loaded."""
 
 import logging
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +18,13 @@ from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs
 from workbench.errors import DataError, RunError, SettingError, unknown_name
 from workbench.files import set_name, text_checksum
 from workbench.metrics import Measure, seed_spread
-from workbench.runs import Run, read_rows, short_value, split_common_settings
+from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
 _LOG = logging.getLogger("workbench")
 _T = TypeVar("_T")
 BEFORE = "before"  # the stage of a run before training, and the label of its scores
 FEWEST_QUERIES = 50  # for which the tables show means of KCC and NDCG
+_VISIBLE = 5e-5  # a smaller difference is none: the two are printed alike, x 100
 _FACTS = ["method", "settings", "encoder", "seed", "path"]
 _MINOR = ["suites", "eval_steps"]  # settings that a label has only where nothing else tells two runs apart
 _VALUES = ["before", "spearman", "kcc", "ndcg", "accuracy", "f1", "pairs", "queries"]
@@ -278,11 +280,51 @@ def response(runs_root: str | Path, setting: str, suite: str) -> pd.DataFrame:
 
 
 def kept_checkpoint(history: pd.DataFrame) -> Any:
-    """Return the row of the checkpoint that was kept: the best on dev after step 0, otherwise the last."""
-    trained = history.loc[history["step"] > 0]
-    if trained.get("dev_spearman", pd.Series(dtype=float)).isna().all():
-        return trained.iloc[-1]
-    return trained.loc[trained["dev_spearman"].idxmax()]
+    """Return the row of the checkpoint that was kept: the best on dev, otherwise the last.
+
+    The start, step 0, is among them if the training could keep it.
+    """
+    first = 0 if history.attrs.get("keep_start") else 1
+    candidates = history.loc[history["step"] >= first]
+    if candidates.get("dev_spearman", pd.Series(dtype=float)).isna().all():
+        return candidates.iloc[-1]
+    return candidates.loc[candidates["dev_spearman"].idxmax()]
+
+
+def score_changes(run: Run, *, only_falls: bool = False) -> str:
+    """Return suites and dev with their scores x 100 before and after training, as far as both were measured."""
+    row = read_row(run.path)
+    starts = {suite: row["rankings"].get(f"{suite}:start", math.nan) for suite in row["scores"]}
+    pairs = {suite: (starts[suite], score) for suite, (score, _) in row["scores"].items()}
+    history = _history(run)
+    if "dev_spearman" in history:
+        pairs["dev"] = (history["dev_spearman"].iloc[0], kept_checkpoint(history)["dev_spearman"])
+    least = _VISIBLE if only_falls else -math.inf
+    changes = [(name, start, end) for name, (start, end) in pairs.items() if start - end > least]
+    return ", ".join(f"{name} {100 * start:.2f} -> {100 * end:.2f}" for name, start, end in changes)
+
+
+def result_line(run: Run) -> str:
+    """Return one line: the scores of a run before and after training, if the start was kept, and an early end."""
+    stopped = run.facts().get("stopped")
+    texts = [score_changes(run), "kept the start" if is_its_start(run) else ""]
+    return ", ".join(filter(None, [*texts, f"stopped at {stopped}" if stopped else ""]))
+
+
+def warning_of(run: Run) -> str:
+    """Return in which scores a run's encoder is worse than its start, otherwise an empty text."""
+    lost = score_changes(run, only_falls=True)
+    return f"worse than its start, {short_value(run.config.encoder)}: {lost} (x 100)" if lost else ""
+
+
+def is_its_start(run: Run) -> bool:
+    """Return whether the training of a run kept the encoder that it began with."""
+    history = _history(run)
+    return not history.empty and kept_checkpoint(history)["step"] == 0
+
+
+def _history(run: Run) -> pd.DataFrame:
+    return run.history() if (run.path / "history.csv").is_file() else pd.DataFrame()
 
 
 def read_dev(run: Run) -> float | None:
