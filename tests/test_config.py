@@ -166,7 +166,7 @@ def own(folder: Path, text: str = "a b\nc d\n") -> dict[str, str]:
         (encoder / "config.json").write_text("{}")
         (encoder / "model.safetensors").write_text("weights")
         (encoder / "README.md").write_text(str(folder))
-    (folder / "run" / "config.json").write_text(str(folder))
+    (folder / "run" / "config.json").write_text(json.dumps({"settings": {"of": str(folder)}}))
     (folder / "mine.txt").write_text(text)
     return {"encoder": str(folder / "encoder"), "train": str(folder / "mine.txt")}
 

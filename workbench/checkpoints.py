@@ -6,12 +6,11 @@ data/checkpoints.toml has the pooling of published checkpoints by name, which th
 import json
 import logging
 import re
-import tomllib
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from workbench.config import BUNDLED_MODELS, Pooling, current_value
+from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, current_value, published_entry
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import checkpoint_checksum, project_path
 
@@ -23,7 +22,6 @@ _BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_*/*", "*_Dense/*"]
-_PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -58,14 +56,9 @@ class Reading:
 
 
 def published_reading(name: str) -> Reading | None:
-    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown name.
-
-    Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
-    """
-    parts = Path(name).parts or ("",)
-    repository = next((part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")), parts[-1])
-    entries = ({**entry} for entry in _PUBLISHED["reading"])
-    return next((Reading(**entry) for entry in entries if re.search(entry.pop("name"), repository.lower())), None)
+    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown name."""
+    entry = published_entry(name)
+    return entry and Reading(**{key: text for key, text in entry.items() if key != "name"})
 
 
 @dataclass(frozen=True)
@@ -136,7 +129,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         raise EncoderError(f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
     else:
         files = _HUB_FILES if plain == name else [*_HUB_FILES, "*.bin", "[0-9]*_*/*"]
-        root = _download_files(plain, revision or _PUBLISHED["safetensors"].get(plain), files)
+        root = _download_files(plain, revision or PUBLISHED["safetensors"].get(plain), files)
         source = f"hub:{plain}@{root.name}"
     if plain != name:
         return Checkpoint(name, f"st:{source}", root, root, kind="st")

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.files import checkpoint_checksum
 from workbench.losses.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.methods.base import Method
 from workbench.runs import Run
@@ -115,7 +114,7 @@ def _fit_here(
         elif saved_run is not None:
             record.save_encoder()
         if saved_run is not None:
-            saved_run.record(trained=True, files={"encoder": {"sha256": checkpoint_checksum(saved_run.path)}})
+            saved_run.record_training()
         method.eval()
         return pd.DataFrame(record.rows)
 
