@@ -380,11 +380,11 @@ def read_stored_table(path: Path) -> pd.DataFrame:
     Raises RunError if it cannot be read or has another form.
     """
     types, content = _TABLES[path.name], BytesIO(_read_bytes(path))
-    options: Any = {"dtype": types, "na_filter": path.name == "history.csv"}
-    if types is _WATCHED:  # a training that goes on writes it again, to the last digit
-        options["float_precision"] = "round_trip"
+    # A training that goes on writes its watched rankings again, to the last digit.
+    first: Any = str if types is _WATCHED else types
     try:
-        return pd.read_csv(content, **options).astype(types)  # which fails if a column is missing
+        table = pd.read_csv(content, dtype=first, na_filter=path.name == "history.csv")
+        return table.astype(types)  # which fails if a column is missing
     except (ValueError, KeyError) as problem:
         raise _refuse_file(path, problem) from None
 
@@ -397,7 +397,9 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _refuse_file(path: Path, why: object) -> RunError:
-    return RunError(f"{path} cannot be read ({' '.join(str(why).split())}); {_REMEDY}")
+    # A training goes on without its watched rankings.
+    remedy = "restore or delete it" if path.name == "watched.csv" else _REMEDY
+    return RunError(f"{path} cannot be read ({' '.join(str(why).split())}); {remedy}")
 
 
 def _write_facts(
