@@ -304,7 +304,7 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
 TYPES = [
     *(("config.json", text) for text in ({"seconds": "x"}, {"digest": [1]}, {"started": 5}, {"inputs": []})),
     *(("config.json", text) for text in ({"files": {"encoder": "x"}}, {"given": 1}, {"failure": {}})),
-    *(("config.json", text) for text in ({"settings": []}, {"versions": 3}, {"host": None})),
+    *(("config.json", text) for text in ({"settings": []}, {"versions": 3}, {"inputs": {"dev": {}}})),
     *(("metrics.json", {"s": text}) for text in ({"kcc": "x"}, {"n": "many"}, {"subsets": {"a": {"n": []}}})),
 ]
 

@@ -31,13 +31,9 @@ _WITHOUT_INFLUENCE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 # What an Encoder does not read, but SentenceTransformer may.
-_READ_BY_OTHERS = re.compile(
-    r".*\.(py|bin|pt|pth|jinja)|(.*/)?(chat_template|generation_config)\.json"
-)
+_READ_BY_OTHERS = re.compile(r".*\.(py|bin|pt|pth|jinja)|(.*/)?(chat_template|generation_config)\.json")
 # In an encoder of this project these repeat its other files, or are read by its method alone.
-_REPEATED = re.compile(
-    r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz"
-)
+_REPEATED = re.compile(r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz")
 _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # beside tokenizer.json
 
 

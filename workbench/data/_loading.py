@@ -17,7 +17,16 @@ import numpy as np
 from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import CATALOGUE, Columns, DataSet, Kind, Scale, find_set, kinds_of_table, read_roles
 from workbench.data._sets import TRANSFER, Pairs, Sentences, TransferTask, Triplets, make_set, sample, sample_queries
-from workbench.data._tables import Table, content_checksum, own_file, read_manifest, read_own, read_table, table_content, table_of
+from workbench.data._tables import (
+    Table,
+    content_checksum,
+    own_file,
+    read_manifest,
+    read_own,
+    read_table,
+    table_content,
+    table_of,
+)
 from workbench.errors import DataError
 from workbench.files import file_checksum, project_path, set_name, text_checksum
 

@@ -12,12 +12,12 @@ from importlib import metadata
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Required
 
 import filelock
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError, with_config
-from typing_extensions import Required, TypedDict  # pydantic reads typing's from Python 3.12
+from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12
 
 from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
@@ -51,9 +51,12 @@ FINISHED = "metrics.json"  # written last
 _REMEDY = "restore the file, or move the folder of the run away and run it again"
 
 
-class _Checksum(TypedDict, total=False):
+class _File(TypedDict):
+    sha256: str
+
+
+class _Input(_File):
     source: str
-    sha256: Required[str]
 
 
 @with_config(extra="allow")
@@ -65,14 +68,13 @@ class _Facts(TypedDict, total=False):
     settings: Required[dict[str, Any]]
     given: list[str]
     contents: dict[str, str]
-    inputs: dict[str, _Checksum]
-    files: dict[str, _Checksum]
+    inputs: dict[str, _Input]
+    files: dict[str, _File]
     versions: dict[str, Any]
     earlier_starts: list[dict[str, Any]]
     started: str
     seconds: float
     host: str
-    trained: bool
     failure: str | None
 
 
@@ -296,10 +298,7 @@ class Run:
             "rankings.csv": rankings.to_csv(index=False, lineterminator="\n"),
             FINISHED: json_text(metrics),
         }
-        files = {
-            (Path(stage) / name).as_posix(): {"sha256": text_checksum(text)}
-            for name, text in texts.items()
-        }
+        files = {(Path(stage) / name).as_posix(): {"sha256": text_checksum(text)} for name, text in texts.items()}
         with reraise_os_error(folder):
             folder.mkdir(exist_ok=True)
             self.record(files=files, **({} if stage else {"ended": timestamp()}))
@@ -402,9 +401,7 @@ def _refuse_file(path: Path, why: object) -> RunError:
     return RunError(f"{path} cannot be read ({' '.join(str(why).split())}); {remedy}")
 
 
-def _write_facts(
-    file: Path, config: TrainingConfig | BaselineConfig, contents: dict[str, str]
-) -> None:
+def _write_facts(file: Path, config: TrainingConfig | BaselineConfig, contents: dict[str, str]) -> None:
     """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
     earlier = read_json(file) if file.is_file() else {}
     versions = {"python": platform.python_version()}
