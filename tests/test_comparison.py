@@ -211,6 +211,20 @@ def test_the_smallest_difference_follows_from_seeds_and_pairs_and_is_printed(roo
     assert CliRunner().invoke(app, ["power", SUITE, "--runs", str(root), "--baseline", "x"]).exit_code
 
 
+def test_power_leaves_out_a_broken_run_with_a_warning_as_a_comparison_does(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    folder = Path(shutil.copytree(root, tmp_path / "runs"))
+    runs = views.finished_runs(folder, SUITE)
+    broken = Path(runs.loc[runs["label"] == "cosent", "path"].item())
+    (broken / "scores.csv").write_text("suite\n")
+    for compute in (views.smallest_differences, views.paired_tests):
+        assert compute(runs, SUITE, samples=20)["label"].unique().tolist() == [LABELS[2]]
+        (message,) = caplog.messages
+        assert message.startswith(f"left out: {broken}: {broken / 'scores.csv'} is not what the run wrote")
+        caplog.clear()
+
+
 def test_no_zero_has_a_sign_and_no_p_value_is_an_accident_of_the_samples():
     row = {"label": "a", "seed": 0, "against": "b", "difference": -1e-6, "low": -1e-6, "high": 0.1, "p_value": 1 / 1001}
     tests = pd.DataFrame([row | {"pairs": 9, "mean": -1e-6, "std": 0.0, "mean_low": np.nan, "mean_high": np.nan}])

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pydantic
 import pytest
@@ -191,7 +192,7 @@ def own(folder: Path, text: str = "a b\nc d\n") -> dict[str, str]:
         (encoder / "config.json").write_text("{}")
         (encoder / "model.safetensors").write_text("weights")
         (encoder / "README.md").write_text(str(folder))
-    (folder / "run" / "config.json").write_text(str(folder))
+    (folder / "run" / "config.json").write_text(json.dumps({"settings": {"of": str(folder)}}))
     (folder / "mine.txt").write_text(text)
     return {"encoder": str(folder / "encoder"), "train": str(folder / "mine.txt")}
 
@@ -228,6 +229,80 @@ def test_every_place_that_a_setting_names_counts_by_its_content(tmp_path: Path):
             assert config.digest() == before
         Path(value, "model.safetensors" if Path(value).is_dir() else "").write_text(f"content for {name}")
         assert config.digest() != before
+
+
+def evaluated(encoder: str | Path, **settings: Any) -> str:
+    return BaselineConfig(encoder=str(encoder), **settings).digest()
+
+
+def test_an_encoder_left_to_sentence_transformer_is_another_encoder(tmp_path: Path):
+    folder = own(tmp_path / "here")["encoder"]
+    assert evaluated(folder) != evaluated(f"st:{folder}")
+    taught = [RankCSEConfig(profile="demo", teachers=[name]) for name in (folder, f"st:{folder}")]
+    assert taught[0].digest() != taught[1].digest()
+    assert evaluated(f"st:{folder}") == evaluated(f"st:{own(tmp_path / 'there')['encoder']}")
+
+
+# Path in an encoder's folder, and whether it may change what an Encoder and SentenceTransformer read.
+BESIDE_AN_ENCODER = [
+    *((name, True, True) for name in ("tokenizer.model", "spm.model", "vocab.bpe", "any.json", "unknown")),
+    *((name, True, True) for name in ("1_Pooling/config.json", "2_Dense/model.safetensors")),
+    *((name, True, True) for name in ("0_Router/query_0_Static/model.safetensors", "code/data.txt")),
+    *((name, False, True) for name in ("pytorch_model.bin", "2_Dense/pytorch_model.bin", "module.py")),
+    *((name, False, True) for name in ("chat_template.jinja", "generation_config.json")),
+    *((name, False, False) for name in ("README.md", "LICENSE", "image.png", ".gitattributes", ".git/config")),
+    *((name, False, False) for name in ("onnx/model.onnx", "tf_model.h5", "flax_model.msgpack")),
+    *((name, False, False) for name in ("checkpoint-5/model.safetensors", "optimizer.bin", "trainer_state.json")),
+]
+
+
+@pytest.mark.parametrize(("name", "is_read", "is_read_by_st"), BESIDE_AN_ENCODER)
+def test_every_file_that_may_be_read_counts(tmp_path: Path, name: str, *, is_read: bool, is_read_by_st: bool):
+    folder = Path(own(tmp_path / "here")["encoder"])
+    (folder / "tokenizer.json").write_text("{}")
+    before = evaluated(folder), evaluated(f"st:{folder}")
+    (folder / name).parent.mkdir(exist_ok=True, parents=True)
+    (folder / name).write_text("more")
+    after = evaluated(folder), evaluated(f"st:{folder}")
+    assert [a != b for a, b in zip(before, after, strict=True)] == [is_read, is_read_by_st]
+
+
+def test_the_folder_encoder_of_what_is_no_run_is_a_part_like_others(tmp_path: Path):
+    folder = tmp_path / "model"
+    (folder / "encoder").mkdir(parents=True)
+    (folder / "encoder" / "model.safetensors").write_text("of a module")
+    (folder / "config.json").write_text("{}")
+    sums = [evaluated(folder)]
+    for path in ("model.safetensors", "encoder/model.safetensors"):
+        (folder / path).write_text("other weights")
+        sums.append(evaluated(folder))
+    assert len(set(sums)) == 3
+
+
+def test_a_linked_part_counts_and_a_linked_folder_is_the_folder(tmp_path: Path):
+    folder, part = Path(own(tmp_path / "here")["encoder"]), tmp_path / "part"
+    part.mkdir()
+    (folder / "1_Pooling").symlink_to(part, target_is_directory=True)
+    before = evaluated(folder)
+    (part / "config.json").write_text("{}")
+    assert evaluated(folder) != before
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    assert evaluated(tmp_path / "link") == evaluated(folder)
+
+
+def test_names_of_encoders_that_are_also_former_names_of_settings_stay_apart():
+    names = ["architecture", "model", "bi-encoder", "representation", "avg_first_last", "first_last"]
+    assert len({*map(evaluated, names)}) == len(names)
+    assert evaluated("a", pooling="first_last") == evaluated("a", pooling="avg_first_last")
+
+
+def test_a_folder_whose_name_decides_its_reading_counts_with_it(tmp_path: Path):
+    encoder = own(tmp_path / "here")["encoder"]
+    names = ["mine", "my-SimCSE", "unsup-PromptBERT", "copies/unsup-PromptBERT", "sup-simcse"]
+    digests = [evaluated(shutil.copytree(encoder, tmp_path / name)) for name in names]
+    assert digests[:2] == [evaluated(encoder)] * 2, "[CLS] is the default"
+    assert digests[2] == digests[3]
+    assert len(set(digests)) == 3
 
 
 def test_a_file_that_does_not_exist_is_refused_and_one_that_does_is_read_once(

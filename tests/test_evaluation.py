@@ -1,5 +1,6 @@
 """Evaluation follows the usual protocol, and undefined metrics are left out."""
 
+import gzip
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -169,6 +170,49 @@ def test_an_encoder_is_evaluated_as_a_run_and_listed_among_the_runs(
     assert len(views.intervals(runs, "world-dev", samples=9)) == 1
     monkeypatch.setattr("workbench.evaluation._evaluate.load_baseline", None)  # it is read, not computed
     assert evaluate_model(config, tmp_path).metrics() == wanted.metrics
+
+
+def data_root(folder: Path, sentence: str, score: str) -> None:
+    """Create a data root with sentences and scored pairs under names of the catalogue."""
+    texts = [f"a b {number}" for number in range(5)]
+    pairs = [["pair_id", "sentence1", "sentence2", "score"]]
+    pairs += [[str(number), text, texts[number - 1], "1.5"] for number, text in enumerate(texts)]
+    rows = {
+        "wiki/wiki1m_for_simcse.tsv.gz": [["sentence"], *([text] for text in [*texts, sentence])],
+        "sts/sick.test.tsv.gz": [*pairs, ["5", "a b", "b", score]],
+    }
+    for file, cells in rows.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        text = "".join("\t".join(row) + "\n" for row in cells)
+        (folder / file).write_bytes(gzip.compress(text.encode()))
+
+
+def test_a_finished_evaluation_does_not_stand_for_other_data_under_the_same_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    given = {"kind": "tfidf", "fit_on": "wiki1m", "suites": ["sick-test"]}
+    config, runs = BaselineConfig(**given), tmp_path / "runs"
+    data = {"one": ("c d", "4"), "copy": ("c d", "4"), "other text": ("d e", "4"), "other gold": ("c d", "2")}
+    for name, last in data.items():
+        data_root(tmp_path / name, *last)
+
+    def evaluated() -> Any:
+        return evaluate_model(config, runs).metrics()
+
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "one"))
+    expected = evaluated()
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "copy"))
+    assert evaluated() == expected
+    for root, name in (("other text", "wiki1m"), ("other gold", "sick-test")):
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / root))
+        with pytest.raises(RunError, match=rf"finished, but {name} is not what .*`workbench rm .*--runs"):
+            evaluated()
+        evaluate_model(config, tmp_path / f"runs of {root}")
+    data_root(tmp_path / "other gold", *data["one"])  # restored
+    assert evaluated() == expected
+    monkeypatch.delenv("WORKBENCH_DATA")  # on a machine without the data it is read all the same
+    assert evaluated() == expected
+    assert list_runs(runs)["status"].tolist() == ["finished"]
 
 
 def test_an_evaluation_that_cannot_be_leaves_no_folder_and_names_the_cause(tmp_path: Path):

@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 from forking import python
 
+import workbench
 from workbench import look
-from workbench.config import SimCSEConfig
+from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
@@ -53,7 +54,7 @@ def test_the_same_settings_meet_the_same_directory_with_all_that_a_number_depend
     assert len({run.path.name, *(Run.open(each, tmp_path).path.name for each in others)}) == 4
     facts = run.facts()
     assert (facts["settings"]["temperature"], facts["settings"]["train"]) == (0.05, str(file))
-    assert facts["contents"] == {str(file): file_checksum(file)}
+    assert facts["contents"][str(file)] == file_checksum(file)
     assert {"python", "torch", "transformers", "numpy", "ranking-workbench"} <= set(facts["versions"])
     assert run.config == config(3, train=str(file))
     run.record(data={"a": 1})
@@ -315,6 +316,30 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
     assert table.loc[str(file.parent), "status"] == "unreadable"
 
 
+TYPES = [
+    *(("config.json", text) for text in ({"seconds": "x"}, {"digest": [1]}, {"started": 5}, {"inputs": []})),
+    *(("config.json", text) for text in ({"files": {"encoder": "x"}}, {"given": 1}, {"failure": {}})),
+    *(("config.json", text) for text in ({"settings": []}, {"versions": 3}, {"inputs": {"dev": {}}})),
+    *(("metrics.json", {"s": text}) for text in ({"kcc": "x"}, {"n": "many"}, {"subsets": {"a": {"n": []}}})),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), TYPES)
+def test_a_value_of_a_wrong_type_costs_one_run_and_a_warning_names_it(
+    tmp_path: Path, name: str, changes: dict[str, object], caplog: pytest.LogCaptureFixture
+):
+    sound, odd = (finish(Run.open(config(seed), tmp_path), 0.25) for seed in range(2))
+    facts = {key: value for key, value in odd.facts().items() if key != "files"}  # as of earlier versions
+    write_json(odd.path / "config.json", facts)
+    write_json(odd.path / name, json.loads((odd.path / name).read_text()) | changes)
+    table = list_runs(tmp_path, columns=["status", "seconds", "s"], sort="seconds")
+    assert sorted(table["status"]) == ["finished", "unreadable"]
+    assert look.finished_runs(tmp_path, "s")["path"].tolist() == [str(sound.path)]
+    key = "s: " if name == "metrics.json" else next(iter(changes))
+    (message,) = caplog.messages
+    assert message.startswith(f"left out: {odd.path}: {odd.path / name} cannot be read ({key}")
+
+
 def test_settings_with_another_seed_than_the_folder_are_no_further_seed(tmp_path: Path):
     run, other = (finish(Run.open(config(seed), tmp_path)) for seed in range(2))
     facts = run.facts()
@@ -322,7 +347,7 @@ def test_settings_with_another_seed_than_the_folder_are_no_further_seed(tmp_path
     with pytest.raises(RunError, match=r"config\.json has seed 7, unlike its folder; restore"):
         _ = run.config
     assert look.finished_runs(tmp_path, "s")["path"].tolist() == [str(other.path)]
-    write_json(run.path / "config.json", facts | {"digest": [1]})
+    write_json(run.path / "config.json", facts)
     assert len(look.finished_runs(tmp_path, "s")) == 2
 
 
@@ -332,6 +357,63 @@ def test_a_run_of_an_unknown_method_names_the_known_ones(tmp_path: Path):
     with pytest.raises(RunError, match=r"^no method 'x' in .*config\.json \(known: .*simcse"):
         _ = Run(file.parent).config
     assert list_runs(tmp_path, columns=["failure"])["failure"].str.startswith("no method 'x' in ").tolist() == [True]
+
+
+@pytest.mark.parametrize("stage", ["", "before"])
+def test_metrics_that_were_edited_are_not_believed(tmp_path: Path, stage: str):
+    run = finish(Run.open(config(), tmp_path), 0.5, "before")
+    file = run.path / stage / "metrics.json"
+    assert run.metrics(stage) == {"s": {"spearman": 0.5, "n": 2}}
+    file.write_text(file.read_text().replace("0.5", "0.9"))
+    with pytest.raises(RunError, match=f"^{re.escape(str(file))} is not what the run wrote.*run it again"):
+        run.metrics(stage)
+    assert list_runs(tmp_path)["status"].tolist() == ["finished" if stage else "unreadable"]
+
+
+@pytest.mark.parametrize("name", ["history", "watched"])
+def test_tables_of_the_training_are_compared_once_the_run_is_finished(tmp_path: Path, name: str):
+    run, text = Run.open(config(), tmp_path), "step,query,target,gold,score\n0,a,b,1.0,0.1\n"
+    for each in ("history", "watched"):
+        (run.path / f"{each}.csv").write_text(text)
+    (run.path / "encoder").mkdir()
+    run.record_training()
+    file = run.path / f"{name}.csv"
+    file.write_text(text.replace("0.1", "0.2"))
+    assert getattr(run, name)()["score"].tolist() == [0.2], "as while it trains again"
+    finish(run)
+    with pytest.raises(RunError, match=f"{name}.csv is not what the run wrote"):
+        getattr(run, name)()
+    file.unlink()
+    with pytest.raises(RunError, match=f"{name}.csv is missing"):
+        getattr(run, name)()
+
+
+BROKEN = [b"", b"\xff\xfe", b'"', b"step,query\n0,a\n", b"suite\n" + b"a,b\n" * 3, b"score,gold,step\nx,y,z\n"]
+
+
+@pytest.mark.parametrize("content", BROKEN)
+@pytest.mark.parametrize("name", ["scores", "rankings", "history", "watched"])
+def test_a_table_without_a_checksum_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes):
+    run = finish(Run.open(config(), tmp_path))
+    write_json(run.path / "config.json", run.facts() | {"files": {}})  # as of earlier versions
+    file = run.path / f"{name}.csv"
+    file.write_bytes(content if name != "history" else content.replace(b"step", b"stop"))
+    with pytest.raises(RunError, match=f"^{re.escape(str(file))} cannot be read"):
+        getattr(run, name)()
+
+
+def test_a_run_does_not_stand_for_one_that_learned_from_another_encoder(tmp_path: Path):
+    base = finish(Run.open(config(), tmp_path))
+    (base.path / "encoder").mkdir()
+    (base.path / "encoder" / "model.safetensors").write_text("weights")
+    ranked = RankEncoderConfig.from_parameters("demo")
+    finish(Run.open(ranked, tmp_path))
+    assert finished_run(ranked, tmp_path)
+    (base.path / "encoder" / "model.safetensors").write_text("of another training")
+    with pytest.raises(RunError, match=f"finished, but simcse/{base.path.name} is not what it read then"):
+        finished_run(ranked, tmp_path)
+    with pytest.raises(RunError, match="is not what it read then"):
+        workbench.sweep("rankencoder", runs_root=tmp_path, dry=True)
 
 
 @pytest.mark.parametrize(("name", "stage"), [("scores", ""), ("rankings", "before")])

@@ -7,14 +7,13 @@ SentenceTransformer that could change a vector is read, or the checkpoint is ref
 import json
 import logging
 import re
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, model_validator
 
-from workbench.config import BUNDLED_MODELS, Pooling, current_value
+from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, current_value, published_entry
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import checkpoint_checksum, project_path
 
@@ -53,7 +52,6 @@ _BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 # The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
 _HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_*/*", "*_Dense/*"]
-_PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -90,14 +88,9 @@ class Reading:
 
 
 def published_reading(name: str) -> Reading | None:
-    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown name.
-
-    Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
-    """
-    parts = Path(name).parts or ("",)
-    repository = next((part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")), parts[-1])
-    entries = ({**entry} for entry in _PUBLISHED["reading"])
-    return next((Reading(**entry) for entry in entries if re.search(entry.pop("name"), repository.lower())), None)
+    """Return the reading of a published checkpoint by its hub id or folder, None for an unknown name."""
+    entry = published_entry(name)
+    return entry and Reading(**{key: text for key, text in entry.items() if key != "name"})
 
 
 @dataclass(frozen=True)
@@ -173,7 +166,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         raise EncoderError(f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
     else:
         files = _HUB_FILES if plain == name else [*_HUB_FILES, "*.bin", "[0-9]*_*/*"]
-        root = _download_files(plain, revision or _PUBLISHED["safetensors"].get(plain), files)
+        root = _download_files(plain, revision or PUBLISHED["safetensors"].get(plain), files)
         source = f"hub:{plain}@{root.name}"
     if plain != name:
         kind = read_file(root / USAGE_FILE, _Other).model_type or _ST

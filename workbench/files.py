@@ -4,10 +4,12 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,12 +21,21 @@ PACKAGE = Path(__file__).resolve().parent
 # The endings of a user's own data files.
 OWN_FILES = (".txt", ".tsv", ".csv", ".jsonl", ".txt.gz", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".parquet")
 OWN_FILES += (".TXT", ".TSV", ".CSV", ".JSONL", ".PARQUET")
-# The files of an encoder's folder, or of a folder in it, that are read.
-_CHECKPOINT_FILES = {
-    *("config.json", "encoder.json", "modules.json", "*.safetensors", "model.safetensors.index.json"),
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"),
-}
+# What may lie beside an encoder without any influence on its vectors; every other file counts.
+_WITHOUT_INFLUENCE = re.compile(
+    r"""(.*/)?\..*  # hidden, such as .git
+    | (onnx|openvino|coreml|checkpoint-.*|runs|logs|eval)/.*  # copies for other libraries, logs
+    | (.*/)?(readme|licen[cs]e|notice)[^/]*
+    | .*\.(md|rst|html|pdf|png|jpe?g|gif|svg|csv|log|onnx|h5|ot|msgpack|tflite|gguf)
+    | (optimizer|scheduler|scaler|rng_state|trainer_state|training_args)[^/]*  # of a training
+    | ([^/]*_results|data_config)\.json""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# What an Encoder does not read, but SentenceTransformer may.
+_READ_BY_OTHERS = re.compile(r".*\.(py|bin|pt|pth|jinja)|(.*/)?(chat_template|generation_config)\.json")
+# In an encoder of this project these repeat its other files, or are read by its method alone.
+_REPEATED = re.compile(r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz")
+_OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # beside tokenizer.json
 
 
 def set_name(name: str | Path) -> str:
@@ -89,12 +100,18 @@ def timestamp() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+def json_text(content: dict[str, Any]) -> str:
+    """Return JSON with a line end; NumPy's numbers become plain ones, and nan and infinity null."""
+    plain = json.dumps(content, default=lambda value: value.item())
+    finite = json.loads(plain, parse_constant=lambda _: None)
+    return json.dumps(finite, indent=2, ensure_ascii=False) + "\n"
+
+
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write JSON atomically; NumPy's numbers become plain ones, and nan and infinity null."""
-    text = json.dumps(content, default=lambda value: value.item())
+    """Write `json_text` atomically."""
+    text = json_text(content)
     with atomic_write(path) as file:
-        json.dump(json.loads(text, parse_constant=lambda _: None), file, indent=2, ensure_ascii=False)
-        file.write("\n")
+        file.write(text)
 
 
 @contextmanager
@@ -125,16 +142,33 @@ def _read_checksum(path: str, *_facts: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def checkpoint_checksum(folder: Path) -> str:
-    """Return the sha256 of the names and contents of the files that an encoder reads; `folder` may be a run's."""
-    root = folder / "encoder" if (folder / "encoder").is_dir() else folder
-    # In an encoder of this project these only repeat its other files.
-    repeated = {"sentence_bert_config.json", "config_sentence_transformers.json"}
-    names = _CHECKPOINT_FILES | (set() if (root / "encoder.json").is_file() else repeated)
-    names = names | (set() if (root / "tokenizer.json").is_file() else {"*.model"})  # which are read in its place
-    paths = sorted(path for name in names for path in [*root.glob(name), *root.glob(f"*/{name}")] if path.is_file())
-    own = (path for path in paths if path.parent == root or not path.parent.name.startswith("checkpoint-"))
-    return text_checksum(*(f"{path.relative_to(root).as_posix()} {file_checksum(path)}\n" for path in own))
+def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
+    """Return the sha256 of the files that may decide a vector; `folder` may be a run's.
+
+    every_reader: also of those that SentenceTransformer reads and an Encoder does not.
+    """
+    root = _encoder_of_run(folder)
+    skipped = [_WITHOUT_INFLUENCE]
+    if not every_reader:
+        skipped.append(_READ_BY_OTHERS)
+        if (root / "encoder.json").is_file():
+            skipped.append(_REPEATED)
+            skipped += [_OLDER_VOCABULARY] if (root / "tokenizer.json").is_file() else []
+    lines = []
+    # A glob enters linked folders, and this depth contains the modules of modules.
+    for path in sorted(chain.from_iterable(map(root.glob, ("*", "*/*", "*/*/*")))):
+        name = path.relative_to(root).as_posix()
+        if path.is_file() and not any(pattern.fullmatch(name) for pattern in skipped):
+            lines.append(f"{name} {file_checksum(path)}\n")
+    return text_checksum(*lines)
+
+
+def _encoder_of_run(folder: Path) -> Path:
+    """Return the encoder in the folder of a run, or the folder itself if it is none."""
+    with suppress(OSError, ValueError):
+        if "settings" in json.loads((folder / "config.json").read_bytes()):
+            return folder / "encoder"
+    return folder
 
 
 def cache_folder() -> Path:

@@ -8,8 +8,10 @@ from workbench.config._cosent import CoSENTConfig as CoSENTConfig
 from workbench.config._lists import ListsConfig as ListsConfig
 from workbench.config._machinery import (
     ALIASES as ALIASES,
+    PUBLISHED as PUBLISHED,
     Settings as Settings,
     current_value as current_value,
+    published_entry as published_entry,
     setting_text as setting_text,
 )
 from workbench.config._mixed import MixedConfig as MixedConfig

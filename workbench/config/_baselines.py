@@ -59,6 +59,13 @@ class BaselineConfig(Settings):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """as in training; whitening itself is float64"""
 
+    @property
+    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+        """Setting -> the datasets that it names and that are read, and the kinds that it accepts."""
+        sets: dict[str, Any] = {"suites": (self.suites, ("pairs", "transfer tasks"))}
+        is_fitted = self.kind in ("whitening", "tfidf")
+        return sets | ({"fit_on": ([self.fit_on], ("sentences",))} if is_fitted else {})
+
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaselineConfig":
         owners = {"width": ("kind", "whitening"), "template": ("pooling", "mask"), "words": ("kind", "tfidf")}

@@ -1,6 +1,8 @@
 """The base class of all settings: meaning, unit and source of each, profiles, aliases, a table and a digest."""
 
 import json
+import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
@@ -9,11 +11,19 @@ from annotated_types import Ge, Gt, Lt, Unit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from workbench.errors import SettingError, unknown_name
-from workbench.files import OWN_FILES, checkpoint_checksum, file_checksum, text_checksum
+from workbench.files import (
+    OWN_FILES,
+    checkpoint_checksum,
+    file_checksum,
+    project_path,
+    text_checksum,
+)
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
 
+# How published checkpoints are read.
+PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
 ALIASES: dict[str, str] = {}  # other name -> setting, of all methods
 
 # Name or value -> its former one, which counts in the digest, so that runs made under it keep their folders.
@@ -28,6 +38,8 @@ _FORMER = {
     "cross-encoder": "interaction",
 }
 _PRESENT = {former: name for name, former in _FORMER.items()}
+# The settings whose values have former names; an encoder of such a name is another thing.
+_WITH_FORMER_VALUES = {"pooling", "base_pooling", "teacher_pooling", "architecture"}
 
 
 class Source(str):
@@ -132,27 +144,31 @@ class Settings(BaseModel):
     def digest(self) -> str:
         """Return eight hexadecimal digits that name what is computed; seed, profile, device and processes do not count.
 
-        A file counts by its name and content, a folder by the content of the encoder in it; bundled names and those of
-        the hub or the catalogue count as they are. Raises SettingError if a file or folder does not exist.
+        A file counts by its name and content, a folder by the content of the encoder in it and by
+        what its name or "st:" says of its reading; bundled names and those of the hub or the
+        catalogue count as they are. Raises SettingError if a file or folder does not exist.
         """
-        fields, counted = type(self).model_fields, dict(_FORMER)
+        names = {path: _identity(path, checksum) for path, checksum in self.contents().items()}
+        fields = type(self).model_fields
         unchanged = {name for name, value in self if name in self.added and value == fields[name].default}
         settings = self.model_dump(mode="json", exclude=self.outside_digest | unchanged)
-        for path, checksum in self.contents().items():
-            # The name of a file is that of its dataset, in metrics and tables.
-            counted[path] = f"{Path(path).name} {checksum}" if path.endswith(OWN_FILES) else checksum
-        text = json.dumps([self.method, settings])
-        for value, other in counted.items():
-            text = text.replace(json.dumps(value), json.dumps(other))
-        return text_checksum(json.dumps(json.loads(text), sort_keys=True))[:8]
+        counted = {}
+        for name, value in settings.items():
+            others = names | _FORMER if name in _WITH_FORMER_VALUES else names
+            counted[_FORMER.get(name, name)] = _rename(value, others)
+        return text_checksum(json.dumps([self.method, counted], sort_keys=True))[:8]
 
     def contents(self) -> dict[str, str]:
         """Return path -> sha256 for every local file and folder that the settings name."""
         checksums = {}
         for text, name in self.paths().items():
-            path = Path(text.removeprefix("st:"))
+            plain = text.removeprefix("st:")
+            path = Path(plain)
             try:
-                checksums[text] = checkpoint_checksum(path) if path.is_dir() else file_checksum(path)
+                if path.is_dir():
+                    checksums[text] = checkpoint_checksum(path, every_reader=plain != text)
+                else:
+                    checksums[text] = file_checksum(path)
             except OSError as problem:
                 raise SettingError(f"{name}: there is no folder or file {text!r} ({problem.strerror})") from None
         return checksums
@@ -203,6 +219,37 @@ class Settings(BaseModel):
         with pd.option_context("display.max_colwidth", None):
             first, rest = (table[rows].to_html(index=False) for rows in (~folded, folded))
         return f"{first}<details><summary>{folded.sum()} more settings</summary>{rest}</details>"
+
+
+def _identity(path: str, checksum: str) -> str:
+    """Return the text that stands in a digest for a local file or folder."""
+    if path.startswith("st:"):
+        return f"st:{checksum}"
+    if path.endswith(OWN_FILES):  # the name of a file is that of its dataset, in metrics and tables
+        return f"{Path(path).name} {checksum}"
+    # [CLS] is also what an encoder without a published name is evaluated by.
+    reading = published_entry(path)
+    is_usual = reading is None or reading["pooling"] == "cls"
+    return checksum if is_usual else f"{checksum} read as {reading['name']}"
+
+
+def _rename(value: Any, names: dict[str, str]) -> Any:
+    """Return a setting's value with each path replaced by its name in the digest."""
+    if isinstance(value, dict):
+        return {names.get(key, key): _rename(part, names) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rename(part, names) for part in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def published_entry(name: str) -> dict[str, Any] | None:
+    """Return how a published checkpoint is read, by its hub id or folder; None for an unknown name.
+
+    Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
+    """
+    parts = Path(name).parts or ("",)
+    repository = next((part.rpartition("--")[2] for part in reversed(parts) if part.startswith("models--")), parts[-1])
+    return next((entry for entry in PUBLISHED["reading"] if re.search(entry["name"], repository.lower())), None)
 
 
 def _read_text(text: Any, annotation: Any) -> Any:

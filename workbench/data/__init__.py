@@ -15,6 +15,7 @@ from workbench.data._check import (
     write_split as write_split,
 )
 from workbench.data._loading import (
+    checksum_here as checksum_here,
     kinds_of as kinds_of,
     load_data as load_data,
     load_dev as load_dev,

@@ -17,7 +17,16 @@ import numpy as np
 from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import CATALOGUE, Columns, DataSet, Kind, Scale, find_set, kinds_of_table, read_roles
 from workbench.data._sets import TRANSFER, Pairs, Sentences, TransferTask, Triplets, make_set, sample, sample_queries
-from workbench.data._tables import Table, own_file, read_manifest, read_own, read_table, table_content, table_of
+from workbench.data._tables import (
+    Table,
+    content_checksum,
+    own_file,
+    read_manifest,
+    read_own,
+    read_table,
+    table_content,
+    table_of,
+)
 from workbench.errors import DataError
 from workbench.files import file_checksum, project_path, set_name, text_checksum
 
@@ -133,6 +142,20 @@ def located(entry: DataSet) -> Path | None:
     if not (root := Path(named).expanduser()).is_dir():
         raise DataError(f"WORKBENCH_DATA={named} is not a folder")
     return root if any((root / file).is_file() for file in entry.files) else None
+
+
+def checksum_here(name: str) -> str | None:
+    """Return the checksum of a set of the catalogue on this machine; None for any other name.
+
+    No table is parsed, and an unchanged file is read once in each process.
+    """
+    entry = CATALOGUE.get(name)
+    root = entry and located(entry)
+    paths = [root / file for file in entry.files] if entry and root else []
+    if not paths or not all(path.is_file() for path in paths):
+        return None
+    sums = [content_checksum(path, file_checksum(path)) for path in paths]
+    return sums[0] if len(sums) == 1 else text_checksum(*sums)
 
 
 def _read_set(entry: DataSet) -> tuple[Table, str]:

@@ -88,6 +88,12 @@ def read_table(path: Path) -> Table:
     return Table(columns, str(path), text_checksum(content), lines)
 
 
+@lru_cache(maxsize=1024)
+def content_checksum(path: Path, _checksum: str) -> str:
+    """Return the checksum of `read_table` without parsing the file."""
+    return text_checksum(_read_content(path))
+
+
 def own_file(name: str | Path) -> Path | None:
     """Return the path if `name` is a user's own file and not the name of a set. Raises DataError if it is no file."""
     path = Path(name).expanduser()

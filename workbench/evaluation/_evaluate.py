@@ -121,7 +121,9 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
     run = Run.open(config, runs_root)
     try:
         if not run.finished:  # by another process meanwhile
-            run.record(trained=True)  # there is nothing to train
+            encoder = getattr(model, "encoder", model)
+            facts = {name: getattr(encoder, name, None) for name in ("source", "precision")}
+            run.record(trained=True, **facts)  # there is nothing to train
             evaluate(model, suites, run=run, classifier=config.classifier)
     finally:
         run.release()

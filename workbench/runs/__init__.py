@@ -18,5 +18,6 @@ from workbench.runs._run import (
     is_running as is_running,
     lock_run as lock_run,
     read_json as read_json,
+    read_stored_table as read_stored_table,
     run_path as run_path,
 )

@@ -89,7 +89,7 @@ def _comparable(column: Any, *, as_text: bool = False) -> Any:
     """Return a column as numbers if it has any, otherwise as lower-case text."""
     texts = column.map(lambda each: ",".join(map(str, each)) if isinstance(each, list) else str(each), "ignore")
     numbers: Any = pd.to_numeric(texts, errors="coerce")
-    return texts.str.lower() if as_text or numbers.isna().all() else numbers
+    return texts.astype("string").str.lower() if as_text or numbers.isna().all() else numbers
 
 
 def run_folders(root: str | Path) -> list[Path]:

@@ -9,24 +9,93 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import metadata
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Required
 
 import filelock
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict  # pydantic reads typing's from Python 3.12
 
-from workbench.config import RECORDED, BaselineConfig, TrainingConfig
+from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig
+from workbench.data import TRANSFER, checksum_here
 from workbench.errors import RunError, unknown_name
-from workbench.files import PACKAGE, atomic_write, file_checksum, reraise_os_error, timestamp, undo_write, write_json
+from workbench.files import (
+    PACKAGE,
+    atomic_write,
+    checkpoint_checksum,
+    file_checksum,
+    json_text,
+    reraise_os_error,
+    text_checksum,
+    timestamp,
+    undo_write,
+    write_json,
+)
 
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
-_TEXT_COLUMNS: Any = dict.fromkeys(("suite", "subset", "pair_id", "query_id", "target_id", "query", "target"), str)
+# Columns that each table must have, and their types.
+_SCORES = {"suite": str, "subset": str, "pair_id": str, "gold": float, "predicted": float}
+_RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
+_WATCHED = {"step": int, "query": str, "target": str, "gold": float, "score": float}
+_TABLES: dict[str, dict[str, Any]] = {
+    "scores.csv": _SCORES,
+    "rankings.csv": _RANKED | dict.fromkeys(("gold", "score", "rank"), float),
+    "history.csv": {"step": int},
+    "watched.csv": _WATCHED,
+}
 FINISHED = "metrics.json"  # written last
 BEFORE = "before"  # the stage of a run before its training
 _REMEDY = "restore the file, or move the folder of the run away and run it again"
-_ANY_OBJECT, _METRICS = TypeAdapter(dict[str, Any]), TypeAdapter(dict[str, dict[str, Any]])
+
+
+class _File(TypedDict):
+    sha256: str
+
+
+class _Input(_File):
+    source: str
+
+
+@with_config(extra="allow")
+class _Facts(TypedDict, total=False):
+    """The content of config.json; further facts may be of any type."""
+
+    method: str
+    digest: str
+    settings: Required[dict[str, Any]]
+    given: list[str]
+    contents: dict[str, str]
+    inputs: dict[str, _Input]
+    files: dict[str, _File]
+    versions: dict[str, Any]
+    earlier_starts: list[dict[str, Any]]
+    started: str
+    seconds: float
+    host: str
+    failure: str | None
+
+
+@with_config(extra="allow")
+class _Metrics(TypedDict, total=False):
+    """The metrics of a suite or subset; null: undefined."""
+
+    n: int
+    queries: int
+    spearman: float | None
+    kcc: float | None
+    ndcg: float | None
+    accuracy: float | None
+    f1: float | None
+    subsets: dict[str, "_Metrics"]
+
+
+_ANY_OBJECT = TypeAdapter(dict[str, Any])
+_FACTS = TypeAdapter(_Facts)
+_METRICS = TypeAdapter(dict[str, _Metrics])
 
 
 def run_path(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> Path:
@@ -35,12 +104,41 @@ def run_path(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "r
 
 
 def finished_run(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> "Run | None":
-    """Return the run of `config`, or None if it is not finished."""
+    """Return the run of `config`, or None if it is not finished.
+
+    Raises RunError if a dataset, or a run that it learned from, has other content than it had then.
+    """
     path = run_path(config, runs_root)
     if not is_finished(path):
         return None
     shutil.rmtree(path / "checkpoint", ignore_errors=True)  # of a process that was killed at the very end
-    return Run(path)
+    run = Run(path)
+    before = run.facts().get("contents", {})
+    for name, now in _contents_here(config, runs_root).items():
+        if before.get(name, now) != now:
+            sums = f"sha256 {before[name][:12]}, now {now[:12]}"
+            problem = f"{path} is finished, but {name} is not what it read then ({sums})"
+            raise RunError(f"{problem}; restore it, `workbench rm {path}`, or give another --runs")
+    return run
+
+
+def _contents_here(config: TrainingConfig | BaselineConfig, runs_root: str | Path) -> dict[str, str]:
+    """Return sha256 by name of each file, folder, dataset and run of the settings on this machine.
+
+    The digest has the content of files and folders alone: a catalogue name may be served by
+    another data root, and a run by another folder of runs.
+    """
+    contents = config.contents()
+    for names, _ in config.data_sets.values():
+        for part in chain.from_iterable(TRANSFER.get(name, {"": name}).values() for name in names):
+            if checksum := checksum_here(part):
+                contents[part] = checksum
+    for method, profile in config.runs_needed:
+        root = getattr(config, "base_root", None) or runs_root
+        needed = run_path(CONFIGS[method].from_parameters(profile, config.seed), root)
+        if is_finished(needed):
+            contents["/".join(needed.parts[-2:])] = checkpoint_checksum(needed)
+    return contents
 
 
 class Run:
@@ -71,7 +169,7 @@ class Run:
             failing.callback(lock.release, force=True)
             if not is_finished(path):  # by another process meanwhile
                 undo_write(path / "encoder")
-                _write_facts(path / "config.json", config)
+                _write_facts(path / "config.json", config, _contents_here(config, runs_root))
             run = cls(path)
             run._lock = lock
             failing.pop_all()
@@ -108,7 +206,7 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
-        return read_json(self.path / "config.json")
+        return read_json(self.path / "config.json", _FACTS)
 
     def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> dict[str, Any]:
         """Add facts to config.json and return all facts; a dictionary is merged into the existing one.
@@ -183,30 +281,44 @@ class Run:
 
         Empty if no query of dev was watched: `training` watches the first with four to twenty targets.
         """
-        columns = ["step", "query", "target", "gold", "score"]
         is_there = (self.path / "watched.csv").is_file()
-        return self._table("watched.csv", "") if is_there else pd.DataFrame(columns=columns)
+        if is_there or "watched.csv" in self.facts().get("files", {}):
+            return self._table("watched.csv", "")
+        return pd.DataFrame(columns=[*_WATCHED])
+
+    def record_training(self, stopped: str = "") -> None:
+        """Record that the training has ended, why if before its last step, and the checksums of what it wrote."""
+        files = {"encoder": {"sha256": checkpoint_checksum(self.path)}}
+        for path in (self.path / "history.csv", self.path / "watched.csv"):
+            if path.is_file():
+                files[path.name] = {"sha256": file_checksum(path)}
+        self.record(trained=True, stopped=stopped, files=files)
 
     def write_evaluation(
         self, metrics: dict[str, Any], scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
     ) -> None:
-        """Store an evaluation, metrics.json last; without `stage` this finishes the run."""
-        folder, files = self.path / stage, {}
+        """Store an evaluation, metrics.json last; without `stage` this finishes the run.
+
+        Checksums are recorded before: they are compared once metrics.json is there.
+        """
+        folder = self.path / stage
+        texts = {
+            "scores.csv": scores.to_csv(index=False, lineterminator="\n"),
+            "rankings.csv": rankings.to_csv(index=False, lineterminator="\n"),
+            FINISHED: json_text(metrics),
+        }
+        files = {(Path(stage) / name).as_posix(): {"sha256": text_checksum(text)} for name, text in texts.items()}
         with reraise_os_error(folder):
             folder.mkdir(exist_ok=True)
-            for name, table in (("scores.csv", scores), ("rankings.csv", rankings)):
+            self.record(files=files, **({} if stage else {"ended": timestamp()}))
+            for name, text in texts.items():
                 with atomic_write(folder / name) as file:
-                    table.to_csv(file, index=False, lineterminator="\n")
-                files[(Path(stage) / name).as_posix()] = {"sha256": file_checksum(folder / name)}
-            ended: dict[str, Any] = {} if stage else {"ended": timestamp()}
-            self.record(files=files, **ended)
-            write_json(folder / FINISHED, metrics)
+                    file.write(text)
         if not stage:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        """Read a table; text columns stay text, such as an id "007" or a sentence "nan"."""
-        return pd.read_csv(self._existing(name, stage), dtype=_TEXT_COLUMNS, na_filter=name == "history.csv")
+        return read_stored_table(self._existing(name, stage))
 
     def _existing(self, name: str, stage: str, facts: dict[str, Any] | None = None) -> Path:
         """Return the path of a file after comparing its content with what was written."""
@@ -216,7 +328,8 @@ class Run:
             raise RunError(f"{path} is missing; {remedy}")
         facts = self.facts() if facts is None else facts
         written = facts.get("files", {}).get((Path(stage) / name).as_posix())
-        if written is not None and file_checksum(path) != written["sha256"]:
+        is_compared = written is not None and self.has(stage)
+        if is_compared and text_checksum(_read_bytes(path)) != written["sha256"]:
             raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}")
         return path
 
@@ -264,13 +377,41 @@ def is_running(path: Path) -> bool:
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
     """Return the content of a JSON file. Raises RunError if it cannot be read or has another form."""
     try:
-        return kind.validate_json(path.read_bytes())
-    except (OSError, ValidationError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else problem.errors()[0]["msg"]
-        raise RunError(f"{path} cannot be read ({why}); {_REMEDY}") from None
+        return kind.validate_json(_read_bytes(path))
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        raise _refuse_file(path, ": ".join(map(str, (*first["loc"], first["msg"])))) from None
 
 
-def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
+def read_stored_table(path: Path) -> pd.DataFrame:
+    """Return a table of a run, such as its scores.csv; text stays text, such as an id "007" or a sentence "nan".
+
+    Raises RunError if it cannot be read or has another form.
+    """
+    types, content = _TABLES[path.name], BytesIO(_read_bytes(path))
+    # A training that goes on writes its watched rankings again, to the last digit.
+    first: Any = str if types is _WATCHED else types
+    try:
+        table = pd.read_csv(content, dtype=first, na_filter=path.name == "history.csv")
+        return table.astype(types)  # which fails if a column is missing
+    except (ValueError, KeyError) as problem:
+        raise _refuse_file(path, problem) from None
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise _refuse_file(path, problem.strerror) from None
+
+
+def _refuse_file(path: Path, why: object) -> RunError:
+    # A training goes on without its watched rankings.
+    remedy = "restore or delete it" if path.name == "watched.csv" else _REMEDY
+    return RunError(f"{path} cannot be read ({' '.join(str(why).split())}); {remedy}")
+
+
+def _write_facts(file: Path, config: TrainingConfig | BaselineConfig, contents: dict[str, str]) -> None:
     """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
     earlier = read_json(file) if file.is_file() else {}
     versions = {"python": platform.python_version()}
@@ -282,7 +423,7 @@ def _write_facts(file: Path, config: TrainingConfig | BaselineConfig) -> None:
         "digest": config.digest(),
         "settings": config.model_dump(mode="json"),
         "given": sorted(config.model_fields_set),
-        "contents": config.contents(),
+        "contents": contents,
         "versions": versions,
         "git_commit": checkout_commit(),
         "machine": f"{platform.system()} {platform.machine()}",

@@ -25,7 +25,7 @@ from workbench.config import CONFIGS, TrainingConfig, setting_text
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.execution import check_settings
 from workbench.files import reraise_os_error, text_checksum, write_json
-from workbench.runs import is_finished, is_running, read_json, read_row, run_path
+from workbench.runs import finished_run, is_running, read_json, read_row, run_path
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
@@ -183,7 +183,7 @@ class Sweep:
 def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook: bool) -> Sweep:
     """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that of the same cells."""
     root, paths = Path(runs_root).expanduser().resolve(), [cell.path for cell in cells]
-    configs = [cell.config for cell in cells if not is_finished(root / cell.path)]
+    configs = [cell.config for cell in cells if not finished_run(cell.config, root)]
     # One for each choice of data sets and encoders: checking a set takes seconds.
     for config in {repr([c.method, c.data_sets, c.checkpoints, c.pooling]): c for c in configs}.values():
         check_settings(config)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.files import checkpoint_checksum
 from workbench.losses.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.methods.base import Method
 from workbench.runs import Run
@@ -119,8 +118,7 @@ def _fit_here(
         if stopped and not quiet and plan.rank == 0:
             print(f"stopped at {stopped}", flush=True)
         if saved_run is not None:
-            files = {"encoder": {"sha256": checkpoint_checksum(saved_run.path)}}
-            saved_run.record(trained=True, stopped=stopped, files=files)
+            saved_run.record_training(stopped)
         method.eval()
         history = pd.DataFrame(record.rows)
         history.attrs["keep_start"] = method.config.keep_start

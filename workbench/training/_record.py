@@ -18,6 +18,7 @@ from workbench.files import atomic_write, reraise_os_error
 from workbench.losses.distributed import process_rank
 from workbench.methods.base import Method
 from workbench.metrics import ranking_groups
+from workbench.runs import read_stored_table
 from workbench.training._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
@@ -36,8 +37,7 @@ class Record:
         shown = [group for group in groups if len(group.pairs) <= _MOST_TARGETS and np.ptp(group.gold)]
         self._watched, self._scores, watched = shown[:_WATCHED], list[pd.DataFrame](), folder / "watched.csv"
         if rows and watched.is_file():  # a continued training keeps what was measured before its last state
-            text: Any = {"query": str, "target": str}
-            earlier: Any = pd.read_csv(watched, na_filter=False, dtype=text, float_precision="round_trip")
+            earlier: Any = read_stored_table(watched)
             self._scores.append(earlier[earlier["step"] <= rows[-1]["step"]])
         elif rows:  # it was begun by a version without this file
             self._watched = []

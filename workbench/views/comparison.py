@@ -113,11 +113,16 @@ def smallest_differences(
     """
     name = baseline_of(runs, baseline)
     measure, values = measure_of(runs), runs.set_index("path")
-    options: Any = {"measure": measure, "samples": samples}
+    options: Any = {"suite": suite, "measure": measure, "samples": samples}
+    resample = partial(resampled, bootstrap_values, **options)
     groups: dict[str, list[tuple[Any, ...]]] = {}
     for run, path, _ in with_opponents(runs, name):
-        base = resampled(bootstrap_values, Run(path), suite, stage=BEFORE if name == BEFORE else "", **options)
-        draws = np.subtract(resampled(bootstrap_values, Run(run["path"]), suite, **options), base)
+        stage = BEFORE if name == BEFORE else ""
+        base = read_or_warn(path, partial(resample, stage=stage))
+        own = base and read_or_warn(run["path"], resample)
+        if not (base and own):
+            continue
+        draws = np.subtract(own, base)
         difference = run[measure] - (run["before"] if name == BEFORE else values[measure][path])
         groups.setdefault(run["label"], []).append((path, int(run["pairs"]), difference, draws))
     is_trained = bool({*runs.loc[runs["label"] == name, "method"]} - {BaselineConfig.method})
