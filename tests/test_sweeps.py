@@ -109,7 +109,7 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
         "simcse learning_rate=0.0003 seed 1",
         "cosent learning_rate=0.001 seed 1",
     ]
-    for text, problem in (("sedes: 0-1", "did you mean 'seeds'"), ("grid: 5", "grid is 5; expected values by setting")):
+    for text, problem in (("sedes: 0-1", "did you mean 'seeds'"), ("grid: 5", "grid is '5'; expected values by setting")):
         (tmp_path / "a.yaml").write_text(text)
         with pytest.raises(SettingError, match=problem):
             sweeps.read_sweep_file(tmp_path / "a.yaml")

@@ -208,7 +208,7 @@ SweepName = Annotated[str, typer.Argument(help="A sweep, or the beginning of its
 
 @sweep_app.command()
 def start(  # noqa: PLR0917
-    what: Annotated[list[str], typer.Argument(help="Methods and [METHOD.]KEY=V1,V2; or a .toml or .yaml file.")],
+    what: Annotated[list[str], typer.Argument(help="Methods and [METHOD.]KEY=V1,V2; or a file: .toml, .yaml, .json.")],
     seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2; by default 0.")] = "",
     profile: Annotated[str, typer.Option(help="Profile of every method; by default demo.")] = "",
     jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; by default one per GPU or 1; on Slurm all.")] = 0,
@@ -258,17 +258,17 @@ def cancel(name: SweepName, runs: Runs = "runs") -> None:
 def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
     """Return the contents of a sweep from the name of its file, or from methods, KEY=V1,V2 and METHOD.KEY=V1,V2.
 
-    Values are YAML: suites=[a,b],[a] are two lists.
+    Values are separated as in YAML and read as by `workbench run`: suites=[a,b],[a] are two lists.
     """
     import yaml
 
-    if len(words) == 1 and words[0].endswith((".toml", ".yaml", ".yml")):
+    if len(words) == 1 and words[0].endswith(workbench.sweeps.SWEEP_FILES):
         return workbench.sweeps.read_sweep_file(Path(words[0]))
     grids: dict[str, dict[str, Any]] = {word: {} for word in ["", *words] if "=" not in word}
     for name, values in overrides_of([word for word in words if "=" in word], runs_root).items():
         method, _, key = name.rpartition(".")
         try:
-            grids[method][key] = yaml.safe_load(f"[{values}]")
+            grids[method][key] = workbench.sweeps.load_yaml(f"[{values}]")
         except (KeyError, yaml.YAMLError):
             problem = f"{name}={values} cannot be read; add METHOD to the methods; put a text with commas in quotes"
             raise SettingError(problem) from None

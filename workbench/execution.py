@@ -76,9 +76,13 @@ def run_method(
 
 
 def notebook_of(method: str) -> Path:
-    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`."""
-    (path,) = project_path("notebooks").glob(f"[0-9][0-9]_{method}.ipynb")
-    return path
+    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`. Raises SettingError if it has none."""
+    pattern = f"[0-9][0-9]_{method}.ipynb"
+    paths = list(project_path("notebooks").glob(pattern))
+    if len(paths) != 1:
+        remedy = "run it without one: --no-notebook, in Python workbench.run or sweep(..., notebook=False)"
+        raise SettingError(f"{method} has {len(paths)} notebooks {pattern} instead of one; {remedy}")
+    return paths[0]
 
 
 def check_settings(config: TrainingConfig) -> None:

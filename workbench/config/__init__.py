@@ -10,7 +10,9 @@ from workbench.config._machinery import (
     ALIASES as ALIASES,
     Settings as Settings,
     current_value as current_value,
+    read_parameter as read_parameter,
     setting_text as setting_text,
+    unique_keys as unique_keys,
 )
 from workbench.config._mixed import MixedConfig as MixedConfig
 from workbench.config._rankcse import RankCSEConfig as RankCSEConfig
