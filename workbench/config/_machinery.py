@@ -253,7 +253,7 @@ def read_parameter(name: str, value: Any, kind: Any) -> Any:
     try:
         return TypeAdapter(kind).validate_python(read_value(value, kind))
     except ValidationError:
-        remedy = f"with papermill give it as YAML: -y '{name}: ...'"
+        remedy = f"with papermill give it as YAML, -y '{name}: ...', or a text by -r"
         raise SettingError(f"{name}={value!r} cannot be read as {kind.__name__}; {remedy}") from None
 
 
