@@ -13,6 +13,7 @@ from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
+from workbench.printing import steady_stdout
 from workbench.runs import Run, finished_run
 
 _LOG = logging.getLogger("workbench")
@@ -110,6 +111,7 @@ def check_settings(config: TrainingConfig) -> None:
             config.require_pooling(checkpoint.own_pooling)
 
 
+@steady_stdout()
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
     import papermill

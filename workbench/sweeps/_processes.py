@@ -17,6 +17,7 @@ import pydantic.dataclasses
 from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import write_json
+from workbench.printing import steady_stdout
 from workbench.runs import is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_cells, read_seeds
 
@@ -43,6 +44,7 @@ class Slurm:
     options: Mapping[str, Any] = pydantic.Field(default_factory=dict)
 
 
+@steady_stdout()
 def sweep(
     methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
     *,
