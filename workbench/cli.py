@@ -150,6 +150,8 @@ def look(  # noqa: PLR0917
     for path, ending in ((html, ".html"), (notebook, ".ipynb")):
         if path and (path.suffix != ending or (html and notebook)):
             raise SettingError(f"give either --html FILE.html or --notebook FILE.ipynb, not {path}")
+        if path and not path.absolute().parent.is_dir():
+            raise SettingError(f"{path}: there is no folder {path.absolute().parent}; create it first")
     if not on:
         on = "stsb-test" if "local" in [*workbench.data.check(["stsb-test"])["status"]] else "ladders-all"
     pairs, given = workbench.data.load_pairs(on), models or ["english-encoder", WORDS]

@@ -118,6 +118,8 @@ def print_power(
 
     It is computed from finished runs: two seeds or more of two settings, or of one, which is compared with its start.
     """
+    if not 0 <= difference <= 200:
+        raise SettingError(f"--difference {difference}: expected a number of points, above 0 and at most 200")
     finished = workbench.views.finished_runs(runs, suite)
     table = workbench.views.smallest_differences(finished, suite, baseline)
     if table.empty:
