@@ -233,7 +233,7 @@ def test_a_method_without_a_notebook_is_refused_by_a_run_and_a_sweep_and_works_w
     monkeypatch.setattr("workbench.execution.project_path", lambda _: tmp_path)
     runs = tmp_path / "runs"
     for start in (run_method, sweep):
-        with pytest.raises(SettingError, match="simcse has 0 notebooks .*--no-notebook"):
+        with pytest.raises(SettingError, match=r"simcse has 0 notebooks .*--no-notebook"):
             start("simcse", runs_root=runs)
     assert not runs.exists()
     assert len(sweep("simcse", runs_root=runs, dry=True, notebook=False).cells) == 1

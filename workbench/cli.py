@@ -1,5 +1,6 @@
 """The `workbench` command."""
 
+import io
 import json
 import logging
 import os
@@ -276,7 +277,7 @@ def print_reports(sets: dict[Any, Any]) -> None:
 
 def main() -> None:
     """Run the command. Exit code 2 for input that is refused, 1 for a run that failed or is in use."""
-    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # closed by >&-
+    sys.stdout = sys.stdout or io.StringIO()  # closed by >&-
     sys.stderr = sys.stderr and SteadyStream(sys.stderr)
     logging.basicConfig(level=logging.WARNING)
     logging.root.handlers[0].setFormatter(LineFormatter())

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import filelock
 import pandas as pd
@@ -84,7 +84,7 @@ class _TextLoader(yaml.SafeLoader):
     """Read the plain words of YAML as text, which settings read as on a command line: 010 is ten, 1:30 no number."""
 
     # Of each of these beginnings the last: null, and the merge key <<.
-    yaml_implicit_resolvers = {
+    yaml_implicit_resolvers: ClassVar[Any] = {
         first: yaml.SafeLoader.yaml_implicit_resolvers[first][-1:] for first in ("", "~", "n", "<")
     }
 
@@ -97,7 +97,7 @@ class _TextLoader(yaml.SafeLoader):
 
 def load_yaml(text: str) -> Any:
     """Return the contents of YAML or JSON with its values as text. Raises SettingError and yaml.YAMLError."""
-    return yaml.load(text, _TextLoader)  # noqa: S506 - it extends the safe one
+    return yaml.load(text, _TextLoader)
 
 
 def read_sweep_file(path: Path) -> dict[str, Any]:
