@@ -56,7 +56,8 @@ def steady_stdout() -> Iterator[None]:
 
 def printable(text: object) -> str:
     """Return a text without control characters, such as escape sequences of a terminal in the name of a suite."""
-    return str(text).translate(_CONTROL)
+    shown = str(text).translate(_CONTROL)
+    return shown.encode("utf-8", "backslashreplace").decode()  # the name of a file need not be UTF-8
 
 
 class LineFormatter(logging.Formatter):

@@ -204,5 +204,5 @@ def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
                 shutil.rmtree(gone)
             path.rename(gone)  # in one step: a kill leaves no half run
     for gone in [*moved, *Path(root).expanduser().glob("*/.*.removed")]:  # of an interrupted removal too
-        with reraise_os_error(gone):
+        with reraise_os_error(gone), suppress(FileNotFoundError):  # a path may be listed twice
             shutil.rmtree(gone)
