@@ -1,6 +1,7 @@
 """The command line: refusals, exit codes, and the commands about runs."""
 
 import io
+import logging
 import re
 import shutil
 import signal
@@ -17,13 +18,16 @@ import pandas as pd
 import pytest
 from forking import python
 
+from workbench import SimCSE, fit
 from workbench.cli import main
 from workbench.cli_runs import overrides_of
 from workbench.config import SEVEN_STS, BaselineConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
+from workbench.data import Sentences, load_dev
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
 Call = Callable[..., int]
+_NEEDS_FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is full")
 
 
 @pytest.fixture
@@ -366,3 +370,97 @@ def test_a_look_opens_lab_on_its_notebook_and_keeps_a_changed_one(call: Call, tm
     assert call("look", "english-encoder", "--notebook", str(first)) == 2
     assert "looks at other encoders or data; rename it" in capsys.readouterr().err
     assert (first.read_text(encoding="utf-8"), opened) == (changed, [])
+
+
+def test_runs_outside_the_folder_of_runs_are_removed_with_every_byte(root: Path, call: Call, monkeypatch, capsys):
+    others = root.parent / "others"
+    first, second, third, busy = (write_run(others, simcse(seed), 0.4).path for seed in range(20, 24))
+    monkeypatch.chdir(others)
+    third.with_name(f".{third.name}.removed").mkdir()  # an interrupted removal of an earlier run
+    third.with_name(f".{third.name}.removed").joinpath("file").write_text("")
+    words = [f"{first}/", second.relative_to(others), first, f"./simcse/../simcse/{third.name}"]
+    lock = lock_run(busy)
+    assert call("rm", *words, busy, "--runs", root, "--yes") == 1
+    assert "a process is working on" in capsys.readouterr().err
+    lock.release()
+    assert len(list((others / "simcse").iterdir())) == 5, "nothing was removed"
+    assert call("rm", *words, "--runs", root, "--yes") == 0
+    assert capsys.readouterr().out.endswith("removed 3 run(s)\n")
+    assert list((others / "simcse").iterdir()) == [busy]
+    link = others / "link"
+    link.symlink_to(busy)
+    assert call("rm", link, "--runs", root, "--yes") == 1
+    assert busy.is_dir()
+    assert len(list_runs(root)) == 5
+
+
+# What ends the standard output: a pipe whose reader has gone, or a full disk.
+_ENDED = """
+import os, sys
+if sys.argv.pop(1) == "pipe":
+    read, write = os.pipe()
+    os.close(read)
+else:
+    write = os.open("/dev/full", os.O_WRONLY)
+os.dup2(write, 1)
+if sys.argv.pop(1) == "both":
+    os.dup2(write, 2)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["pipe", pytest.param("disk", marks=_NEEDS_FULL)])
+def test_a_training_goes_on_when_nothing_more_can_be_printed(end: str, tiny_encoder: Path, tmp_path: Path):
+    small = ["max_steps=2", "eval_steps=2", "train_limit=20", "device=cpu", f"encoder={tiny_encoder}"]
+    words = ["-m", "workbench", "run", "simcse", *small, "--no-notebook", "--runs", str(tmp_path / "runs")]
+    for seed, which in enumerate(("out", "both")):
+        command = [sys.executable, "-c", _ENDED, end, which, *words, "--seed", str(seed)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0
+        assert "Traceback" not in done.stderr
+        assert ("nothing more is printed" in done.stderr) == (which == "out")
+    assert list_runs(tmp_path / "runs")["status"].tolist() == ["finished"] * 2
+
+
+def test_a_training_in_python_goes_on_when_nothing_more_can_be_printed(tiny_encoder: Path, monkeypatch, caplog):
+    class Ended(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    config = simcse(max_steps=2, eval_steps=2, device="cpu", encoder=str(tiny_encoder))
+    monkeypatch.setattr(sys, "stdout", Ended())
+    history = fit(SimCSE(config), Sentences.from_lists(["a b", "c d", "e f"] * 40), load_dev(config))
+    assert history["step"].max() == 2
+    assert [record.message for record in caplog.records if "printed" in record.message] == [
+        "nothing more is printed (Broken pipe); the work goes on"
+    ]
+
+
+@_NEEDS_FULL
+def test_a_list_that_cannot_be_printed_is_an_error(root: Path):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "workbench", "runs", "--runs", root]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode != 0
+    assert done.stderr.startswith("error: the output: No space left on device")
+
+
+def test_a_disk_that_is_full_is_named_with_a_path_and_a_remedy(call: Call, monkeypatch, capsys, tmp_path: Path):
+    def copy(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfile", copy)
+    assert call("notebooks", tmp_path / "mine") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: cannot write under {tmp_path / 'mine'}: No space left on device; free some")
+    assert call("notebooks", "/dev/null") == 1
+    assert "error: cannot write under /dev/null: " in capsys.readouterr().err
+
+
+def test_a_log_line_has_no_control_characters_of_a_name(root: Path, call: Call, capsys):
+    logging.root.handlers.clear()
+    assert call("runs", "--runs", root / "\x1b[31mred\r\u202egone\nforged: line") == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert r"\u001b[31mred\u000d\u202egone" in first
+    assert second == "  forged: line does not exist, so it has no runs"

@@ -21,7 +21,7 @@ from workbench.config import (
     TrainingConfig,
     setting_text,
 )
-from workbench.config._machinery import _read_text
+from workbench.config._machinery import read_value
 from workbench.errors import SettingError
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run, list_runs
@@ -138,7 +138,7 @@ def test_text_from_a_command_line_is_read_as_its_setting_type():
 def test_a_value_written_as_text_is_read_back(value: object):
     field = pydantic.create_model("Field", value=(type(value) if value is not None else int | None, ...))
     text = setting_text(value)
-    assert field(value=_read_text(text, field.model_fields["value"].annotation)).model_dump() == {"value": value}
+    assert field(value=read_value(text, field.model_fields["value"].annotation)).model_dump() == {"value": value}
     assert not text.endswith(".0")
 
 

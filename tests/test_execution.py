@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from workbench import Run
+from workbench import METHODS, Run, sweep
 from workbench.config import CONFIGS, SimCSEConfig
 from workbench.errors import DataError, EncoderError, RunError, SettingError
 from workbench.execution import execute, notebook_of, run_method
@@ -177,3 +177,63 @@ def test_waiting_threads_of_openmp_sleep_after_a_moment():
     code = "import workbench, os\nprint(os.environ['GOMP_SPINCOUNT'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout == "5000\n"
+
+
+@pytest.mark.parametrize(
+    ("default", "text", "value"),
+    [
+        ("False  # a remark", "true", True),
+        ("True", "false", False),
+        ("0", "7", 7),
+        ("[]", '["a,b", "c"]', ["a,b", "c"]),
+        ("[]", "[a, 'b']", ["a", "b"]),
+        ("[]", "simcse", ["simcse"]),
+        ("{}", '{"max_steps": 2}', {"max_steps": 2}),
+        ('""', "false", "false"),
+    ],
+)
+def test_a_parameter_that_papermill_leaves_as_text_is_read_as_its_default(default: str, text: str, value: object):
+    namespace = {"In": ["", f"given = {default}", f"# Parameters\ngiven = {text!r}\n"], "given": text}
+    check_parameters(namespace)
+    assert namespace["given"] == value
+    assert type(namespace["given"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("default", "wrong"),
+    [("False", "maybe"), ("0", "many"), ("{}", "max_steps=2"), ("{}", "[1]"), ("{}", "{max_steps: 2}"), ('""', 7)],
+)
+def test_a_parameter_of_another_kind_is_refused_with_what_papermill_needs(default: str, wrong: object):
+    namespace = {"In": ["", f"given = {default}", f"# Parameters\ngiven = {wrong!r}\n"], "given": wrong}
+    with pytest.raises(SettingError, match=r"given=.* cannot be read as \w+; .* -y 'given: \.\.\.'"):
+        check_parameters(namespace)
+
+
+def test_settings_of_a_notebook_may_be_the_text_of_a_json_object():
+    assert SimCSEConfig.from_parameters("demo", 0, '{"max_steps": 2}').max_steps == 2
+    for wrong, words in (
+        ("max_steps=2", "-y 'overrides: "),
+        ("", "-y 'overrides: "),
+        ("null", "-y 'overrides: "),
+        ([1], "-y 'overrides: "),
+        ({1: 2}, "-y 'overrides: "),
+        ('{"lr": 1, "lr": 2}', "'lr' is given twice"),
+        ('{"lr": 1e-3, "learning_rate": 1e-3}', "learning_rate is given twice"),
+        ('{"max_steps": true}', "max_steps: a truth value"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            SimCSEConfig.from_parameters("demo", 0, wrong)  # type: ignore[arg-type]
+
+
+def test_a_method_without_a_notebook_is_refused_by_a_run_and_a_sweep_and_works_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for method in METHODS:
+        assert notebook_of(method).is_file()
+    monkeypatch.setattr("workbench.execution.project_path", lambda _: tmp_path)
+    runs = tmp_path / "runs"
+    for start in (run_method, sweep):
+        with pytest.raises(SettingError, match=r"simcse has 0 notebooks .*--no-notebook"):
+            start("simcse", runs_root=runs)
+    assert not runs.exists()
+    assert len(sweep("simcse", runs_root=runs, dry=True, notebook=False).cells) == 1

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "workbench"
 
 # From the ground up: a module imports from the layers under its own, or from its own layer, without a circle.
 LAYERS = [
-    {"errors", "files"},
+    {"errors", "files", "printing"},
     {"config"},
     {"metrics", "losses", "ranks"},
     {"checkpoints", "data", "runs", "rankings"},
@@ -23,6 +23,7 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 NO_TORCH = {
     "errors",
     "files",
+    "printing",
     "config",
     "metrics",
     "checkpoints",

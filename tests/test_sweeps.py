@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from workbench import sweeps
+from workbench.cli_runs import overrides_of, read_words
+from workbench.config import SimCSEConfig
 from workbench.errors import DataError, RunError, SettingError
 from workbench.runs import run_path
 
@@ -109,7 +111,10 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
         "simcse learning_rate=0.0003 seed 1",
         "cosent learning_rate=0.001 seed 1",
     ]
-    for text, problem in (("sedes: 0-1", "did you mean 'seeds'"), ("grid: 5", "grid is 5; expected values by setting")):
+    for text, problem in (
+        ("sedes: 0-1", "did you mean 'seeds'"),
+        ("grid: 5", "grid is '5'; expected values by setting"),
+    ):
         (tmp_path / "a.yaml").write_text(text)
         with pytest.raises(SettingError, match=problem):
             sweeps.read_sweep_file(tmp_path / "a.yaml")
@@ -250,3 +255,145 @@ def test_a_folder_of_runs_that_cannot_be_written_to_is_named(tmp_path: Path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(RunError, match="cannot write under "):
         sweeps.sweep("simcse", runs_root=tmp_path / "runs")
+
+
+def planned(words: list[str], root: Path) -> list[sweeps.Cell]:
+    """Return the cells of a command `workbench sweep`."""
+    return sweeps.sweep(**read_words(words, str(root)), runs_root=root, dry=True).cells
+
+
+@pytest.mark.parametrize(
+    ("words", "twice"),
+    [
+        (["simcse", "learning_rate=1e-3,2e-3", "lr=5e-3"], "learning_rate is given twice"),
+        (["simcse", "learning_rate=1e-3,2e-3", "simcse.lr=5e-3"], "learning_rate is given twice for simcse"),
+        (["simcse", "lr=1e-3", "simcse.lr=5e-3"], "learning_rate is given twice"),
+        (["simcse", "simcse.lr=1e-3", "simcse.learning-rate=5e-3"], "learning_rate is given twice"),
+        (["simcse", "lr=1e-3", "lr=5e-3"], "is given twice"),
+        (["rankcse", "revisions={a/b: x, a/b: y}"], "'a/b' is given twice"),
+    ],
+)
+def test_a_setting_that_is_given_twice_is_refused(words: list[str], twice: str, tmp_path: Path):
+    with pytest.raises(SettingError, match=twice):
+        planned(words, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        ("yaml", "methods: simcse\ngrid:\n  learning_rate: [1e-3, 2e-3]\n  lr: 5e-3\n"),
+        ("yaml", "methods: simcse\ngrid:\n  lr: [1e-3, 2e-3]\n  lr: 5e-3\n"),
+        ("yaml", "methods: {simcse: {lr: 1e-3}, simcse: {lr: 2e-3}}\n"),
+        ("yml", "grid: {lr: 1e-3}\nmethods: {simcse: {learning-rate: 2e-3}}\n"),
+        ("json", '{"methods": "simcse", "grid": {"lr": 1e-3, "lr": 2e-3}}'),
+        ("json", '{"methods": "simcse", "grid": {"lr": 1e-3, "learning_rate": 2e-3}}'),
+        ("toml", 'methods = "simcse"\n[grid]\nlr = 1e-3\nlearning_rate = 2e-3\n'),
+    ],
+)
+def test_a_file_that_gives_a_setting_twice_is_refused(ending: str, text: str, tmp_path: Path):
+    file = tmp_path / f"grid.{ending}"
+    file.write_text(text)
+    with pytest.raises(SettingError, match="is given twice"):
+        planned([str(file)], tmp_path)
+
+
+# A word of a command line or a plain value of YAML -> the setting, or None if it is refused.
+READ = [
+    ("max_steps=010", 10),
+    ("max_steps=1_000", 1000),
+    ("max_steps=1:30", None),
+    ("max_steps=0x10", None),
+    ("max_steps=true", None),
+    ("max_steps=none", "none"),
+    ("max_steps=null", "none"),
+    ("learning_rate=1e-4", 1e-4),
+    ("learning_rate=1", 1.0),
+    ("learning_rate=.inf", None),
+    ("mlp=off", False),
+    ("mlp=yes", True),
+    ("train=2024-01-01", "2024-01-01"),
+    ("train=on", "on"),
+    ("train=007", "007"),
+    ("suites=world-dev", ["world-dev"]),
+    ("suites=[world-dev, world-test]", ["world-dev", "world-test"]),
+]
+
+
+@pytest.mark.parametrize(("word", "value"), READ)
+def test_a_run_a_sweep_its_file_and_a_notebook_read_a_value_alike(word: str, value: object):
+    name, _, text = word.partition("=")
+    by_sweep = read_words(["simcse", word], ".")["grid"][name]
+    by_file = sweeps.load_yaml(f"{name}: {text}")[name]
+    ways = [overrides_of([word])[name], *by_sweep, by_file]
+    for given in ways:
+        if value is None:
+            with pytest.raises(SettingError, match=f"{name}: "):
+                SimCSEConfig.from_parameters("demo", 0, {name: given})
+        else:
+            read = getattr(SimCSEConfig.from_parameters("demo", 0, {name: given}), name)
+            assert read == (None if value == "none" else value)
+    assert len(by_sweep) == 1
+
+
+def test_lists_quotes_and_objects_in_a_word_are_values(tmp_path: Path):
+    grid = read_words(["simcse", "suites=[a,b],[c]", "train='a,b.txt',c.txt", "revisions={a/b: '01', c/d: 1e5}"], ".")[
+        "grid"
+    ]
+    assert grid["suites"] == [["a", "b"], ["c"]]
+    assert grid["train"] == ["a,b.txt", "c.txt"]
+    assert grid["revisions"] == [{"a/b": "01", "c/d": "1e5"}]
+    for word in ("suites=[a", "train='a", "cosent.lr=1", "max_steps="):
+        with pytest.raises(SettingError, match=word.partition("=")[0]):
+            planned(["simcse", word], tmp_path)
+
+
+def test_conditions_of_without_are_read_as_settings(tmp_path: Path):
+    file = tmp_path / "grid.yaml"
+    grid = "methods: {simcse: , cosent: ~}\nseeds: [0, 1]\ngrid: &g\n  lr: [1e-3, 3e-4]\n"
+    file.write_text(f"{grid}without:\n  - {{method: cosent, learning_rate: 0.001}}\n  - {{seed: 1, lr: 0.0003}}\n")
+    assert [(cell.method, cell.seed, cell.config.learning_rate) for cell in planned([str(file)], tmp_path)] == [
+        ("simcse", 0, 1e-3),
+        ("simcse", 1, 1e-3),
+        ("simcse", 0, 3e-4),
+        ("cosent", 0, 3e-4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "cannot be read .*; expected methods, "),
+        ("[1, 2]", "cannot be read .*; expected methods, "),
+        ("methods: [3", "cannot be read .*; expected methods, "),
+        ("[" * 1500, "cannot be read .*; expected methods, "),
+        ("methods:", "methods is None; expected names of methods"),
+        ("methods: [[simcse]]", "methods is .*; expected names of methods"),
+        ("methods: {simcse: 5}", "methods is .*; expected names of methods"),
+        ("methods: 3", "no method '3'"),
+        ("methods: simcse\nseeds: x", "seeds='x' cannot be read"),
+        ("methods: simcse\nseeds: {a: b}", "seeds is .*; expected such as 0-4"),
+        ("methods: simcse\nseeds: [x]", "seeds is .*; expected such as 0-4"),
+        ("methods: simcse\nprofile: [demo]", "profile is .*; expected the name of a profile"),
+        ("methods: simcse\ngrid: [lr]", "grid is .*; expected values by setting"),
+        ("methods: simcse\ngrid: {lr: {a: b}}", "learning_rate: "),
+        ("methods: simcse\ngrid: {lr: []}", "learning_rate has no values"),
+        ("methods: simcse\nwithout: 5", "without is '5'; expected one or several"),
+        ("methods: simcse\nwithout: [5]", "without is .*; expected one or several"),
+        ("methods: simcse\njobs: 2", "no entry 'jobs' of a sweep"),
+        ("methods: simcse\nsettings: [1]", "no entry 'settings' of a sweep"),
+    ],
+)
+def test_a_wrong_type_in_a_file_is_one_line_that_names_the_key(text: str, words: str, tmp_path: Path):
+    file = tmp_path / "grid.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingError, match=words) as refusal:
+        planned([str(file)], tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "/a", ".hidden", "-x", " ", "a\0b", "a\nb", "\x1b[31m", "x" * 300])
+def test_a_name_that_is_no_plain_folder_is_refused(name: str, tmp_path: Path):
+    with pytest.raises(SettingError, match="a sweep's name"):
+        sweeps.sweep("simcse", name=name, runs_root=tmp_path / "runs", dry=True)
+    assert not (tmp_path / "runs").exists()

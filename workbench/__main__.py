@@ -1,10 +1,20 @@
 """The `workbench` command; `python -m workbench` is the same."""
 
-import os
+import os  # any other import would be a moment longer in which Ctrl-C is a traceback
 import signal
 import sys
-import threading
-from typing import NoReturn
+
+
+def _interrupt(*_: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the kernel running
+    print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
+    import threading
+
+    end = threading.Timer(15, os._exit, [130])  # some libraries drop an exception that is raised while they load
+    end.daemon = True
+    end.start()
+    raise SystemExit(130)
 
 
 def main() -> None:
@@ -12,6 +22,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, _interrupt)
     if file := os.environ.get("WORKBENCH_CELL"):  # a cell of a sweep ends with it, even after kill -9
         os.environ["WORKBENCH_CELL"] = ""  # commands in its notebook are not cells
+        import threading
+
         threading.Thread(target=_end_with_parent, daemon=True).start()
         import filelock
 
@@ -24,16 +36,6 @@ def main() -> None:
     finally:
         if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # some libraries raise another error instead
             raise SystemExit(130)
-
-
-def _interrupt(*_: object) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would leave the kernel running
-    print("\ninterrupted; the same command goes on from the last saved state, if there is one", file=sys.stderr)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries report that their kernel or process has ended
-    end = threading.Timer(15, os._exit, [130])  # some libraries drop an exception that is raised while they load
-    end.daemon = True
-    end.start()
-    raise SystemExit(130)
 
 
 def _end_with_parent() -> None:

@@ -1,5 +1,6 @@
 """The `workbench` command."""
 
+import io
 import json
 import logging
 import os
@@ -30,7 +31,8 @@ from workbench.cli_runs import (
 )
 from workbench.config import CONFIGS
 from workbench.errors import RunError, SettingError, WorkbenchError
-from workbench.files import PACKAGE, project_path
+from workbench.files import PACKAGE, project_path, reraise_os_error
+from workbench.printing import LineFormatter, SteadyStream, steady_stdout
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 data_app = typer.Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
@@ -55,6 +57,7 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print vers
 
 
 @app.command()
+@steady_stdout()
 def run(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
     method: MethodName,
     changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Same as --set.")] = None,
@@ -79,10 +82,12 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     if (page := finished.path / "notebook.ipynb").is_file():
         echo(f"notebook: {page}")
         if html:
-            echo(f"html:     {workbench.views.export_html(page)}")
+            with reraise_os_error(page.parent):
+                echo(f"html:     {workbench.views.export_html(page)}")
 
 
 @app.command()
+@steady_stdout()
 def demo(runs: Runs = "runs") -> None:
     """Train SimCSE on bundled data with three seeds; print the scores before and after, and write web pages."""
     echo("training SimCSE with three seeds, about a minute each")
@@ -93,6 +98,7 @@ def demo(runs: Runs = "runs") -> None:
 
 
 @app.command()
+@steady_stdout()
 def evaluate(
     model: Annotated[str, typer.Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")],
     suites: Annotated[str, typer.Option(help="Datasets or files, separated by commas; by default the profile's.")] = "",
@@ -120,10 +126,11 @@ def settings(method: MethodName, profile: Profile = "demo") -> None:
 @app.command()
 def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks there stay.")]) -> None:
     """Copy the notebooks into a folder of your own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in project_path("notebooks").glob("*.ipynb"):
-        if not (folder / path.name).exists():
-            shutil.copyfile(path, folder / path.name)
+    with reraise_os_error(folder, "another folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in project_path("notebooks").glob("*.ipynb"):
+            if not (folder / path.name).exists():
+                shutil.copyfile(path, folder / path.name)
 
 
 @app.command()
@@ -155,6 +162,8 @@ def look(  # noqa: PLR0917
     for path, ending in ((html, ".html"), (notebook, ".ipynb")):
         if path and (path.suffix != ending or (html and notebook)):
             raise SettingError(f"give either --html FILE.html or --notebook FILE.ipynb, not {path}")
+        if path and not path.absolute().parent.is_dir():
+            raise SettingError(f"{path}: there is no folder {path.absolute().parent}; create it first")
     if not on:
         on = "stsb-test" if "local" in [*workbench.data.check(["stsb-test"])["status"]] else "ladders-all"
     pairs, given = workbench.data.load_pairs(on), models or ["english-encoder", WORDS]
@@ -167,11 +176,13 @@ def look(  # noqa: PLR0917
         raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")
     encoders = dict(zip(labels, sources, strict=True))
     if html:
-        echo(f"page: {workbench.views.PairExplorer(encoders, on).to_html(html)}")
+        with reraise_os_error(html, "another --html FILE"):
+            echo(f"page: {workbench.views.PairExplorer(encoders, on).to_html(html)}")
         return
     own_name = re.sub(r"[^\w.]+", "-", " ".join(["look", *encoders, pairs.name]))[:80]
     path = (notebook or Path(f"{own_name}.ipynb")).resolve()
-    write_look(path, encoders, on, pairs)
+    with reraise_os_error(path, "another --notebook FILE"):
+        write_look(path, encoders, on, pairs)
     echo(f"notebook: {path}")
     if not notebook:
         open_lab(path, path.parent, options, no_browser=no_browser)
@@ -278,12 +289,20 @@ def print_reports(sets: dict[Any, Any]) -> None:
 
 def main() -> None:
     """Run the command. Exit code 2 for input that is refused, 1 for a run that failed or is in use."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    sys.stdout = sys.stdout or io.StringIO()  # closed by >&-
+    sys.stderr = sys.stderr and SteadyStream(sys.stderr)
+    logging.basicConfig(level=logging.WARNING)
+    logging.root.handlers[0].setFormatter(LineFormatter())
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     try:
         app()
-    except (OSError, ModuleNotFoundError, WorkbenchError) as error:
+    except OSError as error:
+        where = error.filename or "the output"
+        remedy = "give a path that can be read and written, or free some space"
+        echo(f"error: {where}: {error.strerror or error}; {remedy}", err=True)
+        sys.exit(2)
+    except (ModuleNotFoundError, WorkbenchError) as error:
         remedy = "; install it with: pip install 'ranking-workbench[train,lab,slurm]'"
         echo(f"error: {error}{remedy if isinstance(error, ModuleNotFoundError) else ''}", err=True)
         sys.exit(1 if isinstance(error, RunError) else 2)

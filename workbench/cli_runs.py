@@ -15,21 +15,20 @@ from typer.core import TyperGroup
 import workbench
 from workbench.config import CONFIGS, RECORDED
 from workbench.errors import RunError, SettingError
+from workbench.files import reraise_os_error
+from workbench.printing import printable, steady_stdout
 
 Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")]
 # The name of a run that is not the end of a path.
 _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
-# Control characters except tab and line feed, and the codes that are printed instead.
-_CONTROL = {code: f"\\u{code:04x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
-
 runs_app = typer.Typer()
 
 
 def echo(text: object, *, err: bool = False) -> None:
-    """Print a text without control characters, such as escape sequences of a terminal in the name of a suite."""
-    typer.echo(str(text).translate(_CONTROL), err=err)
+    """Print a text without control characters."""
+    typer.echo(printable(text), err=err)
 
 
 def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, str]:
@@ -133,6 +132,8 @@ def print_power(
 
     It is computed from finished runs: two seeds or more of two settings, or of one, which is compared with its start.
     """
+    if not 0 <= difference <= 200:
+        raise SettingError(f"--difference {difference}: expected a number of points, above 0 and at most 200")
     finished = workbench.views.finished_runs(runs, suite)
     table = workbench.views.smallest_differences(finished, suite, baseline)
     if table.empty:
@@ -152,7 +153,8 @@ def print_power(
     if not table["smallest"].isna().to_numpy().all():
         echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
     if html:
-        workbench.views.power_curve(table).write_html(html)
+        with reraise_os_error(html, "another --html FILE"):
+            workbench.views.power_curve(table).write_html(html)
 
 
 def _needed(difference: float, seed_std: float, pairs_std: float, pairs: int) -> str:
@@ -222,8 +224,9 @@ SweepName = Annotated[str, typer.Argument(help="A sweep, or the beginning of its
 
 
 @sweep_app.command()
+@steady_stdout()
 def start(  # noqa: PLR0917
-    what: Annotated[list[str], typer.Argument(help="Methods and [METHOD.]KEY=V1,V2; or a .toml or .yaml file.")],
+    what: Annotated[list[str], typer.Argument(help="Methods and [METHOD.]KEY=V1,V2; or a file: .toml, .yaml, .json.")],
     seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2; by default 0.")] = "",
     profile: Annotated[str, typer.Option(help="Profile of every method; by default demo.")] = "",
     jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; by default one per GPU or 1; on Slurm all.")] = 0,
@@ -273,17 +276,17 @@ def cancel(name: SweepName, runs: Runs = "runs") -> None:
 def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
     """Return the contents of a sweep from the name of its file, or from methods, KEY=V1,V2 and METHOD.KEY=V1,V2.
 
-    Values are YAML: suites=[a,b],[a] are two lists.
+    Values are separated as in YAML and read as by `workbench run`: suites=[a,b],[a] are two lists.
     """
     import yaml
 
-    if len(words) == 1 and words[0].endswith((".toml", ".yaml", ".yml")):
+    if len(words) == 1 and words[0].endswith(workbench.sweeps.SWEEP_FILES):
         return workbench.sweeps.read_sweep_file(Path(words[0]))
     grids: dict[str, dict[str, Any]] = {word: {} for word in ["", *words] if "=" not in word}
     for name, values in overrides_of([word for word in words if "=" in word], runs_root).items():
         method, _, key = name.rpartition(".")
         try:
-            grids[method][key] = yaml.safe_load(f"[{values}]")
+            grids[method][key] = workbench.sweeps.load_yaml(f"[{values}]")
         except (KeyError, yaml.YAMLError):
             problem = f"{name}={values} cannot be read; add METHOD to the methods; put a text with commas in quotes"
             raise SettingError(problem) from None

@@ -13,6 +13,7 @@ from workbench.config import CONFIGS, TrainingConfig
 from workbench.data import check, kinds_of, unusable
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
+from workbench.printing import steady_stdout
 from workbench.runs import Run, finished_run
 
 _LOG = logging.getLogger("workbench")
@@ -76,9 +77,13 @@ def run_method(
 
 
 def notebook_of(method: str) -> Path:
-    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`."""
-    (path,) = project_path("notebooks").glob(f"[0-9][0-9]_{method}.ipynb")
-    return path
+    """Return the path of a method's notebook, `notebooks/NN_<method>.ipynb`. Raises SettingError if it has none."""
+    pattern = f"[0-9][0-9]_{method}.ipynb"
+    paths = list(project_path("notebooks").glob(pattern))
+    if len(paths) != 1:
+        remedy = "run it without one: --no-notebook, in Python workbench.run or sweep(..., notebook=False)"
+        raise SettingError(f"{method} has {len(paths)} notebooks {pattern} instead of one; {remedy}")
+    return paths[0]
 
 
 def check_settings(config: TrainingConfig) -> None:
@@ -106,6 +111,7 @@ def check_settings(config: TrainingConfig) -> None:
             config.require_pooling(checkpoint.own_pooling)
 
 
+@steady_stdout()
 def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
     import papermill

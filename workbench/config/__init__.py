@@ -12,7 +12,9 @@ from workbench.config._machinery import (
     Settings as Settings,
     current_value as current_value,
     published_entry as published_entry,
+    read_parameter as read_parameter,
     setting_text as setting_text,
+    unique_keys as unique_keys,
 )
 from workbench.config._mixed import MixedConfig as MixedConfig
 from workbench.config._rankcse import RankCSEConfig as RankCSEConfig

@@ -3,12 +3,13 @@
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from annotated_types import Ge, Gt, Lt, Unit
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import (
@@ -102,7 +103,7 @@ class Settings(BaseModel):
             setting = name if name in fields else self.setting_name(name)
             if setting in named:
                 raise SettingError(f"{setting} is given twice")
-            named[setting] = _read_text(value, fields[setting].annotation)
+            named[setting] = read_value(value, fields[setting].annotation)
         given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)
         complete = fields.keys() - self.added <= named.keys()  # such as those of a run, whose profile may be gone
@@ -118,6 +119,9 @@ class Settings(BaseModel):
                 where, text = each["loc"], each["msg"].removeprefix("Value error, ")
                 lines.append(f"{where[0]}: {text} (got {each['input']!r})" if where else text)
             raise SettingError("\n".join(lines)) from None
+        for name, value in named.items():
+            if isinstance(value, bool) and not isinstance(getattr(self, name), bool):  # pydantic reads True as 1
+                raise SettingError(f"{name}: a truth value is not allowed here (got {value})")
         self.model_fields_set.intersection_update(given)  # not the profile's
 
     @classmethod
@@ -135,11 +139,18 @@ class Settings(BaseModel):
         return cls.profiles.get(profile, {})
 
     @classmethod
-    def from_parameters(cls, profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | None = None) -> Self:
-        """Return the settings of `profile` with `overrides`, as notebooks and the command line give them."""
-        for name in {"profile", "seed"} & (overrides or {}).keys():
+    def from_parameters(
+        cls, profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | str | None = None
+    ) -> Self:
+        """Return the settings of `profile` with `overrides`, as notebooks and the command line give them.
+
+        overrides: A dictionary, or the JSON text of one.
+        """
+        given = {} if overrides is None else overrides
+        changes = read_parameter("overrides", given, dict[str, Any])
+        for name in {"profile", "seed"} & changes.keys():
             raise SettingError(f"{name!r} is no setting: give --{name} to a command, {name}= in code")
-        return cls(profile=profile, seed=seed, **(overrides or {}))
+        return cls(profile=profile, seed=seed, **changes)
 
     def digest(self) -> str:
         """Return eight hexadecimal digits that name what is computed; seed, profile, device and processes do not count.
@@ -252,24 +263,53 @@ def published_entry(name: str) -> dict[str, Any] | None:
     return next((entry for entry in PUBLISHED["reading"] if re.search(entry["name"], repository.lower())), None)
 
 
-def _read_text(text: Any, annotation: Any) -> Any:
-    """Read "none", lists and JSON, as on a command line; pydantic reads numbers and truth values."""
-    if not isinstance(text, str):
-        return text
+def read_value(value: Any, annotation: Any) -> Any:
+    """Read the text of a setting: "none", lists and JSON; pydantic reads numbers and truth values.
+
+    Commands, sweeps, their files and notebooks all read values here, so that a text means the same in each.
+    """
     kinds = {get_origin(kind) or kind for kind in (annotation, *get_args(annotation))}
-    if type(None) in kinds and text.lower() in ("none", "null", ""):
+    if not isinstance(value, str):
+        return value
+    if type(None) in kinds and value.lower() in ("none", "null", ""):
         return None
     if not kinds & {list, dict}:
-        return text
+        return value
     try:
-        return json.loads(text)
+        content = json.loads(value, object_pairs_hook=unique_keys)
     except json.JSONDecodeError:
-        return text if dict in kinds else [part.strip() for part in text.split(",") if part.strip()]
+        content = value
+    return _read_list(value) if list in kinds and not isinstance(content, list) else content
+
+
+def _read_list(text: str) -> list[str]:
+    """Read "a,b", "[a,b]" or "['a','b']"."""
+    is_bracketed = text[:1] + text[-1:] == "[]"
+    parts = text[1:-1].split(",") if is_bracketed else text.split(",")
+    return [part.strip().strip("\"'") for part in parts if part.strip()]
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as a dictionary. Raises SettingError for a key that is given twice."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise SettingError(f"{name!r} is given twice; keep one of them")
+    return content
+
+
+def read_parameter(name: str, value: Any, kind: Any) -> Any:
+    """Read a notebook's parameter as its kind. papermill's -p leaves "false", lists and JSON as text."""
+    try:
+        return TypeAdapter(kind).validate_python(read_value(value, kind))
+    except ValidationError:
+        remedy = f"with papermill give it as YAML, -y '{name}: ...', or a text by -r"
+        raise SettingError(f"{name}={value!r} cannot be read as {kind.__name__}; {remedy}") from None
 
 
 def setting_text(value: Any) -> str:
     """Return a setting's value as text that is read back, to the last digit; any other value would be another run."""
-    if isinstance(value, list) and value and _read_text(joined := ",".join(map(str, value)), list) == value:
+    if isinstance(value, list) and value and read_value(joined := ",".join(map(str, value)), list) == value:
         return joined
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value).removesuffix(".0")
 

@@ -14,23 +14,24 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import filelock
 import pandas as pd
 import pydantic
 import yaml
 
-from workbench.config import CONFIGS, TrainingConfig, setting_text
+from workbench.config import ALIASES, CONFIGS, TrainingConfig, setting_text, unique_keys
 from workbench.errors import RunError, SettingError, unknown_name
-from workbench.execution import check_settings
+from workbench.execution import check_settings, notebook_of
 from workbench.files import reraise_os_error, text_checksum, write_json
 from workbench.runs import finished_run, is_running, read_json, read_row, run_path
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
 _MOST_CELLS = 100_000  # of one method
-_NAMES = ("methods", "seeds", "profile", "grid", "without")  # of a sweep's file
+SWEEP_FILES = (".toml", ".yaml", ".yml", ".json")
+_NAME = re.compile(r"\w[\w .,+=@:-]{0,99}")  # of a sweep, which is that of its folder
 
 
 @dataclass(frozen=True)
@@ -62,22 +63,80 @@ def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
     return [*itertools.islice(itertools.chain(*ranges), _MOST_CELLS + 1)]
 
 
+class _SweepFile(pydantic.BaseModel):
+    """The contents of a sweep's file: arguments of `sweep`, each with what an error says is expected."""
+
+    model_config = pydantic.ConfigDict(use_attribute_docstrings=True)
+
+    methods: str | list[str] | dict[str, dict[str, Any] | None] = []
+    """names of methods, or a grid of settings by name"""
+    seeds: str | int | list[int] = 0
+    """such as 0-4, 3 or [0, 1]"""
+    profile: str = "demo"
+    """the name of a profile"""
+    grid: dict[str, Any] = {}
+    """values by setting"""
+    without: dict[str, Any] | list[dict[str, Any]] = []
+    """one or several combinations of settings and values"""
+
+
+class _TextLoader(yaml.SafeLoader):
+    """Read the plain words of YAML as text, which settings read as on a command line: 010 is ten, 1:30 no number."""
+
+    # Of each of these beginnings the last: null, and the merge key <<.
+    yaml_implicit_resolvers: ClassVar[Any] = {
+        first: yaml.SafeLoader.yaml_implicit_resolvers[first][-1:] for first in ("", "~", "n", "<")
+    }
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """Refuse a key that is given twice."""
+        node = super().compose_mapping_node(anchor)
+        unique_keys([(str(key.value), None) for key, _ in node.value])
+        return node
+
+
+def load_yaml(text: str) -> Any:
+    """Return the contents of YAML or JSON with its values as text. Raises SettingError and yaml.YAMLError."""
+    return yaml.load(text, _TextLoader)
+
+
 def read_sweep_file(path: Path) -> dict[str, Any]:
-    """Return the contents of a TOML or YAML file that describes a sweep: arguments of `sweep`. Raises SettingError."""
+    """Return the contents of a TOML, YAML or JSON file that describes a sweep: arguments of `sweep`.
+
+    Raises SettingError.
+    """
+    fields = _SweepFile.model_fields
     try:
         text = path.read_text(encoding="utf-8")
-        content = dict(tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text))
-    except (OSError, TypeError, ValueError, yaml.YAMLError) as problem:
-        raise SettingError(f"{path} cannot be read ({problem}); expected {', '.join(_NAMES)} by name") from None
-    for name in content.keys() - _NAMES:
-        raise SettingError(f"{path}: {unknown_name('entry', name, _NAMES, 'of a sweep')}")
-    if not isinstance(content.get("grid", {}), dict):
-        raise SettingError(f"{path}: grid is {content['grid']!r}; expected values by setting")
-    return content
+        content = tomllib.loads(text) if path.suffix == ".toml" else load_yaml(text)
+        for name in dict(content).keys() - fields:
+            raise SettingError(unknown_name("entry", name, fields, "of a sweep"))
+        return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
+    except pydantic.ValidationError as problem:
+        key = str(problem.errors()[0]["loc"][0])
+        raise SettingError(f"{path}: {key} is {content[key]!r}; expected {fields[key].description}") from None
+    except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as problem:
+        reason = " ".join(str(problem).split())
+        raise SettingError(f"{path} cannot be read ({reason}); expected {', '.join(fields)} by name") from None
+
+
+def merge_grids(method: str, *grids: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    """Return the values of each setting of a method. Raises SettingError for a setting that is given twice."""
+    merged: dict[str, Sequence[Any]] = {}
+    for name, values in itertools.chain(*(grid.items() for grid in grids)):
+        setting = CONFIGS[method].setting_name(name)
+        if setting in merged or values in ([], ()):
+            problem = "is given twice" if setting in merged else "has no values"
+            raise SettingError(f"{setting} {problem} for {method} ({name}={values})")
+        merged[setting] = values if isinstance(values, (list, tuple)) else [values]
+    return merged
 
 
 def plan_cells(
-    grids: Mapping[str, Mapping[str, Any]], seeds: Sequence[int], profile: str, without: Sequence[dict[str, Any]]
+    grids: Mapping[str, Mapping[str, Sequence[Any]]],
+    seeds: Sequence[int],
+    profile: str,
+    without: Sequence[dict[str, Any]],
 ) -> list[Cell]:
     """Return each run once, after the runs that it needs; `grids` has the values of each method's settings."""
     cells: dict[str, Cell] = {}
@@ -93,16 +152,14 @@ def plan_cells(
             cells[path] = Cell(method, profile, seed, overrides, path, needs, " ".join(filter(None, words)))
         return path
 
-    for method, grid in grids.items():
-        lists = {name: values if isinstance(values, (list, tuple)) else [values] for name, values in grid.items()}
-        settings = {CONFIGS[method].setting_name(name): values for name, values in lists.items()}
+    for method, settings in grids.items():
         if len(seeds) * math.prod(map(len, settings.values())) > _MOST_CELLS:
             raise SettingError(f"more than {_MOST_CELLS} cells of {method}: at most so many are possible")
         varied = [name for name in settings if len(settings[name]) > 1]
         for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
             chosen = dict(zip(settings, values, strict=True))
-            facts = {"method": method, "profile": profile, "seed": seed, **chosen}
-            excluding = [entry for entry in without if facts | entry == facts]
+            named = {"profile": profile, "seed": seed, **chosen}
+            excluding = [entry for entry in without if _leaves_out(entry, method, named)]
             unused = [entry for entry in unused if entry not in excluding]
             if not excluding:
                 add_cell(method, profile, seed, chosen, varied)
@@ -111,6 +168,15 @@ def plan_cells(
     if not cells:
         raise SettingError("The sweep is empty: specify a method, e.g. `workbench sweep simcse --seeds 0-4`.")
     return list(cells.values())
+
+
+def _leaves_out(entry: dict[str, Any], method: str, settings: dict[str, Any]) -> bool:
+    """Return whether every condition of an entry of `without` holds; its values are read as settings are."""
+    named = {ALIASES.get(name, name): value for name, value in entry.items()}
+    if named.pop("method", method) != method or named.keys() - settings.keys():
+        return False
+    config = CONFIGS[method]
+    return config(**settings) == config(**settings | named)
 
 
 class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
@@ -183,14 +249,17 @@ class Sweep:
 def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook: bool) -> Sweep:
     """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that of the same cells."""
     root, paths = Path(runs_root).expanduser().resolve(), [cell.path for cell in cells]
+    if name and not _NAME.fullmatch(name):
+        allowed = "at most 100 letters, digits, spaces and any of _.,+=@:- and begins with a letter or digit"
+        raise SettingError(f"name={name!r}: a sweep's name is that of a folder, without a path; it has {allowed}")
+    methods = list(dict.fromkeys(cell.method for cell in cells))
+    for method in methods if notebook else ():
+        notebook_of(method)  # which refuses a method without one
     configs = [cell.config for cell in cells if not finished_run(cell.config, root)]
     # One for each choice of data sets and encoders: checking a set takes seconds.
     for config in {repr([c.method, c.data_sets, c.checkpoints, c.pooling]): c for c in configs}.values():
         check_settings(config)
-    methods = "-".join(dict.fromkeys(cell.method for cell in cells))
-    if Path(name).name != name:
-        raise SettingError(f"name={name!r} is a path; choose a name without a path, for a folder in {root / _FOLDER}")
-    folder = root / _FOLDER / (name or f"{methods}-{text_checksum(*sorted(paths))[:6]}")
+    folder = root / _FOLDER / (name or f"{'-'.join(methods)}-{text_checksum(*sorted(paths))[:6]}")
     with reraise_os_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock"):  # the same command may be starting elsewhere

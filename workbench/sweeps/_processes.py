@@ -17,8 +17,9 @@ import pydantic.dataclasses
 from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import write_json
+from workbench.printing import steady_stdout
 from workbench.runs import is_finished, read_json
-from workbench.sweeps._cells import Cell, Sweep, open_sweep, plan_cells, read_seeds
+from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_cells, read_seeds
 
 _JOBS = "slurm.json"  # job id -> path of its cell
 _REQUEUES = 1000  # starts after a time limit until submitit gives up
@@ -43,6 +44,7 @@ class Slurm:
     options: Mapping[str, Any] = pydantic.Field(default_factory=dict)
 
 
+@steady_stdout()
 def sweep(
     methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
     *,
@@ -75,7 +77,7 @@ def sweep(
         notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
     """
     own = methods if isinstance(methods, Mapping) else dict.fromkeys([methods] if isinstance(methods, str) else methods)
-    grids = {method: {**(grid or {}), **(own[method] or {})} for method in own}
+    grids = {method: merge_grids(method, grid or {}, own[method] or {}) for method in own}
     cells = plan_cells(grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without])
     made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(made.summary())

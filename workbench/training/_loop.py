@@ -16,6 +16,7 @@ from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
 from workbench.losses.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.methods.base import Method
+from workbench.printing import steady_stdout
 from workbench.runs import Run
 from workbench.training._launch import fit_in_processes
 from workbench.training._listeners import Listener, Progress, Row, open_tracker
@@ -28,6 +29,7 @@ _MIN_STEPS = 30  # fewer cause a warning
 _TOO_SHORT = "%d steps with %d evaluation(s) on dev are too few to learn from; raise epochs, or lower batch_size"
 
 
+@steady_stdout()  # a closed pipe or a full disk ends the lines of progress alone
 def fit(
     method: Method,
     data: Any,

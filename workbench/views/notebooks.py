@@ -1,5 +1,6 @@
 """What notebooks show next to figures: tables, equations that follow their controls, a training's curve; as a page."""
 
+import ast
 import base64
 import os
 import re
@@ -18,6 +19,7 @@ import plotly.io as pio
 from IPython.core.getipython import get_ipython
 from IPython.display import HTML, display
 
+from workbench.config import read_parameter
 from workbench.errors import RunError, SettingError, unknown_name
 from workbench.files import project_path
 from workbench.metrics import metrics_table
@@ -203,8 +205,9 @@ def open_run(config_class: type[Any], namespace: dict[str, Any]) -> tuple[Any, R
     """Return the settings of a method's notebook, from its parameters in `globals()`, and its run, opened."""
     check_parameters(namespace)
     namespace["runs_root"] = root = runs_folder(namespace["runs_root"])
+    overrides = read_parameter("overrides", namespace["overrides"], dict[str, Any])
     own = {"base_root": root} if "base_root" in config_class.model_fields else {}
-    config = config_class.from_parameters(namespace["profile"], namespace["seed"], own | namespace["overrides"])
+    config = config_class.from_parameters(namespace["profile"], namespace["seed"], own | overrides)
     return config, Run.open(config, root)
 
 
@@ -216,18 +219,27 @@ def folded(title: str, *things: Any) -> HTML:
 
 
 def check_parameters(namespace: dict[str, Any]) -> None:
-    """Raise SettingError for a papermill parameter that the running notebook does not declare.
+    """Read papermill's parameters as the kinds of their defaults; raise SettingError for one that is not declared.
 
     Called as `check_parameters(globals())` in the first cell after the parameters: `papermill -p sead 3` would
-    otherwise only warn and train seed 0. Without papermill nothing is checked.
+    otherwise only warn and train seed 0, and `-p before false` be a text, which is true. Without papermill nothing is
+    changed.
     """
     cells = list(namespace.get("In", []))
-    names = [re.findall(r"^(\w+) = ", source, re.MULTILINE) for source in cells]
+    assigned = [dict(re.findall(r"^(\w+) = (.*)", source, re.MULTILINE)) for source in cells]
     injected = max((number for number, cell in enumerate(cells) if cell.startswith("# Parameters\n")), default=0)
-    declared = {name for assigned in names[:injected] for name in assigned}
-    for name in names[injected] if declared else ():
+    declared = {name: text for texts in assigned[:injected] for name, text in texts.items()}
+    for name in assigned[injected] if declared else ():
         if name not in declared:
             raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
+        try:
+            kind = type(ast.literal_eval(declared[name]))
+        except (ValueError, SyntaxError):
+            continue  # the default is not a literal of one line
+        value = namespace.get(name)
+        is_number = kind in (int, float) and not isinstance(value, str)
+        if value is not None and not is_number:  # 0.5 in place of a default of 0 is right
+            namespace[name] = read_parameter(name, value, kind)
 
 
 def runs_folder(runs_root: str | Path = "../runs") -> str:

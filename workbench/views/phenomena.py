@@ -67,8 +67,8 @@ def phenomena(
     Returns:
         The heat map, whose `table` and `sentences` have the results.
 
-    Raises DataError if the pairs have no relation or cannot be read, SettingError for an unknown baseline, ValueError
-    if a run did not score these pairs.
+    Raises DataError if the pairs have no relation or cannot be read, or if a run did not score them, and SettingError
+    for an unknown baseline.
     """
     name = baseline_of(runs, baseline)
     pairs = pairs_of(runs, str(suite)) if isinstance(suite, str) else load_pairs(suite)
@@ -84,7 +84,10 @@ def phenomena(
         shares[label], bases[label], gaps[label] = own.mean(axis=0), base.mean(axis=0), (own - base)[:, :, 0]
         if not is_fixed and len({base for _, base in sides}) < len(sides):  # dependent: as of one seed
             gaps[label] = gaps[label].mean(axis=0, keepdims=True)
-    second = np.array([float(text or "nan") for text in pairs.extra.get("score_second", [])])
+    try:
+        second = np.array([float(text or "nan") for text in pairs.extra.get("score_second", [])])
+    except ValueError as problem:
+        raise DataError(f"{pairs.name}: score_second: {problem}; write numbers, or nothing") from None
     if np.isfinite(second).any():
         shares[SECOND] = np.where(np.isfinite(second)[:, None], ranked_right(pairs, second), np.nan)
     draw, rows = np.random.default_rng(0), []
@@ -118,9 +121,9 @@ def _opponents(runs: pd.DataFrame, name: str) -> dict[str, list[tuple[tuple[str,
 def _shares(pairs: Pairs, path: str, stage: str) -> np.ndarray:
     rows = rows_by_suite(Run(path), "scores", stage).get(pairs.name)
     if rows is None:
-        raise ValueError(f"{path} was not scored on {pairs.name}; score it: workbench evaluate")
+        raise DataError(f"{path} was not scored on {pairs.name}; score it: workbench evaluate")
     if rows["pair_id"].tolist() != pairs.pair_id or not np.array_equal(rows["gold"], pairs.gold):
-        raise ValueError(f"{path} scored other pairs of {pairs.name}; score it on this version: workbench evaluate")
+        raise DataError(f"{path} scored other pairs of {pairs.name}; score it on this version: workbench evaluate")
     return ranked_right(pairs, rows["predicted"].to_numpy())
 
 
