@@ -178,15 +178,17 @@ def push(
     name: RunName,
     repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")],
     private: Annotated[bool, typer.Option("--private")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print card and files; send nothing.")] = False,
     license_: Annotated[str, typer.Option("--license", help="As the hub names it, such as mit.")] = "",
     *,
     runs: Runs = "runs",
 ) -> None:
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
     run = workbench.runs.find_run(name, runs)
-    files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_)
-    echo("\n  ".join([f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files]))
+    publication = workbench.encoder.prepare_run(run, repo_id, license=license_)
+    if not dry_run:
+        publication.push(private=private)
+    echo(f"{publication.summary()}\n{'nothing was sent' if dry_run else 'sent'}")
 
 
 class Sweeps(TyperGroup):

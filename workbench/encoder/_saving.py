@@ -1,6 +1,5 @@
 """Save an encoder: files of transformers in the root, those of SentenceTransformer and a model card next to them."""
 
-import html
 import json
 import re
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import atomic_path
+from workbench.files import atomic_path, file_checksum, write_json
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
 _MODULES = "sentence_transformers.models."
@@ -32,6 +31,10 @@ _LAST = "pooling_mode_lasttoken"
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
+# What begins HTML, a link, an image, code, mathematics or emphasis in Markdown, and at its start a heading or a list.
+_MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
+# The names and checksums of the files that `replace_encoder` wrote: of these alone a folder is published.
+SAVED_FILES = "saved_files.json"
 
 
 @contextmanager
@@ -44,6 +47,9 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(target, folder=True) as fresh:
             yield fresh
+            paths = sorted(path for path in fresh.rglob("*") if path.is_file())
+            written = {path.relative_to(fresh).as_posix(): file_checksum(path) for path in paths}
+            write_json(fresh / SAVED_FILES, written)
     except (OSError, SafetensorError) as error:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
@@ -108,12 +114,12 @@ def save_encoder(
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     for name, tensors in weights.items():
         save_file(tensors, folder / name / "model.safetensors")
-    kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens"
+    kind = f"{config.model_type} encoder, {width} dimensions, pooling {pooling}, at most {limit} tokens"
     kind += f", compared by {reading.similarity}"
     kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
     code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
     if pooling != "mask":  # no module of sentence-transformers reads a template
-        use = f"embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: {reading.similarity}"
+        use = "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised"
         code = ["from sentence_transformers import SentenceTransformer", use]
     write_card(folder, card, kind, code)
 
@@ -145,14 +151,21 @@ def write_card(
     if unknown := sorted(set(card) - set(known)):
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
+    sources = [str(name) for field in ("base_model", "datasets") for name in _listed(fields.get(field))]
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    lines = ["---", header.to_yaml(), "---", "", f"# {_one_line(card.get('title', 'Sentence encoder'))}", ""]
-    if card.get("description"):
-        lines += [_one_line(card["description"]), ""]
-    lines += [f"A {kind}.", "", "```python", *code, "```", ""]
+    title = _without_paths(card.get("title", "Sentence encoder"), sources)
+    description = _without_paths(card.get("description") or "", sources)
+    lines = ["---", header.to_yaml(), "---", "", f"# {_markdown(title)}", ""]
+    if description:
+        lines += [_markdown(description), ""]
+    lines += [f"A {_markdown(kind)}.", "", "```python", *code, "```", ""]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def _listed(names: Any) -> list[Any]:
+    return [names] if isinstance(names, str) else list(names or [])
 
 
 def _hub_ids(names: Any) -> Any:
@@ -165,6 +178,16 @@ def _hub_ids(names: Any) -> Any:
     return names if is_public else None
 
 
-def _one_line(value: Any) -> str:
-    """Return a text as one line of Markdown, without HTML and the folders of absolute paths."""
-    return html.escape(" ".join(_ABSOLUTE_PATH.sub("", str(value)).split()), quote=False)
+def _without_paths(value: Any, sources: list[str]) -> str:
+    """Return a text without the folders of `sources`, whose names may have spaces, and of absolute paths."""
+    text = str(value)
+    for source in sources:
+        if _hub_ids(source) is None:
+            text = text.replace(source, Path(source).name)
+    return _ABSOLUTE_PATH.sub("", text)
+
+
+def _markdown(text: str) -> str:
+    """Return a text as one line of Markdown that shows it as it is: no markup, no invisible characters."""
+    seen = "".join(one if one.isprintable() else " " for one in text)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(seen.split()))
