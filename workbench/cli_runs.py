@@ -185,10 +185,10 @@ def push(
 ) -> None:
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
     run = workbench.runs.find_run(name, runs)
-    publication = workbench.encoder.prepare_run(run, repo_id, license=license_)
-    if not dry_run:
-        publication.push(private=private)
-    echo(f"{publication.summary()}\n{'nothing was sent' if dry_run else 'sent'}")
+    files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_)
+    listed = [f"{size:>15,} {file}" for file, size in files.items()]
+    listed += [f"left out, not written by save: {file}" for file in files.left_out]
+    echo("\n".join([files.card, f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:", *listed]))
 
 
 class Sweeps(TyperGroup):

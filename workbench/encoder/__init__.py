@@ -8,12 +8,6 @@ from workbench.encoder._loading import (
     weights_checksum as weights_checksum,
 )
 from workbench.encoder._model import Encoder as Encoder
-from workbench.encoder._publishing import (
-    Publication as Publication,
-    prepare_folder as prepare_folder,
-    prepare_run as prepare_run,
-    push_folder as push_folder,
-    push_run as push_run,
-)
+from workbench.encoder._publishing import push_folder as push_folder, push_run as push_run
 from workbench.encoder._saving import replace_encoder as replace_encoder
 from workbench.encoder._tokens import TokenRows as TokenRows

@@ -151,21 +151,14 @@ def write_card(
     if unknown := sorted(set(card) - set(known)):
         raise EncoderError(f"a model card has no field {unknown[0]!r}; it has {', '.join(known)}")
     fields = {name: card[name] for name in _CARD_FIELDS if card.get(name)}
-    sources = [str(name) for field in ("base_model", "datasets") for name in _listed(fields.get(field))]
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    title = _without_paths(card.get("title", "Sentence encoder"), sources)
-    description = _without_paths(card.get("description") or "", sources)
-    lines = ["---", header.to_yaml(), "---", "", f"# {_markdown(title)}", ""]
-    if description:
-        lines += [_markdown(description), ""]
+    lines = ["---", header.to_yaml(), "---", "", f"# {_markdown(card.get('title', 'Sentence encoder'))}", ""]
+    if card.get("description"):
+        lines += [_markdown(card["description"]), ""]
     lines += [f"A {_markdown(kind)}.", "", "```python", *code, "```", ""]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
-
-
-def _listed(names: Any) -> list[Any]:
-    return [names] if isinstance(names, str) else list(names or [])
 
 
 def _hub_ids(names: Any) -> Any:
@@ -178,16 +171,8 @@ def _hub_ids(names: Any) -> Any:
     return names if is_public else None
 
 
-def _without_paths(value: Any, sources: list[str]) -> str:
-    """Return a text without the folders of `sources`, whose names may have spaces, and of absolute paths."""
-    text = str(value)
-    for source in sources:
-        if _hub_ids(source) is None:
-            text = text.replace(source, Path(source).name)
-    return _ABSOLUTE_PATH.sub("", text)
-
-
-def _markdown(text: str) -> str:
-    """Return a text as one line of Markdown that shows it as it is: no markup, no invisible characters."""
+def _markdown(value: Any) -> str:
+    """Return a text as a line of Markdown that shows it as it is, without the folders of absolute paths."""
+    text = _ABSOLUTE_PATH.sub("", str(value))
     seen = "".join(one if one.isprintable() else " " for one in text)
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(seen.split()))
