@@ -98,6 +98,40 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
     assert found == ["a cat sleeps", "no", "the dog barks"], "every partner of its first sentence, best gold first"
 
 
+def many_pairs(queries: int, targets: int) -> Pairs:
+    """Return pairs of each query with its targets; the last target is shared by all queries."""
+    places = [(query, target) for query in range(queries) for target in range(targets)]
+    first = [f"query {query}" for query, _ in places]
+    second = [f"target {target} of {query}" if target else "shared" for query, target in places]
+    gold = np.array([float(target % 6) for _, target in places])
+    ids = [f"{query}-{target}" for query, target in places]
+    return Pairs("many", first, second, gold, None, ids, (0, 5), source="here", checksum="")
+
+
+def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_first(tmp_path: Path):
+    pairs = many_pairs(30, 6)
+    scores = np.random.default_rng(0).random(180)
+    view = PairExplorer({"one": scores, "two": scores[::-1].copy()}, pairs)
+    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<section") == page.count('href="#') == 30
+    assert page.count("<table") == page.count("<svg") == 31, "a table for each query, and one for the shared target"
+    assert page.count("data-words") == 180 + 1, "every pair is named, and the script searches them"
+    assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 of these pairs\)", page)) == 29
+    assert "<p>180 pairs; Spearman" in page
+
+
+def test_a_page_shows_the_first_of_many_rows_says_so_and_keeps_the_numbers_of_all(tmp_path: Path):
+    pairs = many_pairs(800, 5)
+    scores = np.random.default_rng(0).random(4_000)
+    view = PairExplorer({"one": scores}, pairs)
+    view.select(order="worst")
+    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"<p>The first 300 of 4,000 pairs{view.note}; ordered by: a is worst" in page
+    assert "for others search, sort or limit the table in a notebook." in page
+    assert page.count("data-words") == 300 + 1
+    assert all(f"({name}: gold" in page for name in view.selected["pair_id"].iloc[:300])
+
+
 QUERIES = ["the cat sleeps", "a dog <b>barks</b>", "the bird sings", "a cat and a dog"]
 
 
