@@ -84,7 +84,7 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         reading["strip_accents"] = reading["lowercase"]
     special = [(token["content"], token["id"]) for token in tokenizer["added_tokens"]]
     shape = {"layers": config.num_hidden_layers, "heads": config.num_attention_heads, "pooling": encoder.pooling}
-    shape |= {"longest": encoder.max_seq_length, "layer_norm_eps": config.layer_norm_eps}
+    shape |= {"longest": min(encoder.max_seq_length, len(tables["position"])), "layer_norm_eps": config.layer_norm_eps}
     facts = {
         "config": shape,
         "tokenizer": reading | named | {"special": special},
