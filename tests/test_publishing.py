@@ -168,7 +168,9 @@ def test_an_encoder_that_was_changed_after_its_run_is_refused(run: Run, saved: P
         push_run(run, "me/mine", dry_run=True)
 
 
-HOSTILE = 'x\n---\nlicense: evil\n---\n# y <script>alert(1)</script> [a](javascript:b) ![c](d) ``` `e` $$f$$ \u202e "g" \'h\''
+HOSTILE = (
+    "x\n---\nlicense: evil\n---\n# y <script>alert(1)</script> [a](javascript:b) ![c](d) ``` `e` $$f$$ \u202e \"g\" 'h'"
+)
 
 
 def test_hostile_texts_stay_text_in_the_card(saved: Path, tmp_path: Path):
