@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -452,7 +452,7 @@ def test_too_many_words_are_refused_in_a_sentence_that_says_what_to_do_and_word_
     assert "The first cosine minus the second" in view.panel.html, "the rest is shown"
     with pytest.raises(DataError, match="1,002 words are too many to show; at most 1,000: shorten the sentences"):
         _ = Why({"counts": counts}, "a " * 1000, "b c").selected
-    many = Ask("word-overlap", "w7 w8", [f"{one} {other}" for one, other in zip(words, words[1:], strict=False)])
+    many = Ask("word-overlap", "w7 w8", [f"{one} {other}" for one, other in pairwise(words)])
     assert many.selected["score: word-overlap"].tolist()[:2] == pytest.approx([1, 0.5])
 
 

@@ -177,9 +177,9 @@ class Explorer(View):
         index, drawn, sections = [], [], list(self.sections(rows))
         for name, text, html in sections:
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
-            if drawn and len(sections) > _OPEN:
-                html = tag("details", tag("summary", escape(text)), html)
-            drawn.append(tag("section", html, id=name))
+            is_folded = drawn and len(sections) > _OPEN
+            folded = tag("details", tag("summary", escape(text)), html) if is_folded else html
+            drawn.append(tag("section", folded, id=name))
         title, summary = escape(f"{self.title}: {', '.join(self.labels)}"), self._summary()
         if len(rows) < len(self.grid.listed):
             summary = f"The first {len(rows)} of {summary}; for others search, sort or limit the table in a notebook"
