@@ -15,7 +15,7 @@ from workbench import Encoder, load_pairs
 from workbench.errors import EncoderError
 from workbench.views import Ask
 from workbench.views.ask import WordOverlap
-from workbench.views.offline import pack_encoder
+from workbench.views.offline import pack_encoder, write_offline
 
 QUERY = "The train to the coast was late because of snow."
 TARGETS = [
@@ -213,3 +213,33 @@ def test_an_encoder_that_the_script_cannot_compute_is_refused_by_its_reason(tmp_
         view.to_html(tmp_path / "ask.html", encoder=True)
     assert not (tmp_path / "ask.html").exists()
     assert "1.000" in view.to_html(tmp_path / "ask.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e5])
+def test_an_encoder_whose_weights_are_not_finite_is_refused(tmp_path: Path, value: float, precision: Any):
+    encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu")
+    encoder.backbone.get_input_embeddings().weight.data[7, 3] = value
+    file = tmp_path / "ask.html"
+    with pytest.raises(EncoderError, match="has weights that are not finite, or too large for 16 bits"):
+        write_offline(file, {"mine": encoder}, QUERY, TARGETS, precision)
+    assert not file.exists()
+
+
+@pytest.mark.slow
+def test_a_zero_vector_has_the_cosine_0_and_one_that_is_not_finite_is_said_in_words(browser: Any, tmp_path: Path):
+    encoder = Encoder.from_pretrained("world-encoder", pooling="cls", device="cpu", precision="fp32")
+    last = encoder.backbone.encoder.layer[-1].output.LayerNorm
+    for part in (last.weight, last.bias):
+        part.data.zero_()
+    file = write_offline(tmp_path / "a.html", {"zero": encoder}, QUERY, TARGETS, "int8")
+    opened = browser.new_page()
+    opened.goto(file.as_uri())
+    opened.get_by_text("Rank 1 is the nearest").wait_for()
+    cells = [cell.split("\n") for cell in opened.locator("td.number").all_inner_texts()]
+    assert cells == [["2.5", "0.000"]] * 4
+    opened.evaluate("window.encoders[0].weights['encoder.layer.1.output.LayerNorm.bias'][0] = NaN")
+    opened.get_by_label("query").fill("another")
+    opened.get_by_text("zero gives vectors that are not finite").wait_for()
+    assert "NaN" not in opened.locator("body").inner_text()
+    opened.close()

@@ -249,3 +249,18 @@ def test_pairs_without_relation_and_runs_of_other_pairs_are_refused(root: Path, 
         phenomena(runs, tmp_path / "kinds.csv")
     with pytest.raises(ValueError, match="was not scored on ladders-all"):
         phenomena(runs)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("q", f"t{row}", row % 6, f"kind {row}") for row in range(201)], "201 relations are too many to show"),
+        ([("q", f"t{row}", row % 6, "same") for row in range(3_001)], "3,001 targets of one query are too many"),
+        ([(f"q{row}", "t", row % 6, "same") for row in range(20_001)], "20,001 queries are too many to show"),
+    ],
+)
+def test_what_would_take_hours_or_gigabytes_is_refused(root: Path, suite: Path, tmp_path: Path, rows: Any, words: str):
+    file = tmp_path / "many.csv"
+    pd.DataFrame(rows, columns=["sentence1", "sentence2", "score", "relation"]).to_csv(file, index=False)
+    with pytest.raises(DataError, match=words):
+        phenomena(finished_runs(root, str(suite)), file)

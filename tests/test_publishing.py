@@ -1,16 +1,24 @@
 """A published model can be loaded again; its card contains the scores and nothing of this machine."""
 
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from hub_stand_in import hub, problems_of
 from huggingface_hub import ModelCard
+from typer.testing import CliRunner
 from written_runs import write_run
 
-from workbench.config import BaselineConfig
+from workbench.cli import app
+from workbench.config import BaselineConfig, SimCSEConfig
 from workbench.encoder import Encoder, push_folder, push_run
-from workbench.errors import RunError
+from workbench.errors import EncoderError, RunError
+from workbench.files import checkpoint_checksum
+from workbench.runs import Run
 
 METRICS = {"world-test": {"spearman": 0.45678, "kcc": 0.3, "ndcg": None, "n": 10}, "my average": {"spearman": 0.5}}
 
@@ -76,3 +84,105 @@ def test_a_push_without_an_encoder_or_a_hub_is_refused(saved: Path, tmp_path: Pa
         push_run(run, "me/mine", dry_run=True)
     with pytest.raises(RunError, match=r"me/mine was not pushed: .* `hf auth login`"):  # the tests are offline
         push_folder(saved, "me/mine")
+
+
+def test_of_a_folder_the_saved_files_alone_are_sent_and_the_others_are_named(
+    saved: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    folder, outside = tmp_path / "encoder", tmp_path / "outside"
+    shutil.copytree(saved, folder)
+    outside.mkdir()
+    (outside / "config.json").write_text("{}")
+    others = ["passwords.json", "notes.md", ".env.json", "deep/er/key.txt", "1_Pooling/mine.json"]
+    for name in others:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("secret")
+    (folder / "link.json").symlink_to(outside / "config.json")
+    (folder / "2_Dense").symlink_to(outside)
+    os.link(outside / "config.json", folder / "hard.json")
+    before = push_folder(saved, "me/mine", dry_run=True)
+    assert push_folder(folder, "me/mine", dry_run=True) == before
+    assert {"1_Pooling/config.json", "README.md", "model.safetensors", "tokenizer.json"} < {*before}
+    for name in (*others, "link.json", "2_Dense", "hard.json"):
+        assert name in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config_sentence_transformers.json", "1_Pooling", "README.md"])
+def test_a_saved_file_that_is_now_a_link_or_gone_or_changed_is_refused(saved: Path, tmp_path: Path, name: str):
+    folder, aside = tmp_path / "encoder", tmp_path / "aside"
+    shutil.copytree(saved, folder)
+    (folder / name).rename(aside)
+    with pytest.raises(RunError, match=rf"{name}.* is missing or a link"):
+        push_folder(folder, "me/mine", dry_run=True)
+    (folder / name).symlink_to(aside)
+    with pytest.raises(RunError, match=rf"{name}.* is missing or a link"):
+        push_folder(folder, "me/mine", dry_run=True)
+    (folder / name).unlink()
+    if name not in ("README.md", "1_Pooling"):
+        (folder / name).write_bytes(aside.read_bytes() + b" ")
+        with pytest.raises(RunError, match="was changed after it was saved"):
+            push_folder(folder, "me/mine", dry_run=True)
+
+
+def test_a_folder_without_the_list_of_its_files_or_with_a_broken_card_is_refused(saved: Path, tmp_path: Path):
+    folder = tmp_path / "encoder"
+    shutil.copytree(saved, folder)
+    (folder / "README.md").write_text("---\ntags: [\n---\n")
+    with pytest.raises(RunError, match=r"me/mine was not pushed: while parsing"):
+        push_folder(folder, "me/mine", dry_run=True)
+    (folder / "saved_files.json").unlink()
+    with pytest.raises(RunError, match=r"has no saved_files\.json.*save it to a new folder"):
+        push_folder(folder, "me/mine", dry_run=True)
+
+
+@pytest.fixture
+def run(saved: Path, tmp_path: Path) -> Run:
+    """Return a finished run with an encoder, as its training records it."""
+    run = write_run(tmp_path / "runs", SimCSEConfig.from_parameters("demo", 0, {}), 0.5)
+    shutil.copytree(saved, run.path / "encoder")
+    run.record(files={"encoder": {"sha256": checkpoint_checksum(run.path)}})
+    return run
+
+
+def test_the_dry_run_of_a_run_prints_its_card_sizes_and_what_is_left_out(run: Run):
+    (run.path / "encoder" / "passwords.json").write_text("secret")
+    words = ["push", str(run.path), "me/mine", "--dry-run", "--license", "mit"]
+    printed = CliRunner().invoke(app, words, catch_exceptions=False).stdout
+    assert yaml.safe_load(printed.split("---")[1])["license"] == "mit"
+    size = (run.path / "encoder" / "model.safetensors").stat().st_size
+    assert f"{size:,} model.safetensors" in printed
+    assert "left out, not written by save: passwords.json" in printed
+    assert "would send to me/mine" in printed
+
+
+def test_an_encoder_that_was_changed_after_its_run_is_refused(run: Run, saved: Path):
+    assert "model.safetensors" in push_run(run, "me/mine", dry_run=True)
+    other = Encoder.from_pretrained(saved, device="cpu")
+    with torch.no_grad():
+        next(other.parameters()).add_(1)
+    other.save(run.path / "encoder")
+    with pytest.raises(EncoderError, match="was changed after the run saved it"):
+        push_run(run, "me/mine", dry_run=True)
+    (run.path / "metrics.json").unlink()
+    with pytest.raises(RunError, match="the run is not finished"):
+        push_run(run, "me/mine", dry_run=True)
+
+
+HOSTILE = (
+    "x\n---\nlicense: evil\n---\n# y <script>alert(1)</script> [a](javascript:b) ![c](d) ``` `e` $$f$$ \u202e \"g\" 'h'"
+)
+
+
+def test_hostile_texts_stay_text_in_the_card(saved: Path, tmp_path: Path):
+    encoder, folder = Encoder.from_pretrained(saved, device="cpu"), tmp_path / "encoder"
+    encoder.reading = replace(encoder.reading, prompt=HOSTILE)
+    names = ("title", "description", "language", "license", "model_name", "metrics", "tags")
+    card = {name: [HOSTILE] if name in ("metrics", "tags") else HOSTILE for name in names}
+    encoder.save(folder, card=card)
+    push_folder(folder, "me/mine", metrics={HOSTILE: {"spearman": 0.5}}, dry_run=True)
+    written = ModelCard.load(folder / "README.md")
+    assert (written.data.license, written.data.tags[-1]) == (HOSTILE, HOSTILE)
+    prose, *code = written.text.split("```")
+    assert len(code) == 2
+    assert [line[:3] for line in prose.splitlines() if line] == ["# x", "x -", "A b"]
+    assert not {*prose} & {*"<>[]`$\u202e"}

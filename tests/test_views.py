@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,40 @@ def test_pairs_are_ordered_limited_searched_and_chosen_from_code():
     assert listed(view, chosen="e") == "abcde"
     found = re.findall(r'class="number">[A-Z]</td><td class="text">(.*?)</td>', view.detail.html)
     assert found == ["a cat sleeps", "no", "the dog barks"], "every partner of its first sentence, best gold first"
+
+
+def many_pairs(queries: int, targets: int) -> Pairs:
+    """Return pairs of each query with its targets; the last target is shared by all queries."""
+    places = [(query, target) for query in range(queries) for target in range(targets)]
+    first = [f"query {query}" for query, _ in places]
+    second = [f"target {target} of {query}" if target else "shared" for query, target in places]
+    gold = np.array([float(target % 6) for _, target in places])
+    ids = [f"{query}-{target}" for query, target in places]
+    return Pairs("many", first, second, gold, None, ids, (0, 5), source="here", checksum="")
+
+
+def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_first(tmp_path: Path):
+    pairs = many_pairs(30, 6)
+    scores = np.random.default_rng(0).random(180)
+    view = PairExplorer({"one": scores, "two": scores[::-1].copy()}, pairs)
+    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<section") == page.count('href="#') == 30
+    assert page.count("<table") == page.count("<svg") == 31, "a table for each query, and one for the shared target"
+    assert page.count("data-words") == 180 + 1, "every pair is named, and the script searches them"
+    assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 of these pairs\)", page)) == 29
+    assert "<p>180 pairs; Spearman" in page
+
+
+def test_a_page_shows_the_first_of_many_rows_says_so_and_keeps_the_numbers_of_all(tmp_path: Path):
+    pairs = many_pairs(800, 5)
+    scores = np.random.default_rng(0).random(4_000)
+    view = PairExplorer({"one": scores}, pairs)
+    view.select(order="worst")
+    page = view.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"<p>The first 300 of 4,000 pairs{view.note}; ordered by: a is worst" in page
+    assert "for others search, sort or limit the table in a notebook." in page
+    assert page.count("data-words") == 300 + 1
+    assert all(f"({name}: gold" in page for name in view.selected["pair_id"].iloc[:300])
 
 
 QUERIES = ["the cat sleeps", "a dog <b>barks</b>", "the bird sings", "a cat and a dog"]
@@ -253,6 +287,51 @@ def test_long_sentences_are_scored_without_a_line_above_the_view(caplog: pytest.
     assert (view.labels, caplog.messages) == (["world-encoder"], [])
 
 
+DAMAGES = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:20]),
+    "empty": lambda path: path.write_bytes(b""),
+    "a row less": lambda path: path.write_bytes(path.read_bytes().rsplit(b"\n", 2)[0] + b"\n"),
+    "words": lambda path: path.write_text("suite,subset,pair_id,gold,predicted\nmine,,0,x,y\n"),
+    "bytes": lambda path: path.write_bytes(b"\x80\x04\x95\xff"),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "gone": lambda path: path.unlink(),
+    "a link to itself": lambda path: (path.unlink(), path.symlink_to(path)),
+}
+
+
+def cached_file(tmp_path: Path, name: str) -> Path:
+    return next(tmp_path.glob("cache/scores/*/*-s0")) / name
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*(("scores.csv", damage) for damage in DAMAGES), ("config.json", "words"), ("metrics.json", "a folder")],
+)
+def test_a_damaged_entry_of_the_cache_of_scores_is_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str
+):
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "mine.csv"
+    file.write_text("sentence1,sentence2,score\na cat,the cat,5\nit rains,rain,4\na cat,a dog,1\n")
+    before = PairExplorer(["world-encoder"], str(file)).table
+    if damage != "truncated":  # the others are seen without a checksum too
+        Run(cached_file(tmp_path, "")).record(files=None)
+    DAMAGES[damage](cached_file(tmp_path, name))
+    pd.testing.assert_frame_equal(PairExplorer(["world-encoder"], str(file)).table, before)
+    monkeypatch.setattr("workbench.evaluation._evaluate._predict", None)  # the scores are in the cache again
+    pd.testing.assert_frame_equal(PairExplorer(["world-encoder"], str(file)).table, before)
+
+
+@pytest.mark.parametrize("place", ["cache", "cache/scores", "cache/scores/base"])
+def test_without_a_cache_scores_are_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str):
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text("no folder")
+    (tmp_path / "mine.csv").write_text("sentence1,sentence2,score\na cat,the cat,5\nit rains,rain,4\n")
+    assert len(PairExplorer(["world-encoder"], str(tmp_path / "mine.csv")).table) == 2
+    assert (tmp_path / place).read_text() == "no folder"
+
+
 def test_targets_are_ranked_by_each_encoder_and_only_new_sentences_are_encoded():
     known, asked = {"query": [1.0, 0.0], "near": [0.9, 0.1], "middle": [0.5, 0.5], "far": [0.0, 1.0]}, []
 
@@ -361,6 +440,20 @@ def test_a_word_put_in_is_found_at_its_place():
     row = table[table["change"] == "with"].iloc[0]
     assert (row["words"], row["sides"], row["sentences"]) == (("now",), ("target",), ["x y", "near now", "far"])
     assert row["before"] > 0 > row["after"]
+
+
+def test_too_many_words_are_refused_in_a_sentence_that_says_what_to_do_and_word_overlap_takes_many_targets():
+    words = [f"w{number}" for number in range(20_000)]
+    view = Why({"counts": counts}, "a b", "a c", "a d", vocabulary=words)
+    assert "180,000 sentences with a word of the vocabulary put in are too many to show; at most 30,000" in (
+        view.panel.html
+    )
+    assert "give at most 3,333 words, or shorter sentences" in view.panel.html
+    assert "The first cosine minus the second" in view.panel.html, "the rest is shown"
+    with pytest.raises(DataError, match="1,002 words are too many to show; at most 1,000: shorten the sentences"):
+        _ = Why({"counts": counts}, "a " * 1000, "b c").selected
+    many = Ask("word-overlap", "w7 w8", [f"{one} {other}" for one, other in pairwise(words)])
+    assert many.selected["score: word-overlap"].tolist()[:2] == pytest.approx([1, 0.5])
 
 
 def test_long_sentences_are_searched_for_fewer_words():

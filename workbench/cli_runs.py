@@ -194,7 +194,7 @@ def push(
     name: RunName,
     repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")],
     private: Annotated[bool, typer.Option("--private")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print card and files; send nothing.")] = False,
     license_: Annotated[str, typer.Option("--license", help="As the hub names it, such as mit.")] = "",
     *,
     runs: Runs = "runs",
@@ -203,7 +203,9 @@ def push(
     run = workbench.runs.find_run(name, runs)
     warn_of(run.path)
     files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_)
-    echo("\n  ".join([f"{'would send' if dry_run else 'sent'} to {repo_id}:", *files]))
+    listed = [f"{size:>15,} {file}" for file, size in files.items()]
+    listed += [f"left out, not written by save: {file}" for file in files.left_out]
+    echo("\n".join([files.card, f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:", *listed]))
 
 
 class Sweeps(TyperGroup):

@@ -79,10 +79,15 @@ def undo_write(target: Path) -> tuple[Path, Path]:
     if old.exists() and not target.exists():
         old.rename(target)
     for path in (new, old):
-        shutil.rmtree(path, ignore_errors=True)  # does nothing with a file or a link
-        if not path.is_dir() or path.is_symlink():
-            path.unlink(missing_ok=True)
+        remove_path(path)
     return new, old
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, a link or a folder, as far as that is allowed."""
+    shutil.rmtree(path, ignore_errors=True)  # does nothing with a file or a link
+    if not path.is_dir() or path.is_symlink():
+        path.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

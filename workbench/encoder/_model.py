@@ -329,7 +329,7 @@ class Encoder(nn.Module):
         """Upload the files of `save` to the hub and return them; `dry_run` sends nothing. RunError if that fails."""
         with tempfile.TemporaryDirectory() as scratch:
             self.save(Path(scratch) / "encoder", card=card)
-            return push_folder(Path(scratch) / "encoder", repo_id, private=private, dry_run=dry_run)
+            return [*push_folder(Path(scratch) / "encoder", repo_id, private=private, dry_run=dry_run)]
 
     def restore(self, folder: str | Path) -> None:
         """Load the weights that `save` wrote to `folder`; EncoderError if they are of another model."""

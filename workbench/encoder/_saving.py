@@ -1,6 +1,5 @@
 """Save an encoder: files of transformers in the root, those of SentenceTransformer and a model card next to them."""
 
-import html
 import json
 import re
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import atomic_path
+from workbench.files import atomic_path, file_checksum, write_json
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
 _MODULES = "sentence_transformers.models."
@@ -39,6 +38,10 @@ Module = tuple[str, dict[str, Any], dict[str, torch.Tensor]]
 _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "model_name", "tags")
 # From a root, a home or a drive up to the last separator.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
+# What begins HTML, a link, an image, code, mathematics or emphasis in Markdown, and at its start a heading or a list.
+_MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
+# The names and checksums of the files that `replace_encoder` wrote: of these alone a folder is published.
+SAVED_FILES = "saved_files.json"
 
 
 @contextmanager
@@ -51,6 +54,9 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(target, folder=True) as fresh:
             yield fresh
+            paths = sorted(path for path in fresh.rglob("*") if path.is_file())
+            written = {path.relative_to(fresh).as_posix(): file_checksum(path) for path in paths}
+            write_json(fresh / SAVED_FILES, written)
     except (OSError, SafetensorError) as error:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
@@ -100,12 +106,12 @@ def save_encoder(
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    kind = f"{config.model_type} encoder, {width} dimensions, pooling `{pooling}`, at most {limit} tokens"
+    kind = f"{config.model_type} encoder, {width} dimensions, pooling {pooling}, at most {limit} tokens"
     kind += f", compared by {reading.similarity}"
     kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
     code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]
     if pooling != "mask":  # no module of sentence-transformers reads a template
-        use = f"embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised: {reading.similarity}"
+        use = "embeddings = SentenceTransformer(folder).encode(sentences)  # not normalised"
         code = ["from sentence_transformers import SentenceTransformer", use]
     write_card(folder, card, kind, code)
 
@@ -173,10 +179,10 @@ def write_card(
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    lines = ["---", header.to_yaml(), "---", "", f"# {_one_line(card.get('title', 'Sentence encoder'))}", ""]
+    lines = ["---", header.to_yaml(), "---", "", f"# {_markdown(card.get('title', 'Sentence encoder'))}", ""]
     if card.get("description"):
-        lines += [_one_line(card["description"]), ""]
-    lines += [f"A {kind}.", "", "```python", *code, "```", ""]
+        lines += [_markdown(card["description"]), ""]
+    lines += [f"A {_markdown(kind)}.", "", "```python", *code, "```", ""]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -190,6 +196,8 @@ def _hub_ids(names: Any) -> Any:
     return names if is_public else None
 
 
-def _one_line(value: Any) -> str:
-    """Return a text as one line of Markdown, without HTML and the folders of absolute paths."""
-    return html.escape(" ".join(_ABSOLUTE_PATH.sub("", str(value)).split()), quote=False)
+def _markdown(value: Any) -> str:
+    """Return a text as a line of Markdown that shows it as it is, without the folders of absolute paths."""
+    text = _ABSOLUTE_PATH.sub("", str(value))
+    seen = "".join(one if one.isprintable() else " " for one in text)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(seen.split()))

@@ -18,7 +18,7 @@ from workbench.files import atomic_write, reraise_os_error
 from workbench.losses.distributed import process_rank
 from workbench.methods.base import Method
 from workbench.metrics import ranking_groups
-from workbench.runs import read_stored_table
+from workbench.runs import read_stored_table, short_value
 from workbench.training._listeners import Listener, Row
 
 _LOG = logging.getLogger("workbench")
@@ -131,8 +131,8 @@ class Record:
         """Save the encoder as it is now, with a card that ends in the note."""
         config, method = self.method.config, type(self.method).__name__
         card = {
-            "title": f"{method} on {config.train}, seed {config.seed}",
-            "description": f"{method} from {config.encoder}, settings {config.digest()}.{note}",
+            "title": f"{method} on {short_value(config.train)}, seed {config.seed}",
+            "description": f"{method} from {short_value(config.encoder)}, settings {config.digest()}.{note}",
             "base_model": config.encoder,
             "datasets": [config.train],
             "tags": [config.method],

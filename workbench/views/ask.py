@@ -4,11 +4,11 @@ import logging
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from itertools import chain, combinations, count
+from itertools import combinations, count
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ import pandas as pd
 
 from workbench.config import BaselineConfig
 from workbench.data import Pairs
-from workbench.errors import DataError
-from workbench.files import atomic_write, cache_folder
-from workbench.runs import Run
+from workbench.errors import DataError, RunError
+from workbench.files import atomic_write, cache_folder, remove_path
+from workbench.runs import Run, is_running, run_path
 from workbench.views._style import framed, grid, inlined, paragraph, problem_html, tag
-from workbench.views._table import TypedView, text_area, value_of
+from workbench.views._table import TypedView, or_problem, text_area, value_of
+from workbench.views.limits import MOST_CHANGED, MOST_WORDS, require_at_most
 from workbench.views.offline import Precision, write_offline
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView
@@ -73,7 +74,10 @@ class WordOverlap:
         return self._words(sentences).toarray()
 
     def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
-        return np.asarray(self._words(sentence1).multiply(self._words(sentence2)).sum(axis=1)).ravel()
+        places = {text: place for place, text in enumerate(dict.fromkeys([*sentence1, *sentence2]))}
+        rows = self._words(places)
+        first, second = (rows[[places[text] for text in side]] for side in (sentence1, sentence2))
+        return np.asarray(first.multiply(second).sum(axis=1)).ravel()
 
 
 @contextmanager
@@ -96,6 +100,8 @@ class Vectors:
     @cached_property
     def model(self) -> Any:
         """Load the encoder, in fp32: bf16 may not resolve the effect of a word. EncoderError if it cannot be read."""
+        if isinstance(self.source, str) and self.source == WORDS:
+            return WordOverlap()
         from workbench.checkpoints import find_checkpoint
         from workbench.encoder import load_encoder
 
@@ -103,8 +109,6 @@ class Vectors:
         encoder = encoder.load() if isinstance(encoder, Untrained) else encoder
         if not isinstance(encoder, str | Path):
             return encoder
-        if encoder == WORDS:
-            return WordOverlap()
         checkpoint = find_checkpoint(str(encoder))
         return load_encoder(checkpoint, checkpoint.read(), precision="fp32")
 
@@ -116,6 +120,17 @@ class Vectors:
         if new := [sentence for sentence in dict.fromkeys(sentences) if sentence not in self._rows]:
             self._rows.update(zip(new, unit_rows(getattr(self.model, "encode", self.model), new, [])[0], strict=True))
         return np.stack([self._rows[sentence] for sentence in sentences])
+
+    def cosines(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+        """Return the cosine of each pair of sentences, [n]."""
+        if isinstance(self.model, WordOverlap):  # in sparse rows: 8,192 columns of 10,000 targets are 655 MB
+            return self.model.score(list(first), list(second))
+        return np.einsum("nd,nd->n", self(first), self(second))
+
+    def leads(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
+        """Return the cosine of each query and target, less that of its second target if there is one, [n]."""
+        query, target, *other = zip(*texts, strict=True)
+        return self.cosines(query, target) - sum(self.cosines(query, one) for one in other)
 
 
 @dataclass(frozen=True)
@@ -143,7 +158,19 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
 
     if not (is_name and name) or source == WORDS:
         return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
-    return evaluate_model(BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores").scores()
+    config, root = BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores"
+    path = run_path(config, root)
+    with suppress(Exception):  # whatever is wrong with an entry of the cache, it is computed again
+        table = Run(path).scores()
+        is_whole = table["pair_id"].tolist() == list(map(str, pairs.pair_id)) and np.isfinite(table["predicted"]).all()
+        if is_whole and np.allclose(table["gold"], pairs.gold):
+            return table
+    try:
+        if not is_running(path):
+            remove_path(path)
+        return evaluate_model(config, root).scores()
+    except (OSError, RunError):  # the cache cannot be written, or another process is writing this entry
+        return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
 
 
 def _require_text(sentences: list[str]) -> list[str]:
@@ -157,7 +184,7 @@ def _usable(encoders: Sequence[Vectors], sentences: Sequence[str]) -> tuple[list
     usable, problems = [], []
     for vectors in encoders:
         try:
-            vectors(sentences)
+            vectors.cosines(sentences, sentences)
             usable.append(vectors)
         except Exception as problem:  # a user's own encoder may raise anything
             problems.append(problem_html(problem, vectors.label))
@@ -215,9 +242,8 @@ class Ask(TypedView):
         return _require_text([self.query, *filter(str.strip, self.targets.splitlines())])
 
     def _view(self, encoders: Sequence[Vectors]) -> QueryView:
-        query, *lines = sentences = self._sentences()
-        rows = {vectors.label: vectors(sentences) for vectors in encoders}
-        scores = {label: one[1:] @ one[0] for label, one in rows.items()}
+        query, *lines = self._sentences()
+        scores = {vectors.label: vectors.cosines([query] * len(lines), lines) for vectors in encoders}
         return QueryView.from_scores(query, lines, None, scores)
 
 
@@ -262,7 +288,9 @@ class Why(TypedView):
         sentences = self._sentences()
         html = reasons_html(self._vectors, sentences)
         encoders, _ = _usable(self._vectors, sentences)
-        return html + (_swaps_html(encoders, sentences, self.vocabulary) if encoders and sentences[2:] else "")
+        if not encoders or not sentences[2:]:
+            return html
+        return html + or_problem(lambda: _swaps_html(encoders, sentences, self.vocabulary))
 
     def _sentences(self) -> list[str]:
         return _require_text([self.query, self.target, *([self.other] if self.other.strip() else [])])
@@ -276,21 +304,15 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
     """
     words = [_WORD.findall(sentence) for sentence in sentences]
     sides = [side for side, one in enumerate(words) for _ in one]
+    require_at_most(len(sides), MOST_WORDS, "words", "shorten the sentences")
     shorter = ["".join([*one[:place], *one[place + 1 :]]).strip() for one in words for place in range(len(one))]
+    without = [[*sentences[:side], text, *sentences[side + 1 :]] for side, text in zip(sides, shorter, strict=True)]
     names = [("all", ""), *((_SIDES[side], word.strip()) for side, one in enumerate(words) for word in one)]
     table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
     for vectors in encoders:
-        whole, rest = np.split(vectors([*sentences, *shorter]), [len(sentences)])
-        full = _lead(whole)
-        without = [_lead([*whole[:side], row, *whole[side + 1 :]]) for side, row in zip(sides, rest, strict=True)]
-        table[vectors.label] = [full, *(full - value for value in without)]
+        full, *rest = vectors.leads([sentences, *without])
+        table[vectors.label] = [full, *(full - value for value in rest)]
     return table
-
-
-def _lead(rows: Sequence[np.ndarray] | np.ndarray) -> float:
-    """Return the cosine of a query and a target, less that of a second target if there is one."""
-    query, target, *other = rows
-    return float(query @ target - sum(query @ one for one in other))
 
 
 def reasons_html(encoders: Sequence[Vectors], sentences: Sequence[str], *, name: str = "") -> str:
@@ -331,6 +353,9 @@ def smallest_swaps(
         raise DataError("type a second target, to see what makes the two targets change places")
     words = [_WORD.findall(sentence) for sentence in sentences]
     places = [(side, place) for side, one in enumerate(words) for place in range(len(one))]
+    made = (len(places) + len(words)) * len(vocabulary)
+    remedy = f"give at most {MOST_CHANGED // (len(places) + len(words)):,} words, or shorter sentences"
+    require_at_most(made, MOST_CHANGED, "sentences with a word of the vocabulary put in", remedy)
     longer = [
         ((word,), (side,), _replaced(sentences, side, [*one[:place], f" {word} ", *one[place:]]))
         for side, one in enumerate(words)
@@ -369,11 +394,10 @@ def _replaced(sentences: Sequence[str], side: int, words: Sequence[str]) -> list
 
 def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence[Any]) -> tuple[Any, ...] | None:
     """Return the change that turns the lead round furthest, if any: its words to its lead, as of `_SWAPS`."""
-    before = _lead(vectors(sentences))
+    before = float(vectors.leads([sentences])[0])
     if not changes or abs(before) < _EQUAL:
         return None
-    rows = vectors([*chain.from_iterable(changed for *_, changed in changes)]).reshape(len(changes), 3, -1)
-    after = np.einsum("nd,nd->n", rows[:, 0], rows[:, 1] - rows[:, 2])
+    after = vectors.leads([changed for *_, changed in changes])
     best = int(np.argmin(np.sign(before) * after))
     if np.sign(before) * after[best] > -_EQUAL:
         return None
@@ -386,7 +410,7 @@ def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabular
     table, lines = smallest_swaps(encoders, sentences, vocabulary), []
     most = _most_left_out(sum(len(_WORD.findall(sentence)) for sentence in sentences))
     for vectors in encoders:
-        if abs(_lead(vectors(sentences))) < _EQUAL:
+        if abs(vectors.leads([sentences])[0]) < _EQUAL:
             lines.append(tag("li", f"{escape(vectors.label)}: the two targets are equally near"))
             continue
         for change in ("without", "with")[: 2 if vocabulary else 1]:

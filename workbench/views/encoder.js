@@ -135,7 +135,7 @@ class BertEncoder {
     const pooled = new Float32Array(size), read = this.config.pooling === "cls" ? 1 : rows;
     for (let i = 0; i < read * size; i++) pooled[i % size] += x[i];
     const length = Math.hypot(...pooled);
-    return pooled.map((value) => value / length);
+    return pooled.map((value) => value / (length || 1)); // as in the notebook, a zero vector has the cosine 0
   }
 
   cosine(first, second) {

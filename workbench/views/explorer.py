@@ -15,6 +15,7 @@ from workbench.files import atomic_write
 from workbench.views._style import framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
 from workbench.views.ask import Encoders, Vectors, named, reasons_html
+from workbench.views.limits import MOST_SECTIONS
 from workbench.views.notebooks import table_html
 from workbench.views.page import view_html
 from workbench.views.queries import QueryView, SuiteRankings
@@ -26,7 +27,8 @@ VALUE = "value"  # the column of the chosen order
 MOST_CHARACTERS = 2_000_000  # of the targets, if a browser is to search them
 _PAGE = (Path(__file__).parent / "shared.html").read_text(encoding="utf-8")
 _STATIC_ROWS, _STATIC_DETAILS = 20, 3  # without a kernel
-_TARGETS = 50  # at most, in a table, so that the chart is near
+_OPEN = 20  # sections that a page shows unfolded; of more only the first
+TARGETS = 50  # at most, in a table, so that the chart is near
 
 
 class Explorer(View):
@@ -134,7 +136,7 @@ class Explorer(View):
     def _details(self, row: int, *, is_live: bool = True, explains: bool = False) -> str:
         """Return HTML of a row; `explains` adds buttons, whose value is the number of a view and a letter."""
         return "".join(
-            view_html(view, is_live=is_live, targets=_TARGETS, explains=str(place) if explains else "")
+            view_html(view, is_live=is_live, targets=TARGETS, explains=str(place) if explains else "")
             for place, view in enumerate(self.views(row))
         )
 
@@ -160,17 +162,29 @@ class Explorer(View):
         text = f"{len(self.grid.listed):,} {self.kind}{self.grid.note}; ordered by: {ORDERS[self.order]}"
         return escape(f"{text}; a: {self.a}, b: {self.b}" if self.order != "data" else text)
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write the listed rows as one page with a search that needs neither kernel nor network."""
-        target, index, sections = Path(path).expanduser(), [], []
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
+        """Yield for a page of these rows: id, text in the list, and HTML; each query is shown once."""
         texts = self.frame.select_dtypes(exclude="number")
-        for row in self.grid.listed.tolist():
-            name, text = str(self.ids[row]), " / ".join(texts.loc[row])
+        for row in rows:
+            yield str(self.ids[row]), " / ".join(texts.loc[row]), self._details(row)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the first listed rows as one page with a search that needs neither kernel nor network.
+
+        Of more than `MOST_SECTIONS` rows the page says so; the numbers in its heading are those of all rows.
+        """
+        target, rows = Path(path).expanduser(), self.grid.listed[:MOST_SECTIONS].tolist()
+        index, drawn, sections = [], [], list(self.sections(rows))
+        for name, text, html in sections:
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
-            sections.append(tag("section", self._details(row), id=name))
-        title = escape(f"{self.title}: {', '.join(self.labels)}")
+            is_folded = drawn and len(sections) > _OPEN
+            folded = tag("details", tag("summary", escape(text)), html) if is_folded else html
+            drawn.append(tag("section", folded, id=name))
+        title, summary = escape(f"{self.title}: {', '.join(self.labels)}"), self._summary()
+        if len(rows) < len(self.grid.listed):
+            summary = f"The first {len(rows)} of {summary}; for others search, sort or limit the table in a notebook"
         page = _PAGE.format(
-            title=title, summary=self._summary(), style=STYLE_SHEET, index="".join(index), sections="\n".join(sections)
+            title=title, summary=summary, style=STYLE_SHEET, index="".join(index), sections="\n".join(drawn)
         )
         with atomic_write(target) as file:
             file.write(page)

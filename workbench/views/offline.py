@@ -49,6 +49,10 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
     ids = sorted(tokenizer["model"].get("vocab", {}).values())
     rules = ("normalized", "single_word", "lstrip", "rstrip")  # of added tokens, which the script does not know
+    named = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
+    weights = {name: value.detach().float().cpu().numpy() for name, value in encoder.backbone.state_dict().items()}
+    # Greater than the largest float16: the script would compute with infinity. The comparison is false for nan.
+    is_finite = all(bool((np.abs(values) <= np.finfo(np.float16).max).all()) for values in weights.values())
     problems = {
         f"has the activation {config.hidden_act}": config.hidden_act != "gelu",
         "has no tokenizer of BERT": tokenizer["model"]["type"] != "WordPiece"
@@ -60,10 +64,12 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
         "has dense layers": encoder.dense is not None,
         "has a prompt": bool(encoder.reading.prompt),
         "compares by dot products": encoder.similarity_name != "cosine",
+        "lacks one of the tokens [CLS], [SEP] and [UNK]": None in named.values(),
+        "has more tokens than rows of its table": len(encoder.tokenizer) > config.vocab_size,
+        "has weights that are not finite, or too large for 16 bits": not is_finite,
     }
     if found := [problem for problem, is_so in problems.items() if is_so]:
         raise EncoderError(f"{name} {found[0]}; a page can contain a BERT with WordPiece, pooled by mean or cls")
-    weights = {name: value.detach().float().cpu().numpy() for name, value in encoder.backbone.state_dict().items()}
     tables = {part: weights[f"embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type")}
     kept = {"embeddings.word": tables["word"], "embeddings.position": tables["position"] + tables["token_type"][0]}
     kept |= {name: v for name, v in weights.items() if name.startswith(("embeddings.LayerNorm", "encoder."))}
@@ -77,9 +83,8 @@ def pack_encoder(encoder: Any, precision: Precision = "int8") -> dict[str, Any]:
     if reading["strip_accents"] is None:
         reading["strip_accents"] = reading["lowercase"]
     special = [(token["content"], token["id"]) for token in tokenizer["added_tokens"]]
-    named = {part: getattr(encoder.tokenizer, f"{part}_token_id") for part in ("cls", "sep", "unk")}
     shape = {"layers": config.num_hidden_layers, "heads": config.num_attention_heads, "pooling": encoder.pooling}
-    shape |= {"longest": encoder.max_seq_length, "layer_norm_eps": config.layer_norm_eps}
+    shape |= {"longest": min(encoder.max_seq_length, len(tables["position"])), "layer_norm_eps": config.layer_norm_eps}
     facts = {
         "config": shape,
         "tokenizer": reading | named | {"special": special},

@@ -1,6 +1,6 @@
 """Every pair of a suite in a table with its ranks, and the chosen pair with the partners of its sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -13,7 +13,8 @@ from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
 from workbench.views._style import paragraph, shortened, tag
 from workbench.views.ask import Encoders, named, scores_of
-from workbench.views.explorer import Explorer
+from workbench.views.explorer import TARGETS, Explorer
+from workbench.views.page import view_html
 from workbench.views.queries import QueryView, extract_table, rank_displacement
 
 _SIDES = ("sentence1", "sentence2")
@@ -71,11 +72,33 @@ class PairExplorer(Explorer):
         places = (self.table[f"rank: {a}"] - self.table[f"rank: {b}"]).abs()
         return (places / max(len(self.table) - 1, 1)).to_numpy()
 
-    def _details(self, row: int, **options: Any) -> str:
+    def _title(self, row: int) -> str:
         pair = self.table.iloc[row]
         both, where = (" / ".join(filter(None, map(str, pair[names]))) for names in ([*_SIDES], ["subset", "pair_id"]))
         title = f"<b data-words>{escape(both)}</b> <small>({escape(where)}: gold {pair['gold']:.4g})</small>"
-        return tag("div", paragraph(title), class_="mathjax_ignore") + super()._details(row, **options)
+        return tag("div", paragraph(title), class_="mathjax_ignore")
+
+    def _details(self, row: int, **options: Any) -> str:
+        return self._title(row) + super()._details(row, **options)
+
+    def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
+        """Yield a section for each first sentence, with its pairs; each second sentence with others is folded."""
+        queries: dict[str, list[int]] = {}
+        for row in rows:
+            queries.setdefault(self.table["sentence1"].iloc[row], []).append(row)
+        shown = {*queries}
+        for query, pairs in queries.items():
+            titles = "".join(map(self._title, pairs))
+            count = f"{len(pairs)} of these pairs"
+            parts = [tag("details", tag("summary", count), titles) if pairs[1:] else titles]
+            parts.append(view_html(self._view(query), is_live=True, targets=TARGETS))
+            for second in self.table["sentence2"].iloc[pairs]:
+                if second not in shown and len(self._partners[second]) > 1:
+                    shown.add(second)
+                    table = view_html(self._view(second), is_live=True, targets=TARGETS)
+                    parts.append(tag("details", tag("summary", escape(second)), table))
+            text = f"{query} ({count})" if pairs[1:] else f"{query} / {self.table['sentence2'].iloc[pairs[0]]}"
+            yield str(self.ids[pairs[0]]), text, "".join(parts)
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""

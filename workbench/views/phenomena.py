@@ -17,6 +17,7 @@ from workbench.views._style import framed, paragraph, table_tag, tag, td
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_opponents
 from workbench.views.finished import BEFORE, pairs_of, rows_by_suite
+from workbench.views.limits import MOST_QUERIES, MOST_RELATIONS, MOST_TARGETS, require_at_most
 from workbench.views.notebooks import table_html
 
 SECOND = "second grader"  # the label of the column score_second
@@ -75,6 +76,10 @@ def phenomena(
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
     numbers, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
+    relations = list(dict.fromkeys(pairs.extra["relation"]))
+    require_at_most(len(relations), MOST_RELATIONS, "relations", "let the column relation name kinds of targets")
+    require_at_most(len(queries), MOST_QUERIES, "queries", "take a sample of them")
+    require_at_most(np.bincount(numbers).max(), MOST_TARGETS, "targets of one query", "take a sample of them")
     gaps, shares, bases, opponents = Shares(), Shares(), Shares(), _opponents(runs, name)
     if every := dict.fromkeys(base for sides in opponents.values() for _, base in sides):
         shares[name] = np.mean([_shares(pairs, *source) for source in every], axis=0)
@@ -93,7 +98,7 @@ def phenomena(
     draw, rows = np.random.default_rng(0), []
     counts = draw.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), _RESAMPLES).astype(float)
     signs = draw.choice([-1.0, 1.0], (_FLIPS, len(queries)))
-    for relation in dict.fromkeys(pairs.extra["relation"]):
+    for relation in relations:
         chosen = np.array(pairs.extra["relation"]) == relation
         for label, values in shares.items():
             known = chosen & np.isfinite(values[:, 0])
