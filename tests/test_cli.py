@@ -23,6 +23,7 @@ from workbench.cli import main
 from workbench.cli_runs import overrides_of
 from workbench.config import SEVEN_STS, BaselineConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.data import Sentences, load_dev
+from workbench.encoder._publishing import Pushed
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
@@ -35,6 +36,8 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
     """Return a function (arguments) -> exit code of the command."""
 
     def command(*words: object, answer: str = "") -> int:
+        for name in ("stdout", "stderr"):  # which `main` replaces
+            monkeypatch.setattr(sys, name, getattr(sys, name))
         monkeypatch.setattr(sys, "argv", ["workbench", *map(str, words)])
         monkeypatch.setattr("sys.stdin", io.StringIO(answer))
         with pytest.raises(SystemExit) as end:
@@ -146,7 +149,9 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
     tiny_encoder: Path, call: Call, capsys, monkeypatch, tmp_path: Path
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: [])
+    sent = Pushed()
+    sent.card, sent.left_out = "", []
+    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: sent)
     table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
     for seed, end in enumerate((0.5, 0.7)):
         run = Run.open(simcse(seed), "runs")

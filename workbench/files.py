@@ -34,7 +34,10 @@ _WITHOUT_INFLUENCE = re.compile(
 # What an Encoder does not read, but SentenceTransformer may.
 _READ_BY_OTHERS = re.compile(r".*\.(py|bin|pt|pth|jinja)|(.*/)?(chat_template|generation_config)\.json")
 # In an encoder of this project these repeat its other files, or are read by its method alone.
-_REPEATED = re.compile(r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz")
+_REPEATED = re.compile(r"(sentence_bert_config|config_sentence_transformers|saved_files)\.json|corpus\.json\.gz")
+# What transformers reads by its name, also if an Encoder did not save it.
+_READ_BY_NAME = re.compile(r"(added_tokens|special_tokens_map|vocab|merges|tokenizer|config)[^/]*|[^/]*\.model")
+SAVED_FILES = "saved_files.json"  # the files of an encoder that `Encoder.save` wrote, with checksums
 _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # beside tokenizer.json
 
 
@@ -159,10 +162,15 @@ def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
         if (root / "encoder.json").is_file():
             skipped.append(_REPEATED)
             skipped += [_OLDER_VOCABULARY] if (root / "tokenizer.json").is_file() else []
+    saved = set()
+    with suppress(OSError, ValueError):
+        saved = set() if every_reader else set(json.loads((root / SAVED_FILES).read_bytes()))
     lines = []
     # A glob enters linked folders, and this depth contains the modules of modules.
     for path in sorted(chain.from_iterable(map(root.glob, ("*", "*/*", "*/*/*")))):
         name = path.relative_to(root).as_posix()
+        if saved and name not in saved and not _READ_BY_NAME.fullmatch(name):
+            continue  # a note of the user's in the folder of an encoder
         if path.is_file() and not any(pattern.fullmatch(name) for pattern in skipped):
             lines.append(f"{name} {file_checksum(path)}\n")
     return text_checksum(*lines)

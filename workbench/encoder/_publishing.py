@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from workbench.checkpoints import encoder_folder
-from workbench.encoder._saving import SAVED_FILES
 from workbench.errors import RunError
-from workbench.files import file_checksum
+from workbench.files import SAVED_FILES, file_checksum
 from workbench.runs import Run, read_json
 
 _LOG = logging.getLogger("workbench")

@@ -52,11 +52,11 @@ BEFORE = "before"  # the stage of a run before its training
 _REMEDY = "restore the file, or move the folder of the run away and run it again"
 
 
-class _File(TypedDict):
+class _StoredFile(TypedDict):
     sha256: str
 
 
-class _Input(_File):
+class _Input(_StoredFile):
     source: str
 
 
@@ -70,7 +70,7 @@ class _Facts(TypedDict, total=False):
     given: list[str]
     contents: dict[str, str]
     inputs: dict[str, _Input]
-    files: dict[str, _File]
+    files: dict[str, _StoredFile]
     versions: dict[str, Any]
     earlier_starts: list[dict[str, Any]]
     started: str
