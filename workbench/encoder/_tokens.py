@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
@@ -83,6 +84,13 @@ def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None)
         size = max(1, rows if tokens is None else min(rows, tokens // int(lengths[order[start]])))
         yield order[start : start + size]
         start += size
+
+
+def rows_by_length(mask: Int[Tensor, "n l"]) -> Iterator[tuple[Int[Tensor, " rows"], int]]:
+    """Yield the rows of each length in a batch that is padded on the right, and that length."""
+    lengths = mask.sum(dim=1)
+    for length in lengths.unique().tolist():
+        yield (lengths == length).nonzero().squeeze(1), length
 
 
 def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:

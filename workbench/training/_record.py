@@ -80,7 +80,8 @@ class Record:
         """Return the values of dev; after step 0, save the encoder if its Spearman is the greatest."""
         if self.dev is None or process_rank() != 0:
             return {}
-        values, scores = dev_values(self.method, self.dev)
+        with self.method.encoder.encode_as_in_training():
+            values, scores = dev_values(self.method, self.dev)
         self._watch(step, scores)
         spearman, best = values["dev_spearman"], max(self._measured, default=-math.inf)
         if math.isnan(spearman) and not any(math.isnan(row.get("dev_spearman", 0.0)) for row in self.rows):

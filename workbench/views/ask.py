@@ -143,7 +143,9 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
 
     if not (is_name and name) or source == WORDS:
         return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
-    return evaluate_model(BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores").scores()
+    # "fp32" is named, because under "auto" the cache may contain scores of an earlier version in bf16.
+    config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
+    return evaluate_model(config, cache_folder() / "scores").scores()
 
 
 def _require_text(sentences: list[str]) -> list[str]:
