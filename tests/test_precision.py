@@ -45,7 +45,7 @@ def test_encode_evaluate_and_ask_agree_with_sentence_transformers(spread_encoder
     targets = list(dict.fromkeys(graded.sentence2))[:3]
     ranked = Ask({"own": encoder}, graded.sentence1[0], targets).selected.set_index("target")
     cosines = SentenceTransformer(str(saved), device="cpu").encode(targets, normalize_embeddings=True) @ theirs[0]
-    assert np.abs(ranked.loc[targets, "own"].to_numpy() - cosines).max() < TOLERANCE
+    assert np.abs(ranked.loc[targets, "score: own"].to_numpy() - cosines).max() < TOLERANCE
     named = Encoder.from_pretrained(saved, precision="bf16")
     assert np.abs(named.encode(graded.sentence1).numpy() - theirs).max() > 1e-4
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from workbench.encoder._model import Encoder
 from workbench.encoder._saving import replace_encoder, save_checkpoint, write_card
-from workbench.encoder._tokens import rows_by_length
+from workbench.encoder._tokens import apply_by_length
 from workbench.errors import EncoderError
 
 
@@ -32,15 +32,9 @@ class CrossEncoder(Encoder):
     def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " n"]:
         """Return the score of each pair: the classifier's single logit, with gradient; larger is closer."""
         inputs = {name: rows.to(self.device) for name, rows in batch.items()}
-        if not self._reads_padding:
-            return self.backbone(**inputs).logits.squeeze(-1)
-        groups = list(rows_by_length(inputs["attention_mask"]))
-        parts = []
-        for rows, length in groups:
-            alike = {name: column[rows, :length] for name, column in inputs.items()}
-            parts.append(self.backbone(**alike).logits.squeeze(-1))
-        place = torch.cat([rows for rows, _ in groups]).argsort()
-        return torch.cat(parts)[place]
+        if self._reads_padding:
+            return apply_by_length(lambda **rows: self.backbone(**rows).logits, inputs).squeeze(-1)
+        return self.backbone(**inputs).logits.squeeze(-1)
 
     def score(self, sentence1: Iterable[str], sentence2: Iterable[str], batch_size: int = 64) -> np.ndarray:
         """Return the scores of pairs, float64, in the order given; cut only at the backbone's own limit."""

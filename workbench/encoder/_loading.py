@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from transformers.utils import logging as library_logging
 
 from workbench.checkpoints import Checkpoint, dense_folders, encoder_folder, published_reading
 from workbench.encoder._tokens import token_ids
-from workbench.encoder._trial import TRIED, Trial, one_line, try_backbone
+from workbench.encoder._trial import TRIED, USE_OTHER, one_line, try_backbone
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -49,8 +49,8 @@ _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 def load_parts(
     checkpoint: Checkpoint, pooling: str, *, dropout: float | None, as_classifier: bool, new_pooler: bool
-) -> tuple[Any, Any, Trial]:
-    """Return the AutoModel (float32), the tokenizer, and how the model reads rows of tokens.
+) -> tuple[Any, Any, range, bool]:
+    """Return AutoModel (float32), tokenizer, the positions that tokens can have, and whether padding takes part.
 
     The pretrained pooler is left out (SimCSE never loads it either) unless `pooling` reads it. RoBERTa models count
     positions from padding_idx + 1, so a table of 514 positions holds 512 tokens. as_classifier: a sequence classifier
@@ -76,15 +76,16 @@ def load_parts(
     table = next((each for each in tables if isinstance(each, nn.Embedding)), None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
     positions = _count_positions(config, tokenizer, table)
-    if config.model_type in TRIED:
-        return model, tokenizer, Trial(positions, reads_padding=False)
+    if config.model_type in TRIED or _is_causal(config):  # where no token sees the padding after it
+        return model, tokenizer, positions, False
     [short] = token_ids(tokenizer, ["a"])
-    options = {"name": str(folder), "is_causal": _is_causal(config)}
-    trial = try_backbone(model.base_model, short, tokenizer.pad_token_id, len(positions), **options)
-    if trial.reads_padding:
+    with quiet():
+        trial = try_backbone(model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions))
+    positions, reads_padding = trial
+    if reads_padding:
         text = "%s: padding takes part in %r models, so each text is encoded with others of its length alone"
         _LOG.warning(text, folder, config.model_type)
-    return model, tokenizer, Trial(trial.positions or positions, trial.reads_padding)
+    return model, tokenizer, positions, reads_padding
 
 
 def _count_positions(config: Any, tokenizer: Any, table: nn.Embedding | None) -> range:
@@ -146,60 +147,44 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
             )
     except Exception as error:
         raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {one_line(error)}") from error
-    _require_floats(folder, model)
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
-    unexpected = set(report["unexpected_keys"])
     faults = {
+        "are stored as integers or in 8 bits (quantised)": _quantised(folder, model),
         "have another shape in the file than in config.json": {name for name, *_ in report["mismatched_keys"]},
         "of the backbone are missing in the file": missing,
-        "have no place in the model of config.json": {name for name in unexpected if _is_own(name, model)},
+        "have no place in the model of config.json": {n for n in report["unexpected_keys"] if _is_own(n, model)},
     }
     seen = [f"{len(names)} weights (such as {min(names)}) {fault}" for fault, names in faults.items() if names]
     if seen:
-        cause = _explain_other_weights(config, missing, unexpected)
+        cause = _likely_cause(config, min(missing, default=""), report["unexpected_keys"])
         raise EncoderError(f"{folder}: {', '.join(seen)}: {cause}")
     return model, bool(report["missing_keys"])
 
 
-def _explain_other_weights(config: Any, missing: set[str], unexpected: set[str]) -> str:
-    """Return the likely cause of weights that do not fit config.json, and its remedy."""
-    if adapters := [name for name in unexpected if ".lora_" in f".{name}"]:
-        return f"{min(adapters)} is of an adapter; merge it into its model (merge_and_unload of peft) and save that"
-    for name in missing:
-        prefixes = {other.removesuffix(name) for other in unexpected if other.endswith(f".{name}")}
-        for prefix in prefixes:
-            if {prefix + each for each in missing} <= unexpected:
-                return f"the file has them as {prefix + name}; remove {prefix!r} from its names and save it again"
+def _likely_cause(config: Any, missing: str, unexpected: Iterable[str]) -> str:
+    """Return why weights do not fit config.json, and the remedy; missing: the name of one that is."""
+    prefixes = {name.removesuffix(missing) for name in unexpected if missing and name.endswith(f".{missing}")}
+    if prefixes:
+        return f"names in the file begin with {min(prefixes)!r}; save the weights again without that"
     if code := getattr(config, "auto_map", None):
-        named = next(iter(code.values()))
-        remedy = "evaluate(SentenceTransformer(folder, trust_remote_code=True), suites) executes it"
-        return f"they are of code outside transformers ({named}), which is never executed here; {remedy}"
-    return f"the weights are of another model than config.json, a {config.model_type!r}; copy both from one place"
+        remedy = "evaluate a SentenceTransformer that you load with trust_remote_code=True"
+        return f"they are of code that is not executed here ({min(code.values())}); {remedy}"
+    return f"they are not those of a {config.model_type!r} as transformers saves it; save model and config.json again"
 
 
-def _require_floats(folder: Path, model: Any) -> None:
-    """Raise EncoderError for weights that are stored as whole numbers or in 8 bits, whose scales nobody applies."""
-    parameters = {name for name, _ in model.named_parameters()}
-    buffers = {name for name, _ in model.named_buffers()}
-    for name, kind in _stored_kinds(folder).items():
-        own = name.removeprefix(f"{model.base_model_prefix}.")
-        is_weight = name in parameters or (_is_own(name, model) and own not in buffers)
-        if is_weight and kind not in _FLOATS:
-            problem = f"{folder}: {name} is stored as {kind}, so the weights are quantised"
-            raise EncoderError(f"{problem}; save the model in float32, float16 or bfloat16")
-
-
-def _stored_kinds(folder: Path) -> dict[str, str]:
-    """Return the type of each tensor in the files of weights, such as F32, by its name."""
+def _quantised(folder: Path, model: Any) -> set[str]:
+    """Return the names of weights that are stored as other numbers than floats, which need scales to be read."""
+    own = {name.removeprefix(f"{model.base_model_prefix}.") for name, _ in model.named_parameters()}
     index = folder / "model.safetensors.index.json"
     files = {"model.safetensors"}
     if not (folder / "model.safetensors").is_file():
-        files = set(json.loads(index.read_bytes())["weight_map"].values())
-    kinds = {}
+        files = {*json.loads(index.read_bytes())["weight_map"].values()}
+    found = set()
     for file in files:
         with safe_open(folder / file, "pt") as tensors:
-            kinds |= {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
-    return kinds
+            kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+        found |= {name for name, kind in kinds.items() if kind not in _FLOATS}
+    return {name for name in found if name.removeprefix(f"{model.base_model_prefix}.") in own}
 
 
 def _is_own(name: str, model: Any) -> bool:
@@ -298,8 +283,7 @@ def _count_embeddings(folder: Path, backbone: Any) -> int:
         return len(backbone.get_input_embeddings().weight)
     except Exception as error:
         problem = f"{folder} is a {backbone.config.model_type!r} model, which has no table of token embeddings"
-        remedy = f"give one of the BERT, RoBERTa, MPNet, ... kinds; if SentenceTransformer loads it: st:{folder}"
-        raise EncoderError(f"{problem}; {remedy}") from error
+        raise EncoderError(f"{problem}; {USE_OTHER}{folder}") from error
 
 
 def has_no_dropout(config: Any) -> bool:

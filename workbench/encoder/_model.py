@@ -24,8 +24,8 @@ from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
 from workbench.encoder._tokens import (
     TokenRows,
+    apply_by_length,
     length_sorted_batches,
-    rows_by_length,
     sentence_chunks,
     special_tokens,
     token_ids,
@@ -72,9 +72,7 @@ class Encoder(nn.Module):
         place, self.training_precision = choose_hardware(device, precision)
         self.precision = "fp32" if precision == "auto" else precision
         options: dict[str, Any] = {"dropout": dropout, "as_classifier": self._is_classifier, "new_pooler": new_pooler}
-        backbone, self.tokenizer, trial = load_parts(checkpoint, reading.pooling, **options)
-        positions = trial.positions
-        self._reads_padding = trial.reads_padding
+        backbone, self.tokenizer, positions, self._reads_padding = load_parts(checkpoint, reading.pooling, **options)
         self.backbone: Any = fast_dropout(backbone)
         self.checkpoint, self.source = checkpoint, checkpoint.source
         self.reading, self.template = reading, reading.template
@@ -215,7 +213,9 @@ class Encoder(nn.Module):
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
         if self._reads_padding:
-            return ids, mask, self._run_by_length(ids, mask)
+            states = apply_by_length(self._stack_states, {"input_ids": ids, "attention_mask": mask})
+            width = states.shape[1]
+            return ids[:, :width], mask[:, :width], states.unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
         if packing is None:
             return ids, mask, self._run_backbone(input_ids=ids, attention_mask=mask)
@@ -244,16 +244,8 @@ class Encoder(nn.Module):
         output = self.backbone(output_hidden_states=layered, **inputs)
         return output.hidden_states if layered else (output.last_hidden_state,)
 
-    def _run_by_length(self, ids: Tensor, mask: Tensor) -> Sequence[Tensor]:
-        """Return the hidden states of a backbone in which padding takes part: rows of each length by themselves."""
-        groups = list(rows_by_length(mask))
-        parts = []
-        for rows, length in groups:
-            states = self._run_backbone(input_ids=ids[rows, :length], attention_mask=mask[rows, :length])
-            unread = (0, 0, 0, ids.shape[1] - length)
-            parts.append([functional.pad(state, unread) for state in states])
-        place = torch.cat([rows for rows, _ in groups]).argsort()
-        return [torch.cat(layer)[place] for layer in zip(*parts, strict=True)]
+    def _stack_states(self, **inputs: Tensor) -> Float[Tensor, "n l layers d"]:
+        return torch.stack([*self._run_backbone(**inputs)], dim=2)
 
     def encode(
         self,

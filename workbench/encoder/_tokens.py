@@ -1,6 +1,6 @@
 """Sentences as token ids, stored in four bytes each and padded on demand."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
@@ -86,11 +87,16 @@ def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None)
         start += size
 
 
-def rows_by_length(mask: Int[Tensor, "n l"]) -> Iterator[tuple[Int[Tensor, " rows"], int]]:
-    """Yield the rows of each length in a batch that is padded on the right, and that length."""
-    lengths = mask.sum(dim=1)
+def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:
+    """Return `compute` of the rows of each length, without their padding, in the order of the batch."""
+    lengths = batch["attention_mask"].sum(dim=1)
+    order: list[int] = []
+    results: list[Tensor] = []
     for length in lengths.unique().tolist():
-        yield (lengths == length).nonzero().squeeze(1), length
+        rows = (lengths == length).nonzero().squeeze(1)
+        results += compute(**{name: column[rows, :length] for name, column in batch.items()})
+        order += rows.tolist()
+    return pad_sequence([results[i] for i in np.argsort(order)], batch_first=True)
 
 
 def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:
