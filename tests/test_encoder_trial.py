@@ -1,4 +1,4 @@
-"""What is tried of a backbone when it is loaded: text alone, the length limit, padding, and the types of its weights."""
+"""What is tried of a backbone when it is loaded: text alone, the length limit, padding, the types of its weights."""
 
 import json
 import logging
@@ -179,7 +179,7 @@ def test_the_encoder_of_an_encoder_decoder_is_refused_for_that(tmp_path: Path) -
     config = transformers.T5Config(vocab_size=28, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4)
     transformers.T5EncoderModel(config).save_pretrained(tmp_path)
     tiny_tokenizer("bert").save_pretrained(tmp_path)
-    with pytest.raises(EncoderError, match="is the encoder of a 't5'.* evaluate it as st:"):
+    with pytest.raises(EncoderError, match=r"is the encoder of a 't5'.* evaluate it as st:"):
         load(tmp_path)
 
 

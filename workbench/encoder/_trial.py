@@ -11,7 +11,7 @@ from workbench.errors import EncoderError
 # Kinds that need no trial at loading, because tests/test_encoder_trial.py has tried each. They take as many tokens as
 # their table of positions or their configuration says, and padding changes no state of another token.
 TRIED = frozenset(
-    "albert bert bert-generation camembert data2vec-text deberta deberta-v2 distilbert electra ernie eurobert "
+    "albert bert bert-generation camembert data2vec-text deberta deberta-v2 distilbert electra ernie eurobert "  # noqa: SIM905
     "flaubert gemma3_text jina_embeddings_v3 longformer megatron-bert modernbert mpnet nomic_bert rembert roberta "
     "roberta-prelayernorm roformer splinter squeezebert xlm-roberta xlm-roberta-xl xlnet xmod".split()
 )
