@@ -118,6 +118,8 @@ def test_training_and_cross_encoders_read_rows_of_one_length_too(tmp_path: Path)
     vectors.sum().backward()
     wanted = method.encoder.encode([SHORT, LONG, "a dog"], normalize_embeddings=False)
     assert torch.allclose(vectors[:3].detach(), wanted, atol=1e-5)
+    wider = method.encoder.token_rows([SHORT, LONG]).batch([0, 1], multiple=20)  # as a chunk of a batch may be
+    assert method.encoder.token_states(wider).shape[:2] == wider["input_ids"].shape
     cross = load(folder, CrossEncoder)
     pairs = [SHORT, "a dog"], [LONG, "a cat"]
     alone = [cross.score([first], [second])[0] for first, second in zip(*pairs, strict=True)]

@@ -32,7 +32,7 @@ from transformers.utils import logging as library_logging
 
 from workbench.checkpoints import Checkpoint, dense_folders, encoder_folder, published_reading
 from workbench.encoder._tokens import token_ids
-from workbench.encoder._trial import TRIED, USE_OTHER, one_line, try_backbone
+from workbench.encoder._trial import TRIED, USE_OTHER, short_reason, try_backbone
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -146,7 +146,7 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
                 **options,
             )
     except Exception as error:
-        raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {one_line(error)}") from error
+        raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {short_reason(error)}") from error
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     faults = {
         "are stored as integers or in 8 bits (quantised)": _quantised(folder, model),
@@ -254,7 +254,7 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
-        raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {one_line(error)}") from error
+        raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {short_reason(error)}") from error
     largest = max(tokenizer.get_vocab().values(), default=0)
     embedded = _count_embeddings(folder, backbone)
     pad, fault = tokenizer.pad_token_id, None
@@ -302,7 +302,7 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
             config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
         remedy = "only architectures of transformers are loaded, and code from a checkpoint is never executed"
-        raise EncoderError(f"{folder / 'config.json'} cannot be used: {one_line(error)}; {remedy}") from error
+        raise EncoderError(f"{folder / 'config.json'} cannot be used: {short_reason(error)}; {remedy}") from error
     kind, name = type(config), config.model_type
     if getattr(config, "quantization_config", None):
         raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")

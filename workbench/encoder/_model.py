@@ -214,8 +214,8 @@ class Encoder(nn.Module):
         mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
         if self._reads_padding:
             states = apply_by_length(self._stack_states, {"input_ids": ids, "attention_mask": mask})
-            width = states.shape[1]
-            return ids[:, :width], mask[:, :width], states.unbind(2)
+            unread = ids.shape[1] - states.shape[1]
+            return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
         if packing is None:
             return ids, mask, self._run_backbone(input_ids=ids, attention_mask=mask)

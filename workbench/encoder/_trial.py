@@ -51,7 +51,7 @@ def try_backbone(backbone: Any, name: str, short: list[int], padding: int, limit
                 found = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
                 return found.reshape(*ids.shape, backbone.config.hidden_size)
         except Exception as error:  # each kind fails in its own way
-            problem = f"{name} does not encode plain text of {width} tokens ({one_line(error)})"
+            problem = f"{name} does not encode plain text of {width} tokens ({short_reason(error)})"
             raise EncoderError(f"{problem}; {USE_OTHER}{name}") from error
 
     def lengthen(length: int) -> list[int]:
@@ -76,6 +76,6 @@ def _differs(states: Tensor, expected: Tensor) -> bool:
     return bool((difference > _TOLERANCE * expected.abs().max()).any())
 
 
-def one_line(error: Exception) -> str:
+def short_reason(error: Exception) -> str:
     """Return the type of an error and the beginning of its text, in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
