@@ -1,4 +1,4 @@
-"""Try a backbone when it is loaded: does it read plain text, how much of it, and does padding take part."""
+"""Try a backbone at loading: does it read plain text, how much, and does padding take part."""
 
 from typing import Any
 
@@ -8,20 +8,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench.errors import EncoderError
 
-# Kinds that need no trial at loading, because tests/test_encoder_trial.py has tried each. They take as many tokens as
-# their table of positions or their configuration says, and padding changes no state of another token.
-TRIED = frozenset(
-    "albert bert bert-generation camembert data2vec-text deberta deberta-v2 distilbert electra ernie eurobert "  # noqa: SIM905
-    "flaubert gemma3_text jina_embeddings_v3 longformer megatron-bert modernbert mpnet nomic_bert rembert roberta "
-    "roberta-prelayernorm roformer splinter squeezebert xlm-roberta xlm-roberta-xl xlnet xmod".split()
-)
+# Kinds that need no trial at loading, because tests/test_encoder_trial.py has tried each. They take
+# as many tokens as their table of positions or their configuration says, and padding changes no
+# state of another token.
+_TRIED = """
+albert bert bert-generation camembert data2vec-text deberta deberta-v2 distilbert electra ernie
+eurobert flaubert gemma3_text jina_embeddings_v3 longformer megatron-bert modernbert mpnet nomic_bert
+rembert roberta roberta-prelayernorm roformer splinter squeezebert xlm-roberta xlm-roberta-xl xlnet
+xmod
+"""
+TRIED = frozenset(_TRIED.split())
 USE_OTHER = "give one of the BERT, RoBERTa, MPNet, ... kinds; if SentenceTransformer loads it, as st:"
 _FEW, _MANY = 8, 1024  # tokens of a trial; some kinds attend otherwise beyond a few hundred
 _TOLERANCE = 1e-3  # of the largest state; rounding is 1e-6 of it
 
 
 class _PositionLookups(TorchDispatchMode):
-    """Find the table in which a row of tokens looks up its positions: entries one after the other."""
+    """Find the table in which a row of tokens looks up its positions, one after the other."""
 
     def __init__(self, length: int) -> None:
         super().__init__()
@@ -38,8 +41,9 @@ class _PositionLookups(TorchDispatchMode):
 def try_backbone(backbone: Any, name: str, short: list[int], padding: int, limit: int) -> tuple[range, bool]:
     """Return the positions that tokens can have, and whether padding changes the states of tokens.
 
-    short: the token ids of a word. padding: the id of padding. limit: the most tokens, unless positions are looked up
-    in a table. Raises EncoderError for a backbone that cannot read tokens alone, or reads them otherwise each time.
+    short: the token ids of a word. padding: the id of padding. limit: the most tokens, unless
+    positions are looked up in a table. Raises EncoderError for a backbone that cannot read tokens
+    alone, or reads them otherwise each time.
     """
 
     def states(*rows: list[int]) -> Tensor:
