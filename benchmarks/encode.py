@@ -1,12 +1,12 @@
 """Compare the speed of Encoder.encode and of tokenization with sentence-transformers.
 
-    python benchmarks/encode.py [--threads 1 2] [--rounds 5] [--limit 1500]
+    python benchmarks/encode.py [--threads 1 2] [--rounds 5] [--limit 1500] [--precision fp32 bf16]
 
 All take turns in one process, with the same checkpoint, sentences and threads: the sentences of STS-B and SICK-R test
 (both columns, as in an evaluation) and of Wikipedia if WORKBENCH_DATA contains them, otherwise of the bundled world.
-sentence-transformers runs in fp32 (its default), in bf16 and, with optimum-intel installed, by OpenVINO in
-bf16, each at the fastest of four batch sizes. "tokens" compares the encoder's token store with the tokenizer on 10,000
-sentences at a time. Ratios above 1 (medians) favour Encoder.
+Both compute in fp32, the default of both, and in bf16, which a processor without bf16 emulates slowly; with
+optimum-intel installed, OpenVINO runs in bf16 too. Theirs run at the fastest of four batch sizes. "tokens" compares the
+encoder's token store with the tokenizer on 10,000 sentences at a time. Ratios above 1 (medians) favour Encoder.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from workbench.encoder import Encoder
 from workbench.errors import DataError
 
 BATCHES = (16, 32, 64, 128)
-OURS = ("encode", "tokens", "tokenizer")
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def corpora(limit: int) -> dict[str, list[str]]:
@@ -73,15 +73,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=int, default=1500)
+    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     options = parser.parse_args()
-    ours = Encoder.from_pretrained(minilm(), device="cpu")
     folder = str(minilm())
+    ours = {kind: Encoder.from_pretrained(folder, device="cpu", precision=kind) for kind in options.precision}
     theirs = {
-        "fp32": sentence_transformers.SentenceTransformer(folder, device="cpu"),
-        "bf16": sentence_transformers.SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": torch.bfloat16}),
+        kind: sentence_transformers.SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": PRECISIONS[kind]})
+        for kind in options.precision
     }
+    first = ours[options.precision[0]]
     print(
-        f"all-MiniLM-L6-v2, pooling {ours.pooling}; Encoder {ours.precision}; torch {torch.__version__}, transformers "
+        f"all-MiniLM-L6-v2, pooling {first.pooling}; torch {torch.__version__}, transformers "
         f"{transformers.__version__}, sentence-transformers {sentence_transformers.__version__}; "
         f"cpu capability {torch.backends.cpu.get_cpu_capability()}"
     )
@@ -90,23 +92,23 @@ def main() -> None:
         many = (sentences * (20_000 // len(sentences) + 1))[:20_000]
         for threads in options.threads:
             torch.set_num_threads(threads)
-            work = {"encode": partial(ours.encode, sentences)}
-            for kind, model in (theirs | openvino(folder, threads)).items():
+            others = theirs | (openvino(folder, threads) if "bf16" in ours else {})
+            work = {f"Encoder {kind}": partial(model.encode, sentences) for kind, model in ours.items()}
+            for kind, model in others.items():
                 best = min(BATCHES, key=lambda size: timed(partial(model.encode, sentences, batch_size=size)))
                 work[kind] = partial(model.encode, sentences, batch_size=best)
-            work |= {"tokens": partial(ours.token_rows, many), "tokenizer": partial(with_tokenizer, ours, many)}
+            work |= {"tokens": partial(first.token_rows, many), "tokenizer": partial(with_tokenizer, first, many)}
             rounds = [{side: timed(call) for side, call in work.items()} for _ in range(options.rounds)]
 
             def ratio(other: str, own: str) -> float:
                 return statistics.median(seconds[other] / seconds[own] for seconds in rounds)  # noqa: B023
 
-            others = ", ".join(f"{kind} {ratio(kind, 'encode'):.2f}" for kind in work if kind not in OURS)
-            rate = len(sentences) / statistics.median(seconds["encode"] for seconds in rounds)
-            print(
-                f"  {threads} thread(s): Encoder {rate:.0f}/s; ratio to {others}; "
-                f"tokens {ratio('tokenizer', 'tokens'):.2f}",
-                flush=True,
-            )
+            for kind in others:
+                own = f"Encoder {kind if kind in ours else 'bf16'}"
+                rate = len(sentences) / statistics.median(seconds[own] for seconds in rounds)
+                label = "sentence-transformers in " + kind if kind in ours else kind
+                print(f"  {threads} thread(s): {own} {rate:.0f}/s; ratio to {label} {ratio(kind, own):.2f}", flush=True)
+            print(f"  {threads} thread(s): tokens {ratio('tokenizer', 'tokens'):.2f}", flush=True)
 
 
 if __name__ == "__main__":

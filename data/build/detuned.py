@@ -117,7 +117,7 @@ def main() -> None:
     sentences = load_sentences("wiki", limit=options.sentences, seed=options.seed).sentences
     ids: list[list[int]] = tokenizer(sentences, truncation=True, max_length=MAX_TOKENS)["input_ids"]  # type: ignore[assignment]
     order = batches(ids, BATCH, generator)
-    fast = Encoder.from_pretrained(source, pooling="mean").precision == "bf16"
+    fast = Encoder.from_pretrained(source, pooling="mean").training_precision == "bf16"
     halves = Halves(model, tokenizer, sentences) if options.halves else None
 
     def keep(steps: int) -> None:

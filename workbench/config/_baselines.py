@@ -57,7 +57,7 @@ class BaselineConfig(Settings):
     classifier: Literal["sklearn", "senteval"] = "sklearn"
     """of transfer tasks: scikit-learn's logistic regression, or SentEval's own, as in published accuracies"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """as in training; whitening itself is float64"""
+    """auto: fp32, so that scores are those of other libraries; whitening itself is float64"""
 
     @property
     def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:

@@ -115,7 +115,7 @@ class TrainingConfig(Settings):
     report_to: Annotated[Literal["tensorboard", "trackio", "wandb", "mlflow"] | None, Also("track")] = None
     """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """auto: bf16 if the hardware multiplies it fast, otherwise fp32; fp16 needs a GPU; losses are always fp32"""
+    """auto: steps and dev in bf16 if the hardware multiplies it fast, all else in fp32; fp16 needs a GPU"""
     mini_batch_size: Annotated[Count | None, Unit("texts"), Also("chunk_size")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
     mini_batch_tokens: Annotated[Count | None, Unit("tokens")] = None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from workbench.encoder._model import Encoder
 from workbench.encoder._saving import replace_encoder, save_checkpoint, write_card
+from workbench.encoder._tokens import apply_by_length
 from workbench.errors import EncoderError
 
 
@@ -30,7 +31,10 @@ class CrossEncoder(Encoder):
 
     def forward(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " n"]:
         """Return the score of each pair: the classifier's single logit, with gradient; larger is closer."""
-        return self.backbone(**{name: rows.to(self.device) for name, rows in batch.items()}).logits.squeeze(-1)
+        inputs = {name: rows.to(self.device) for name, rows in batch.items()}
+        if self._reads_padding:
+            return apply_by_length(lambda **rows: self.backbone(**rows).logits, inputs).squeeze(-1)
+        return self.backbone(**inputs).logits.squeeze(-1)
 
     def score(self, sentence1: Iterable[str], sentence2: Iterable[str], batch_size: int = 64) -> np.ndarray:
         """Return the scores of pairs, float64, in the order given; cut only at the backbone's own limit."""

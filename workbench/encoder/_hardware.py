@@ -1,4 +1,4 @@
-"""The device of an encoder and the precision of its matrix products."""
+"""The device of an encoder, and the precision in which it is trained."""
 
 import os
 
@@ -13,9 +13,10 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def choose_hardware(device: str, precision: str) -> tuple[torch.device, str]:
-    """Return the device and the precision of an encoder.
+    """Return the device and the precision of training steps.
 
-    "auto" is the first of cuda, mps and cpu that is available; "bf16" if it multiplies that fast, otherwise "fp32".
+    Device "auto" is the first of cuda, mps and cpu that is available. Precision "auto" is "bf16" if that device
+    multiplies it fast, otherwise "fp32"; `encode` then computes in "fp32" on every device.
     """
     if precision not in ("auto", "fp32", *HALF):
         raise EncoderError(f"precision is {precision!r}; choose 'auto', 'fp32', 'bf16' or 'fp16'")

@@ -5,12 +5,13 @@ import hashlib
 import inspect
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from tokenizers.normalizers import Lowercase, Sequence
 from torch import nn
@@ -18,6 +19,7 @@ from torch.nn import functional
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     MODEL_MAPPING,
     AutoConfig,
     AutoModel,
@@ -37,6 +39,8 @@ from workbench.checkpoints import (
     published_reading,
     read_file,
 )
+from workbench.encoder._tokens import token_ids
+from workbench.encoder._trial import TRIED, USE_OTHER, short_reason, try_backbone
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -44,6 +48,7 @@ _LOG = logging.getLogger("workbench")
 _LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
 _BIDIRECTIONAL = ("bert-generation", "xlnet")
+_FLOATS = ("F64", "F32", "F16", "BF16")  # types of safetensors
 _BUFFERS = ("position_ids", "token_type_ids", "num_batches_tracked")  # that older files contain
 # The names under which BERT-like, RoBERTa-like, DistilBERT-like and ModernBERT configurations keep their dropout rates.
 _DROPOUT_SETTINGS = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")
@@ -52,8 +57,8 @@ _DROPOUT_SETTINGS += ("embedding_dropout", "mlp_dropout")
 
 def load_parts(
     checkpoint: Checkpoint, pooling: str, *, dropout: float | None, as_classifier: bool, new_pooler: bool
-) -> tuple[Any, Any, range]:
-    """Return the AutoModel (float32), the tokenizer, and the positions that tokens can have, special ones included.
+) -> tuple[Any, Any, range, bool]:
+    """Return AutoModel (float32), tokenizer, the positions that tokens can have, and whether padding takes part.
 
     The pretrained pooler is left out (SimCSE never loads it either) unless `pooling` reads it. RoBERTa models count
     positions from padding_idx + 1, so a table of 514 positions holds 512 tokens. as_classifier: a sequence classifier
@@ -79,12 +84,28 @@ def load_parts(
     tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
     table = next((each for each in tables if isinstance(each, nn.Embedding)), None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
+    positions = _count_positions(config, tokenizer, table)
+    if config.model_type in TRIED or _is_causal(config):  # where no token sees the padding after it
+        return model, tokenizer, positions, False
+    [short] = token_ids(tokenizer, ["a"])
+    with quiet():
+        trial = try_backbone(model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions))
+    positions, reads_padding = trial
+    if reads_padding:
+        text = "%s: padding takes part in %r models, so each text is encoded with others of its length alone"
+        _LOG.warning(text, folder, config.model_type)
+    return model, tokenizer, positions, reads_padding
+
+
+def _count_positions(config: Any, tokenizer: Any, table: nn.Embedding | None) -> range:
+    """Return the positions that tokens can have, by the table of positions, else by the configuration."""
     if table is not None:
-        return model, tokenizer, range(0 if table.padding_idx is None else table.padding_idx + 1, table.num_embeddings)
-    positions = getattr(config, "max_position_embeddings", 0)
-    if positions <= 0:  # relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited"
-        positions = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
-    return model, tokenizer, range(positions)
+        first = 0 if table.padding_idx is None else table.padding_idx + 1
+        return range(first, table.num_embeddings)
+    count = getattr(config, "max_position_embeddings", 0)
+    if count <= 0:  # relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited"
+        count = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
+    return range(count)
 
 
 def _prepare_pooler(model: Any, checkpoint: Checkpoint, *, is_random: bool, is_new: bool) -> None:
@@ -134,19 +155,45 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
                 **options,
             )
     except Exception as error:
-        raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {error}") from error
+        raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {short_reason(error)}") from error
+    missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     faults = {
+        "are stored as integers or in 8 bits (quantised)": _quantised(folder, model),
         "have another shape in the file than in config.json": {name for name, *_ in report["mismatched_keys"]},
-        "of the backbone are missing in the file": {name for name in report["missing_keys"] if _is_own(name, model)},
+        "of the backbone are missing in the file": missing,
         "have no place in the model of config.json": {n for n in report["unexpected_keys"] if _is_own(n, model)},
     }
-    for fault, names in faults.items():
-        if names:
-            raise EncoderError(
-                f"{folder}: {len(names)} weights (such as {min(names)}) {fault}: weights and config.json are of "
-                "different models; copy both from one place"
-            )
+    seen = [f"{len(names)} weights (such as {min(names)}) {fault}" for fault, names in faults.items() if names]
+    if seen:
+        cause = _likely_cause(config, min(missing, default=""), report["unexpected_keys"])
+        raise EncoderError(f"{folder}: {', '.join(seen)}: {cause}")
     return model, bool(report["missing_keys"])
+
+
+def _likely_cause(config: Any, missing: str, unexpected: Iterable[str]) -> str:
+    """Return why weights do not fit config.json, and the remedy; missing: the name of one that is."""
+    prefixes = {name.removesuffix(missing) for name in unexpected if missing and name.endswith(f".{missing}")}
+    if prefixes:
+        return f"names in the file begin with {min(prefixes)!r}; save the weights again without that"
+    if code := getattr(config, "auto_map", None):
+        remedy = "evaluate a SentenceTransformer that you load with trust_remote_code=True"
+        return f"they are of code that is not executed here ({min(code.values())}); {remedy}"
+    return f"they are not those of a {config.model_type!r} as transformers saves it; save model and config.json again"
+
+
+def _quantised(folder: Path, model: Any) -> set[str]:
+    """Return the names of weights that are stored as other numbers than floats, which need scales to be read."""
+    own = {name.removeprefix(f"{model.base_model_prefix}.") for name, _ in model.named_parameters()}
+    index = folder / "model.safetensors.index.json"
+    files = {"model.safetensors"}
+    if not (folder / "model.safetensors").is_file():
+        files = {*json.loads(index.read_bytes())["weight_map"].values()}
+    found = set()
+    for file in files:
+        with safe_open(folder / file, "pt") as tensors:
+            kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+        found |= {name for name, kind in kinds.items() if kind not in _FLOATS}
+    return {name for name in found if name.removeprefix(f"{model.base_model_prefix}.") in own}
 
 
 def _is_own(name: str, model: Any) -> bool:
@@ -233,8 +280,9 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
-        raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {error}") from error
-    largest, embedded = max(tokenizer.get_vocab().values(), default=0), len(backbone.get_input_embeddings().weight)
+        raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {short_reason(error)}") from error
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    embedded = _count_embeddings(folder, backbone)
     pad, fault = tokenizer.pad_token_id, None
     if len(tokenizer) <= 5:
         fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
@@ -255,6 +303,15 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
     return tokenizer
 
 
+def _count_embeddings(folder: Path, backbone: Any) -> int:
+    """Return how many tokens a backbone embeds; EncoderError if it has no table of them, such as one for images."""
+    try:
+        return len(backbone.get_input_embeddings().weight)
+    except Exception as error:
+        problem = f"{folder} is a {backbone.config.model_type!r} model, which has no table of token embeddings"
+        raise EncoderError(f"{problem}; {USE_OTHER}{folder}") from error
+
+
 def has_no_dropout(config: Any) -> bool:
     """Return whether a backbone's configuration has dropout rates and all of them are 0."""
     rates = [getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)]
@@ -271,16 +328,16 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
             config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
         remedy = "only architectures of transformers are loaded, and code from a checkpoint is never executed"
-        raise EncoderError(f"{folder / 'config.json'} cannot be used: {error}; {remedy}") from error
+        raise EncoderError(f"{folder / 'config.json'} cannot be used: {short_reason(error)}; {remedy}") from error
     kind, name = type(config), config.model_type
     if getattr(config, "quantization_config", None):
         raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")
-    is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
-    is_causal &= name not in _BIDIRECTIONAL and getattr(config, "use_bidirectional_attention", False) is not True
+    remedy = f"if SentenceTransformer loads it, evaluate it as st:{folder}"
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
-        remedy = f"if SentenceTransformer loads it, evaluate it as st:{folder}"
         raise EncoderError(f"{folder} is a {name!r} with a decoder that reads an encoder; {remedy}")
-    if is_causal and not reads_last:
+    if kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        raise EncoderError(f"{folder} is the encoder of a {name!r}, an encoder-decoder kind; {remedy}")
+    if _is_causal(config) and not reads_last:
         remedy = "set pooling=last, or give one of the BERT, RoBERTa, MPNet, ... kinds"
         raise EncoderError(f"{folder} is a {name!r} decoder, whose tokens see only those before them; {remedy}")
     config.use_cache = False
@@ -296,6 +353,14 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
             raise EncoderError(f"a {name!r} backbone has no dropout setting that is known here; leave dropout=None")
         config.update(dict.fromkeys(rates, dropout))
     return config
+
+
+def _is_causal(config: Any) -> bool:
+    """Return whether a token sees only those before it."""
+    kind = type(config)
+    if config.model_type in _BIDIRECTIONAL or getattr(config, "use_bidirectional_attention", False) is True:
+        return False
+    return kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +22,14 @@ from workbench.encoder._loading import load_dense, load_parts, load_weights, loa
 from workbench.encoder._pooling import FIRST_LAYER, Template, pool
 from workbench.encoder._publishing import push_folder
 from workbench.encoder._saving import replace_encoder, save_encoder
-from workbench.encoder._tokens import TokenRows, length_sorted_batches, sentence_chunks, special_tokens, token_ids
+from workbench.encoder._tokens import (
+    TokenRows,
+    apply_by_length,
+    length_sorted_batches,
+    sentence_chunks,
+    special_tokens,
+    token_ids,
+)
 from workbench.errors import EncoderError, did_you_mean
 from workbench.losses import full_precision
 
@@ -37,6 +44,7 @@ class Encoder(nn.Module):
 
     train_length: length at which training batches are cut. max_seq_length: length at which `encode` cuts, that of the
     backbone or of its SentenceTransformer files. source: origin of the checkpoint, with the commit if on the hub.
+    precision: that of `encode` and `score`. training_precision: that of `autocast`, for training steps.
     """
 
     _is_classifier: ClassVar[bool] = False
@@ -61,9 +69,10 @@ class Encoder(nn.Module):
         if checkpoint.kind != "transformer":
             problem = f"{checkpoint.name} is evaluated, looked at and a teacher, but not trained"
             raise EncoderError(f"{problem}: start from a transformer's folder or hub id")
-        place, self.precision = choose_hardware(device, precision)
+        place, self.training_precision = choose_hardware(device, precision)
+        self.precision = "fp32" if precision == "auto" else precision
         options: dict[str, Any] = {"dropout": dropout, "as_classifier": self._is_classifier, "new_pooler": new_pooler}
-        backbone, self.tokenizer, positions = load_parts(checkpoint, reading.pooling, **options)
+        backbone, self.tokenizer, positions, self._reads_padding = load_parts(checkpoint, reading.pooling, **options)
         self.backbone: Any = fast_dropout(backbone)
         self.checkpoint, self.source = checkpoint, checkpoint.source
         self.reading, self.template = reading, reading.template
@@ -109,7 +118,8 @@ class Encoder(nn.Module):
             template: For pooling "mask": 'This sentence of "{sentence}" means [MASK].'; None takes one as for pooling.
             revision: Branch, tag or commit of a hub id.
             max_seq_length: Length at which `encode` cuts, without a template's tokens; None: the checkpoint's.
-            precision: "fp32", "bf16" or "fp16"; "auto" is "bf16" if the hardware computes it fast.
+            precision: "fp32", "bf16" or "fp16"; "auto" is "fp32" in `encode`, so that its vectors are those of
+                SentenceTransformer, and "bf16" in training if the hardware computes it fast.
             device: "auto" takes cuda, then mps, then cpu.
             dropout: Rate in place of the checkpoint's own.
 
@@ -202,6 +212,10 @@ class Encoder(nn.Module):
         """Return ids, mask and hidden states of a batch, on the encoder's device."""
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
+        if self._reads_padding:
+            states = apply_by_length(self._stack_states, {"input_ids": ids, "attention_mask": mask})
+            unread = ids.shape[1] - states.shape[1]
+            return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
         if packing is None:
             return ids, mask, self._run_backbone(input_ids=ids, attention_mask=mask)
@@ -229,6 +243,9 @@ class Encoder(nn.Module):
         layered = self.pooling in FIRST_LAYER
         output = self.backbone(output_hidden_states=layered, **inputs)
         return output.hidden_states if layered else (output.last_hidden_state,)
+
+    def _stack_states(self, **inputs: Tensor) -> Float[Tensor, "n l layers d"]:
+        return torch.stack([*self._run_backbone(**inputs)], dim=2)
 
     def encode(
         self,
@@ -285,16 +302,30 @@ class Encoder(nn.Module):
     ) -> None:
         """Fill `result` with `forward` of all rows, without dropout; batch_of: row numbers -> batch."""
         tokens = _CPU_TOKENS if self.device.type == "cpu" else None
-        with torch.no_grad(), eval_mode(self), self.autocast(), self._narrow():
+        with torch.no_grad(), eval_mode(self), self._autocast(self.precision), self._narrow():
             for index in length_sorted_batches(lengths, rows=batch_size, tokens=tokens):
                 result[torch.from_numpy(index)] = self(batch_of(index)).float().cpu()
 
     def autocast(self) -> AbstractContextManager:
-        """Return the context of `precision`; within a caller's it caches no weights, which would have no gradient."""
-        if self.precision == "fp32":
+        """Return the context of training steps, in `training_precision`."""
+        return self._autocast(self.training_precision)
+
+    @contextmanager
+    def encode_as_in_training(self) -> Iterator[None]:
+        """Let `encode` and `score` compute in `training_precision` too: dev between the steps need not be exact."""
+        precision = self.precision
+        self.precision = self.training_precision
+        try:
+            yield
+        finally:
+            self.precision = precision
+
+    def _autocast(self, precision: str) -> AbstractContextManager:
+        """Return the context of a precision; within a caller's it caches no weights, which would have no gradient."""
+        if precision == "fp32":
             return nullcontext()
         kind = self.device.type
-        return torch.autocast(kind, dtype=HALF[self.precision], cache_enabled=not torch.is_autocast_enabled(kind))
+        return torch.autocast(kind, dtype=HALF[precision], cache_enabled=not torch.is_autocast_enabled(kind))
 
     def _narrow(self) -> AbstractContextManager:
         """Return a context in which states between layers are bf16 on a CPU, a fifth faster (benchmarks/encode.py).

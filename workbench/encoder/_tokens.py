@@ -1,6 +1,6 @@
 """Sentences as token ids, stored in four bytes each and padded on demand."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 from workbench.errors import EncoderError
@@ -83,6 +85,18 @@ def length_sorted_batches(lengths: np.ndarray, *, rows: int, tokens: int | None)
         size = max(1, rows if tokens is None else min(rows, tokens // int(lengths[order[start]])))
         yield order[start : start + size]
         start += size
+
+
+def apply_by_length(compute: Callable[..., Tensor], batch: dict[str, Tensor]) -> Tensor:
+    """Return `compute` of the rows of each length, without their padding, in the order of the batch."""
+    lengths = batch["attention_mask"].sum(dim=1)
+    order: list[int] = []
+    results: list[Tensor] = []
+    for length in lengths.unique().tolist():
+        rows = (lengths == length).nonzero().squeeze(1)
+        results += compute(**{name: column[rows, :length] for name, column in batch.items()})
+        order += rows.tolist()
+    return pad_sequence([results[i] for i in np.argsort(order)], batch_first=True)
 
 
 def sentence_chunks(sentences: Iterable[Any]) -> Iterator[list[str]]:

@@ -116,18 +116,31 @@ def evaluate(
 def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Run:
     """Return the finished run `<root>/base/<digest>-s0` of a model as it is; one that exists is read."""
     if finished := finished_run(config, runs_root):
+        _warn_of_unknown_precision(finished, config)
         return finished
     model, suites = load_baseline(config), load_suites(config)
+    precision = "fp32" if config.precision == "auto" else config.precision
     run = Run.open(config, runs_root)
     try:
         if not run.finished:  # by another process meanwhile
-            encoder = getattr(model, "encoder", model)
-            facts = {name: getattr(encoder, name, None) for name in ("source", "precision")}
-            run.record(trained=True, **facts)  # there is nothing to train
+            source = getattr(getattr(model, "encoder", model), "source", None)
+            run.record(trained=True, source=source, precision=precision)  # there is nothing to train
             evaluate(model, suites, run=run, classifier=config.classifier)
     finally:
         run.release()
     return run
+
+
+def _warn_of_unknown_precision(run: Run, config: BaselineConfig) -> None:
+    """Warn of a run of an earlier version, for which "auto" was bf16 on some processors: it did not record which."""
+    is_unknown = config.precision == "auto" and "precision" not in run.facts()
+    if is_unknown and config.kind == "pooling":
+        _LOG.warning(
+            "%s was evaluated by an earlier version, perhaps in bf16; for scores in fp32: workbench rm %s, then "
+            "evaluate again",
+            run.path,
+            run.path,
+        )
 
 
 def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None) -> Any:
@@ -144,9 +157,7 @@ def load_baseline(config: BaselineConfig, sentences: Sequence[str] | None = None
         reading = Reading("mask", config.template, ".", ".?\"'")  # sentences end as PromptBERT ends them
     else:
         reading = checkpoint.read(config.pooling) or Reading("cls")
-    # Whitening divides by small standard deviations, which would enlarge the rounding of bf16.
-    precision = "fp32" if config.kind == "whitening" and config.precision == "auto" else config.precision
-    encoder: Any = load_encoder(checkpoint, reading, precision=precision, device=config.device)
+    encoder: Any = load_encoder(checkpoint, reading, precision=config.precision, device=config.device)
     if config.kind == "static" and checkpoint.kind != "transformer":
         raise EncoderError(f"{config.encoder} has no word embeddings under a transformer; leave kind out")
     if config.kind == "static":

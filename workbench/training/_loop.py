@@ -97,8 +97,8 @@ def _fit_here(
         if saved_run is not None:
             device = method.encoder.device
             name = f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
-            facts = {"precision": method.encoder.precision, "threads": torch.get_num_threads(), "trained": False}
-            saved_run.record(device=name, **facts)
+            facts = {"threads": torch.get_num_threads(), "trained": False}
+            saved_run.record(device=name, precision=method.encoder.training_precision, **facts)
         if step == 0 and plan.rank == 0:
             if plan.config.recipe and not quiet:
                 print(plan.config.recipe, flush=True)

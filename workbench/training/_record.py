@@ -89,7 +89,8 @@ class Record:
         """Return the values of dev; save the encoder if the step may be kept and its Spearman is the greatest."""
         if self.dev is None or process_rank() != 0:
             return {}
-        values, scores = dev_values(self.method, self.dev)
+        with self.method.encoder.encode_as_in_training():
+            values, scores = dev_values(self.method, self.dev)
         self._watch(step, scores)
         spearman = values["dev_spearman"]
         best = max(self._measured(self._first), default=-math.inf)

@@ -22,7 +22,8 @@ class State:
         self.path, config = path, method.config
         self.settings = f"{config.method}/{config.digest()}-s{config.seed}"
         self.optimizer = _make_optimizer(method)
-        self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=method.encoder.precision == "fp16")
+        is_fp16 = method.encoder.training_precision == "fp16"
+        self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=is_fp16)
         # A weight with two names, such as the bias of a masked-language head, is saved under the first.
         once, every = ({name for name, _ in method.named_parameters(remove_duplicate=r)} for r in (True, False))
         self.tensors = {f"weights.{name}": v for name, v in method.state_dict().items() if name not in every - once}

@@ -158,7 +158,9 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
 
     if not (is_name and name) or source == WORDS:
         return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
-    config, root = BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores"
+    # "fp32" is named, because under "auto" the cache may contain scores of an earlier version in bf16.
+    config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
+    root = cache_folder() / "scores"
     path = run_path(config, root)
     with suppress(Exception):  # whatever is wrong with an entry of the cache, it is computed again
         table = Run(path).scores()
