@@ -1,5 +1,6 @@
 """Forks that replace fresh processes: they share no state, and none outlives the tests."""
 
+import contextlib
 import os
 import re
 import socket
@@ -25,6 +26,21 @@ def test_what_shares_a_browser_or_a_cluster_goes_to_one_process():
     assert len({goes_with("tests/test_runs.py::test_a"), goes_with("tests/test_runs.py::test_b")}) == 2
 
 
+def test_a_program_may_be_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "a folder of Zoë" / ("x" * 150)  # a socket's path has 107 characters at most
+    folder.mkdir(parents=True)
+    python = tmp_path / "a python" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    monkeypatch.setattr("forking.sys.executable", str(python))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # a link to an environment's Python is not in it
+    code = "import os; print(os.getcwd())"
+    with pythons(folder):
+        command = [folder / "rest" / "python", "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == str(tmp_path), done.stderr
+
+
 def test_forks_draw_other_random_numbers():
     code = "import random, numpy; print(random.random(), numpy.random.random())"
     drawn = [subprocess.run([python("looks"), "-c", code], capture_output=True, text=True).stdout for _ in range(2)]
@@ -41,7 +57,8 @@ def test_what_still_runs_ends_with_the_process_that_forks_and_who_asks_for_nothi
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     with pythons(folder):
         with socket.socket(socket.AF_UNIX) as silent:
-            silent.connect(str(folder / "rest" / "socket"))
+            with contextlib.chdir(folder / "rest"):
+                silent.connect("socket")
         asker = subprocess.Popen([python("rest"), "-c", code], stdout=subprocess.PIPE, text=True)
         assert asker.stdout
         with asker.stdout as said:
