@@ -16,8 +16,8 @@ from forking import python, pythons
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes of the tests are fresh ones")
 
 
-def test_what_shares_a_browser_or_a_cluster_goes_to_one_process():
-    shares = re.compile(r"\((browser|jupyter): |^from (live_lab|real_slurm)", re.MULTILINE)
+def test_what_shares_a_slow_start_goes_to_one_process():
+    shares = re.compile(r"\((browser|jupyter|light): |^from (live_lab|real_slurm)", re.MULTILINE)
     tests = Path(__file__).parent
     sharing = [path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))]
     assert {path.relative_to(tests).as_posix() for path in sharing} == TOGETHER.keys()

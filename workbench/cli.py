@@ -35,6 +35,12 @@ Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the sc
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, typer.Option(help="Share of the queries.")]
 LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
+# The extras that a command needs which imports one of these modules.
+_EXTRAS = {
+    "train": "datasets huggingface_hub jaxtyping pyarrow safetensors sklearn tokenizers torch transformers",
+    "train,lab": "jupyterlab latex2mathml nbconvert nbformat papermill",
+    "train,slurm": "submitit",
+}
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print JupyterLab's address.")]
 
 
@@ -271,7 +277,11 @@ def main() -> None:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     try:
         app()
-    except (OSError, ModuleNotFoundError, WorkbenchError) as error:
-        remedy = "; install it with: pip install 'ranking-workbench[train,lab,slurm]'"
-        echo(f"error: {error}{remedy if isinstance(error, ModuleNotFoundError) else ''}", err=True)
+    except ModuleNotFoundError as error:
+        extra = next((extra for extra, modules in _EXTRAS.items() if error.name in modules.split()), None)
+        package = f'"ranking-workbench[{extra}]"' if extra else error.name
+        echo(f"error: {error}; install it with: pip install {package}", err=True)
+        sys.exit(2)
+    except (OSError, WorkbenchError) as error:
+        echo(f"error: {error}", err=True)
         sys.exit(1 if isinstance(error, RunError) else 2)
