@@ -56,9 +56,8 @@ def test_what_still_runs_ends_with_the_process_that_forks_and_who_asks_for_nothi
     monkeypatch.setenv("WORKBENCH_PYTHONS", str(folder))
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     with pythons(folder):
-        with socket.socket(socket.AF_UNIX) as silent:
-            with contextlib.chdir(folder / "rest"):
-                silent.connect("socket")
+        with socket.socket(socket.AF_UNIX) as silent, contextlib.chdir(folder / "rest"):
+            silent.connect("socket")
         asker = subprocess.Popen([python("rest"), "-c", code], stdout=subprocess.PIPE, text=True)
         assert asker.stdout
         with asker.stdout as said:

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -240,8 +239,9 @@ def test_with_train_an_encoder_is_trained_and_evaluated(with_extra: Environment,
 def test_with_lab_alone_a_notebook_compares_finished_runs(with_extra: Environment):
     assert "JupyterLab" in with_extra.workbench("lab --help")
     with_extra.workbench("notebooks copies")
-    words = ["copies/20_compare.ipynb", "out.ipynb", "-p", "runs_root", "runs", "-p", "suite", SUITE, "-p", "samples", "50"]
-    done = with_extra.run("-m", "papermill", *words, "--no-progress-bar")
+    parameters = f"-p runs_root runs -p suite {SUITE} -p samples 50 --no-progress-bar"
+    notebooks = ["copies/20_compare.ipynb", "out.ipynb"]
+    done = with_extra.run("-m", "papermill", *notebooks, *parameters.split())
     assert done.returncode == 0, done.stderr[-3000:]
     exported = with_extra.run("-c", "from workbench import views; print(views.export_html('out.ipynb'))")
     assert exported.stdout.strip().endswith("out.html"), exported.stderr
