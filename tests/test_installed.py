@@ -56,11 +56,11 @@ def test_every_module_that_is_imported_is_of_a_declared_package():
 
 
 def test_the_error_for_a_missing_module_knows_every_extra():
-    listed = {module: extra for extra, modules in _EXTRAS.items() for module in modules.split()}
+    listed = {module: package for package, modules in _EXTRAS.items() for module in modules.split()}
     loaded = {module for module in imported_modules() if distribution_of(module) not in required()}
     assert loaded - {"sentence_transformers"} == listed.keys()  # which has its own error
-    for module, extras in listed.items():
-        assert distribution_of(module) in required(*extras.split(",")), module
+    for module, package in listed.items():
+        assert distribution_of(module) in required(*Requirement(package.strip('"')).extras), module
 
 
 class Environment(NamedTuple):

@@ -35,11 +35,12 @@ Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the sc
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, typer.Option(help="Share of the queries.")]
 LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
-# The extras that a command needs which imports one of these modules.
+# What to install for a command that imports one of these modules.
 _EXTRAS = {
-    "train": "datasets huggingface_hub jaxtyping pyarrow safetensors sklearn tokenizers torch transformers",
-    "train,lab": "jupyterlab latex2mathml nbconvert nbformat papermill",
-    "train,slurm": "submitit",
+    '"ranking-workbench[train]"': "datasets huggingface_hub jaxtyping pyarrow safetensors sklearn tokenizers torch "
+    "transformers",
+    '"ranking-workbench[train,lab]"': "jupyterlab latex2mathml nbconvert nbformat papermill",
+    '"ranking-workbench[train,slurm]"': "submitit",
 }
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print JupyterLab's address.")]
 
@@ -278,8 +279,7 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        extra = next((extra for extra, modules in _EXTRAS.items() if error.name in modules.split()), None)
-        package = f'"ranking-workbench[{extra}]"' if extra else error.name
+        package = next((each for each, modules in _EXTRAS.items() if error.name in modules.split()), error.name)
         echo(f"error: {error}; install it with: pip install {package}", err=True)
         sys.exit(2)
     except (OSError, WorkbenchError) as error:

@@ -14,7 +14,7 @@ from .make_losses import FILE, SAME, SHORT, losses_of, train_demo
 DIGESTS = json.loads((PROJECT / "tests" / "digests.json").read_text())
 STORED = json.loads(FILE.read_text(encoding="utf-8"))
 # A loss differs by at most 3e-6 of itself between processors (Intel with AVX-512, AMD with AVX2), instruction sets
-# (down to SSE4.2, of torch, oneDNN and MKL) and 1 and 4 threads. RankEncoder's ranks turn a difference in the last
+# (down to SSE4.2, of torch, oneDNN and MKL) and 1, 2 and 4 threads. RankEncoder's ranks turn a difference in the last
 # digit of a cosine into a whole rank; its losses differ by at most 2e-5.
 TOLERANCE = dict.fromkeys(METHOD_NAMES, 3e-5) | {"rankencoder": 3e-4}
 # A small change of what the first loss is computed from, for each method.
