@@ -55,10 +55,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-# Tests that share a slow start, of a browser with JupyterLab or of a Slurm, run in one process.
+# Tests that share a slow start, of a browser with JupyterLab, a Slurm or an environment, run in one process.
 _BROWSER = ["test_browser.py", "test_hover.py", "test_offline.py", "test_views_table.py", "acceptance/test_views.py"]
+_INSTALLED = ["test_installed.py"]
 _SLURM = ["acceptance/test_sweeps.py"]
 TOGETHER = dict.fromkeys(_BROWSER, "browser") | dict.fromkeys(_SLURM, "slurm")
+TOGETHER |= dict.fromkeys(_INSTALLED, "installed")
 
 
 def goes_with(nodeid: str) -> str:

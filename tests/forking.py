@@ -15,6 +15,7 @@ import os
 import resource
 import runpy
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -55,12 +56,17 @@ REST = [
 ]
 TREE = Loaded("rest", REST, [Loaded("looks", LOOKS), Loaded("tests", TORCH, [Loaded("trains", TRAINS)])])
 # Program of each command: it requests a fork and relays its output, signals and exit code.
-ASKS = """#!{python} -SE
+# It starts as a shell script, whose exec Python reads as a text: the path of Python in a #! line may be neither long
+# nor contain a space. It connects from the socket's folder, as the path of a socket may have 107 characters only.
+ASKS = """#!/bin/sh
+'''exec' {python} -SE "$0" "$@"
+' '''
 import json, os, resource, signal, socket, sys
 
-server = socket.socket(socket.AF_UNIX)
-server.connect({socket!r})
 told = dict(arguments=sys.argv[1:], environment=dict(os.environ), folder=os.getcwd(), executable={executable!r})
+server = socket.socket(socket.AF_UNIX)
+os.chdir({folder!r})
+server.connect("socket")
 told = json.dumps(told | dict(limits=resource.getrlimit(resource.RLIMIT_FSIZE))).encode()
 socket.send_fds(server, [b"%8d" % len(told)], [0, 1, 2])
 server.sendall(told)
@@ -88,7 +94,8 @@ def pythons(folder: Path) -> Iterator[None]:
         program, kernel = folder / name / "python", folder / name / "kernels" / "python3" / "kernel.json"
         kernel.parent.mkdir(parents=True)
         then = sys.executable if name == "tests" else str(program)  # subprocesses of tests are not forks
-        program.write_text(ASKS.format(python=sys.executable, socket=f"{folder}/{name}/socket", executable=then))
+        asks = ASKS.format(python=shlex.quote(sys.executable), folder=str(program.parent), executable=then)
+        program.write_text(asks, encoding="utf-8")
         program.chmod(0o755)
         argv = [str(program), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         kernel.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
@@ -96,7 +103,7 @@ def pythons(folder: Path) -> Iterator[None]:
     environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # otherwise the debugger of kernels prints a warning
     with subprocess.Popen([sys.executable, __file__, folder], stdin=subprocess.PIPE, env=environment) as process:
         while not (folder / TREE.names[-1] / "socket").exists():
-            assert process.poll() is None
+            assert process.poll() is None, "the process that forks has ended; it printed why"
             time.sleep(0.01)
         yield
         process.communicate()
@@ -108,7 +115,8 @@ def serve(folder: Path) -> None:
         signal.signal(number, signal.SIG_IGN)
     listeners = {name: socket.socket(socket.AF_UNIX) for name in TREE.names}
     for name, listener in listeners.items():
-        listener.bind(f"{folder}/{name}/socket")
+        with contextlib.chdir(folder / name):
+            listener.bind("socket")
         listener.listen(64)
     own = os.getpid()
     if 0 not in select.select([0, *listeners.values()], [], [])[0]:

@@ -117,14 +117,29 @@ def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
 
 @pytest.mark.parametrize(("name", "form"), **named(CASES))
 def test_loss_terms_are_finite_scalars_and_every_weight_gets_a_gradient(bench: Bench, name: str, form: dict[str, Any]):
-    method = bench.prepared(name, form, dropout=0.1)
+    method = bench.prepared(name, form, dropout=0.1).double()
     terms = method(method.collate(ROWS))
     assert all(term.isidentifier() and value.shape == () and value.isfinite() for term, value in terms.items())
-    for weight, gradient in gradients(method, ROWS).items():
-        assert gradient is not None, weight
-        assert bool(gradient.isfinite().all()), weight
-        # A bias of keys moves all scores of a query alike, which a softmax does not see.
-        assert gradient.abs().max() > 0 or "key.bias" in weight, weight
+    found = gradients(method, ROWS)
+    missing = {weight for weight, gradient in found.items() if gradient is None or not gradient.isfinite().all()}
+    assert not missing
+    sizes = {weight: float(gradient.abs().max()) for weight, gradient in found.items() if gradient is not None}
+    # float64 leaves 1e-16 of the largest where the gradient is 0 by mathematics.
+    unused = {weight for weight, size in sizes.items() if size < 1e-12 * max(sizes.values())}
+    assert unused == {weight for weight in found if is_bias_without_effect(weight, name, form)}
+
+
+def is_bias_without_effect(weight: str, name: str, form: dict[str, Any]) -> bool:
+    """Return whether a bias cannot change the loss, so that its gradient is 0.
+
+    A bias of the keys moves all scores of a query alike, which a softmax does not see. The bias of a cross-encoder's
+    single output moves the scores of all pairs alike, and CoSENT's loss contains only their differences. The last bias
+    moves all vectors alike, and the triplet loss contains only their distances.
+    """
+    is_of_score = form == {"model": "interaction"} and weight.endswith("classifier.bias")
+    is_of_vector = form == {"objective": "triplet"} and weight.endswith("output.LayerNorm.bias")
+    is_last = is_of_vector and "attention" not in weight
+    return "key.bias" in weight or (name == "cosent" and (is_of_score or is_last))
 
 
 @pytest.mark.parametrize(("name", "form"), **named(CASES))

@@ -1,5 +1,6 @@
 """Forks that replace fresh processes: they share no state, and none outlives the tests."""
 
+import contextlib
 import os
 import re
 import socket
@@ -15,14 +16,29 @@ from forking import python, pythons
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes of the tests are fresh ones")
 
 
-def test_what_shares_a_browser_or_a_cluster_goes_to_one_process():
-    shares = re.compile(r"\((browser|jupyter): |^from (live_lab|real_slurm)", re.MULTILINE)
+def test_what_shares_a_slow_start_goes_to_one_process():
+    shares = re.compile(r"\((browser|jupyter|light): |^from (live_lab|real_slurm)", re.MULTILINE)
     tests = Path(__file__).parent
     sharing = [path for path in tests.rglob("test_*.py") if shares.search(path.read_text(encoding="utf-8"))]
     assert {path.relative_to(tests).as_posix() for path in sharing} == TOGETHER.keys()
     live, hover = "tests/test_browser.py::test_a", "tests/test_hover.py::test_b[of::two]"
     assert goes_with(live) == goes_with(hover) != goes_with("tests/test_slurm.py::test_c")
     assert len({goes_with("tests/test_runs.py::test_a"), goes_with("tests/test_runs.py::test_b")}) == 2
+
+
+def test_a_program_may_be_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "a folder of Zoë" / ("x" * 150)  # a socket's path has 107 characters at most
+    folder.mkdir(parents=True)
+    python = tmp_path / "a python" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    monkeypatch.setattr("forking.sys.executable", str(python))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # a link to an environment's Python is not in it
+    code = "import os; print(os.getcwd())"
+    with pythons(folder):
+        command = [folder / "rest" / "python", "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == str(tmp_path), done.stderr
 
 
 def test_forks_draw_other_random_numbers():
@@ -40,8 +56,8 @@ def test_what_still_runs_ends_with_the_process_that_forks_and_who_asks_for_nothi
     monkeypatch.setenv("WORKBENCH_PYTHONS", str(folder))
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     with pythons(folder):
-        with socket.socket(socket.AF_UNIX) as silent:
-            silent.connect(str(folder / "rest" / "socket"))
+        with socket.socket(socket.AF_UNIX) as silent, contextlib.chdir(folder / "rest"):
+            silent.connect("socket")
         asker = subprocess.Popen([python("rest"), "-c", code], stdout=subprocess.PIPE, text=True)
         assert asker.stdout
         with asker.stdout as said:

@@ -28,8 +28,18 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr(sys, "argv", ["workbench", "run", "simcse", "--runs", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         main()
-    remedy = r"error: .*papermill.*pip install 'ranking-workbench\[train,lab,slurm\]'"
+    remedy = r'error: .*papermill.*pip install "ranking-workbench\[train,lab\]"$'
     assert re.match(remedy, capsys.readouterr().err.splitlines()[-1])
+
+
+def test_a_missing_package_that_no_extra_has_is_named_itself(monkeypatch: pytest.MonkeyPatch, capsys):
+    def track() -> None:
+        raise ModuleNotFoundError("No module named 'wandb'", name="wandb")
+
+    monkeypatch.setattr("workbench.cli.app", track)
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr().err == "error: No module named 'wandb'; install it with: pip install wandb\n"
 
 
 def test_the_conda_file_asks_for_what_the_project_needs():
@@ -41,7 +51,7 @@ def test_the_conda_file_asks_for_what_the_project_needs():
     assert "/cpu" in options["--extra-index-url"]
     folder, _, extras = options["--editable"].rstrip("]").partition("[")
     assert (PROJECT / folder / "pyproject.toml").is_file()
-    pins = {Requirement(line).name for line in (PROJECT / options["--constraint"]).read_text().splitlines()}
+    pins = {Requirement(line).name for line in (PROJECT / options["--constraint"]).open(encoding="utf-8")}
     needed = [*project["dependencies"], *chain(*(project["optional-dependencies"][one] for one in extras.split(",")))]
     unpinned = {canonicalize_name(Requirement(one).name) for one in needed} - {*map(canonicalize_name, pins)}
     assert not unpinned

@@ -47,6 +47,13 @@ Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the sc
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
 Share = Annotated[float, typer.Option(help="Share of the queries.")]
 LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
+# What to install for a command that imports one of these modules.
+_EXTRAS = {
+    '"ranking-workbench[train]"': "datasets huggingface_hub jaxtyping pyarrow safetensors sklearn tokenizers torch "
+    "transformers",
+    '"ranking-workbench[train,lab]"': "jupyterlab latex2mathml nbconvert nbformat papermill",
+    '"ranking-workbench[train,slurm]"': "submitit",
+}
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print JupyterLab's address.")]
 
 
@@ -297,12 +304,15 @@ def main() -> None:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
     try:
         app()
+    except ModuleNotFoundError as error:
+        package = next((each for each, modules in _EXTRAS.items() if error.name in modules.split()), error.name)
+        echo(f"error: {error}; install it with: pip install {package}", err=True)
+        sys.exit(2)
     except OSError as error:
         where = error.filename or "the output"
         remedy = "give a path that can be read and written, or free some space"
         echo(f"error: {where}: {error.strerror or error}; {remedy}", err=True)
         sys.exit(2)
-    except (ModuleNotFoundError, WorkbenchError) as error:
-        remedy = "; install it with: pip install 'ranking-workbench[train,lab,slurm]'"
-        echo(f"error: {error}{remedy if isinstance(error, ModuleNotFoundError) else ''}", err=True)
+    except WorkbenchError as error:
+        echo(f"error: {error}", err=True)
         sys.exit(1 if isinstance(error, RunError) else 2)

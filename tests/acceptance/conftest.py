@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from forking import python
 
-from .make_weights import SAME
+from .make_losses import SAME
 
 PROJECT = Path(__file__).resolve().parents[2]
 METHOD_NAMES = ["simcse", "rankcse", "cosent", "compcse", "rankencoder", "mixed", "lists"]

@@ -17,7 +17,7 @@ from forking import python
 from workbench import CONFIGS, METHODS, Encoder, Run, evaluate, fit, load_dev, load_training
 
 from .conftest import METHOD_NAMES
-from .make_weights import encoder_checksum
+from .make_losses import encoder_checksum
 
 Settings = Callable[..., dict[str, Any]]
 Train = Callable[..., Run]

@@ -113,9 +113,11 @@ def read_own(path: Path, _checksum: str) -> Table:
     """Return the table in a user's own file; a .txt holds one sentence per line. Raises DataError with the line."""
     kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     if kind == "parquet":
+        import pyarrow  # noqa: F401 - without it pandas names a second library too
+
         try:
             return table_of(pd.read_parquet(path), str(path))
-        except (OSError, ValueError, ImportError) as problem:
+        except (OSError, ValueError) as problem:
             raise DataError(f"{path} cannot be read as Parquet: {problem}") from None
     text = _decode(_read_content(path), path)
     if kind == "jsonl":

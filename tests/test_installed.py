@@ -1,0 +1,261 @@
+"""Each way of installing works: without extras, and with each of them, in fresh environments.
+
+The wheel and the packages that it asks for are installed by pip from its index, without what this environment has.
+Only torch and the libraries of CUDA are links to this environment's, because they have 0.2 to 5 GB. The environment of
+an extra contains the one without extras, so that pip adds what the extra asks for.
+"""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from written_runs import SUITE, write_run
+
+from workbench.cli import _EXTRAS
+from workbench.config import SimCSEConfig
+
+PROJECT = Path(__file__).resolve().parent.parent
+DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Distributions of modules with another name.
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
+NEEDED_BYTES = 2 * 10**9
+
+
+def required(*extras: str) -> set[str]:
+    lists = [DECLARED["dependencies"], *(DECLARED["optional-dependencies"][extra] for extra in extras)]
+    return {canonicalize_name(Requirement(line).name) for each in lists for line in each}
+
+
+def imported_modules() -> set[str]:
+    """Return the modules of other distributions that the library imports, also those within functions."""
+    found = set()
+    for path in (PROJECT / "workbench").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names - {"workbench"}
+
+
+def distribution_of(module: str) -> str:
+    return canonicalize_name(DISTRIBUTIONS.get(module, module))
+
+
+def test_every_module_that_is_imported_is_of_a_declared_package():
+    assert {distribution_of(module) for module in imported_modules()} <= required("train", "lab", "slurm", "st")
+
+
+def test_the_error_for_a_missing_module_knows_every_extra():
+    listed = {module: package for package, modules in _EXTRAS.items() for module in modules.split()}
+    loaded = {module for module in imported_modules() if distribution_of(module) not in required()}
+    assert loaded - {"sentence_transformers"} == listed.keys()  # which has its own error
+    for module, package in listed.items():
+        assert distribution_of(module) in required(*Requirement(package.strip('"')).extras), module
+
+
+class Environment(NamedTuple):
+    """A virtual environment, whose commands run in a folder with a few finished runs."""
+
+    python: Path
+    work: Path
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        own = ("PYTHON", "WORKBENCH_", "JUPYTER_", "VIRTUAL_ENV")  # of the tests and of their environment
+        outside = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        command = [str(self.python), *words]
+        return subprocess.run(command, cwd=self.work, env=outside, capture_output=True, text=True, check=False)
+
+    def workbench(self, command: str, *words: str) -> str:
+        """Return what a command prints that succeeds."""
+        done = self.run("-m", "workbench", *command.split(), *words)
+        assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    def error(self, command: str) -> str:
+        """Return the last line that a command prints which is refused."""
+        done = self.run("-m", "workbench", *command.split())
+        assert done.returncode == 2, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        assert "Traceback" not in done.stderr
+        return done.stderr.splitlines()[-1]
+
+
+def pip_install(python: Path, *what: str) -> None:
+    options = ["--quiet", "--no-compile", "--disable-pip-version-check", "--timeout", "30"]
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, *what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def create(folder: Path, wheel: Path, work: Path, extra: str = "", light: Path | None = None) -> Environment:
+    """Create an environment with the wheel and an extra, in one with `light` site-packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    if light:
+        (site / "light.pth").write_text(f"{light}\n", encoding="utf-8")
+    if extra == "train":
+        link_torch(site)
+    pip_install(python, "--constraint", str(PROJECT / "constraints.txt"), f"{wheel}[{extra}]" if extra else str(wheel))
+    return Environment(python, work)
+
+
+def link_torch(site: Path) -> None:
+    """Link torch and the libraries of CUDA that it asks for, but nothing else that it asks for."""
+    names = {Requirement(line).name for line in metadata.requires("torch") or []}
+    of_cuda = {name for name in names if name.startswith(("nvidia", "triton", "cuda"))}
+    for name in ("torch", *of_cuda):
+        try:
+            files = metadata.files(name) or []
+        except metadata.PackageNotFoundError:  # of another platform
+            continue
+        for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(metadata.distribution(name).locate_file(top))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the built wheel; skip the test if nothing can be installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    if sys.platform == "win32":
+        pytest.skip("links to torch need a system with links")
+    if (free := shutil.disk_usage(folder).free) < NEEDED_BYTES:
+        pytest.skip(f"fresh environments need {NEEDED_BYTES:,} bytes in {folder}, which has {free:,}")
+    probe = ["download", "--no-deps", "--timeout", "10", "--retries", "0", "--dest", str(folder / "probe")]
+    command = [sys.executable, "-m", "pip", *probe, "--no-cache-dir", "lazy-loader==0.6"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"pip has no index of packages here: {done.stderr.strip().splitlines()[-1:]}")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with finished runs of two settings and two seeds in runs/."""
+    folder = tmp_path_factory.mktemp("a user's folder")
+    for seed in (0, 1):
+        write_run(folder / "runs", SimCSEConfig.from_parameters("demo", seed, {}), 1.0)
+        write_run(folder / "runs", SimCSEConfig.from_parameters("demo", seed, {"temperature": 0.2}), 3.0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def light(wheel: Path, work: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Return an environment without extras."""
+    return create(tmp_path_factory.mktemp("light") / "venv", wheel, work)
+
+
+@pytest.fixture
+def with_extra(light: Environment, wheel: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Environment:
+    """Return an environment with the extra that the test names."""
+    (site,) = light.python.parent.parent.glob("lib/python*/site-packages")
+    return create(tmp_path / "venv", wheel, light.work, request.param, site)
+
+
+LOOK = f"""
+import sys
+from workbench import Run, list_runs, views
+assert len(list_runs("runs")) == 4
+runs = views.finished_runs("runs", {SUITE!r})
+print(views.seed_table(runs), views.paired_tests(runs, {SUITE!r}, samples=50))
+views.compare("runs", suites=[{SUITE!r}], samples=50)
+first, *_, last = map(Run, runs["path"])
+tables = {{"first": first, "last": last}}
+assert "slope chart" in views.most_changed(tables).data
+assert views.PairExplorer(tables, {SUITE!r}).to_html("pairs.html").stat().st_size > 10_000
+for widget in (views.RunPicker(runs, {SUITE!r}), views.RankingExplorer(tables)):
+    assert widget._repr_mimebundle_()
+views.score_intervals(views.intervals(runs, {SUITE!r}, samples=50), {SUITE!r})
+assert not {{"torch", "transformers"}} & sys.modules.keys()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_without_extras_runs_are_listed_compared_and_looked_at(light: Environment):
+    assert str(light.python.parent.parent) in light.workbench("--version")
+    assert "sweep" in light.workbench("--help")
+    assert light.workbench("runs").count("finished") == 4
+    assert "before training:" in light.workbench("show", next((light.work / "runs/simcse").iterdir()).name)
+    assert "standard deviation" in light.workbench(f"power {SUITE}")
+    assert "teacher_temperature" in light.workbench("settings rankcse")
+    assert "bundled" in light.workbench("data check world-test")
+    assert "world-train" in light.workbench("data list")
+    assert "2 cells" in light.workbench("sweep simcse --seeds 2-3 --plan --runs others")
+    light.workbench("notebooks copies")
+    assert (light.work / "copies" / "00_tour.ipynb").is_file()
+    looked = light.run("-c", LOOK)
+    assert looked.returncode == 0, looked.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_without_extras_every_other_command_names_the_extra_that_it_needs(light: Environment):
+    (light.work / "mine.parquet").write_bytes(b"PAR1")
+    pushed = f"push {next((light.work / 'runs/simcse').iterdir()).name} me/mine --dry-run"
+    needs = {
+        "run simcse --runs others": "train,lab",
+        "run simcse --runs others --no-notebook": "train",
+        "evaluate english-encoder --runs others": "train",
+        "look": "train,lab",
+        "look --html page.html": "train",
+        "lab": "train,lab",
+        "data check mine.parquet": "train",
+        pushed: "train",
+        "sweep simcse --slurm --runs others": "train,slurm",
+    }
+    for command, extras in needs.items():
+        assert light.error(command).endswith(f'pip install "ranking-workbench[{extras}]"'), command
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("with_extra", ["train"], indirect=True)
+def test_with_train_an_encoder_is_trained_and_evaluated(with_extra: Environment, small_files: dict[str, str]):
+    small = ["train_limit=64", "max_steps=2", "eval_steps=2", "device=cpu"]
+    small += [f"{name}={value}" for name, value in small_files.items()]
+    trained = with_extra.workbench("run simcse --no-notebook --seed 9 --runs trained", *small)
+    assert "after:" in trained
+    with_extra.workbench("look --html page.html --on", small_files["dev"])
+    assert "word-overlap" in (with_extra.work / "page.html").read_text(encoding="utf-8")
+    assert "[train,lab]" in with_extra.error("run simcse --runs others")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("with_extra", ["lab"], indirect=True)
+def test_with_lab_alone_a_notebook_compares_finished_runs(with_extra: Environment):
+    assert "JupyterLab" in with_extra.workbench("lab --help")
+    with_extra.workbench("notebooks copies")
+    parameters = f"-p runs_root runs -p suite {SUITE} -p samples 50 --no-progress-bar"
+    notebooks = ["copies/20_compare.ipynb", "out.ipynb"]
+    done = with_extra.run("-m", "papermill", *notebooks, *parameters.split())
+    assert done.returncode == 0, done.stderr[-3000:]
+    code = "import jupyterlab.labapp, pathlib, workbench\n"
+    code += "print(workbench.views.export_html(pathlib.Path('out.ipynb')))"
+    exported = with_extra.run("-c", code)
+    assert exported.stdout.strip().endswith("out.html"), exported.stderr
+    assert "[train]" in with_extra.error("look --html page.html")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("with_extra", ["slurm"], indirect=True)
+def test_with_slurm_a_sweep_is_submitted_or_says_that_there_is_no_slurm(with_extra: Environment):
+    sweep = ["sweep", "simcse", "--seeds", "5-6", "--slurm", "--runs", "others"]
+    assert "2 cells" in with_extra.workbench("", *sweep, "--plan")
+    done = with_extra.run("-m", "workbench", *sweep)
+    assert done.returncode == 0 or "No module" not in done.stderr, done.stderr
