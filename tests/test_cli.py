@@ -463,8 +463,10 @@ def test_a_disk_that_is_full_is_named_with_a_path_and_a_remedy(call: Call, monke
     assert "error: cannot write under /dev/null: " in capsys.readouterr().err
 
 
-def test_a_log_line_has_no_control_characters_of_a_name(root: Path, call: Call, capsys):
-    logging.root.handlers.clear()
+def test_a_log_line_has_no_control_characters_of_a_name(
+    root: Path, call: Call, capsys, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logging.root, "handlers", [])
     assert call("runs", "--runs", root / "\x1b[31mred\r\u202egone\nforged: line") == 0
     first, second = capsys.readouterr().err.splitlines()
     assert r"\u001b[31mred\u000d\u202egone" in first
