@@ -20,6 +20,7 @@ from workbench.printing import steady_stdout
 from workbench.runs import Run
 from workbench.training._launch import fit_in_processes
 from workbench.training._listeners import Listener, Progress, Row, open_tracker
+from workbench.training._memory import HeapTrimmer
 from workbench.training._plan import Plan
 from workbench.training._record import Record
 from workbench.training._state import State
@@ -134,10 +135,12 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
     method.train()
     if step == 0 and record.dev is not None:
         record.write({"step": 0} | record.evaluate(0))
+    heap = HeapTrimmer()
     ended = step >= plan.steps or bool(record.reason_to_stop())
     while not ended:
         record.add(_take_step(method, model, plan, state, step))
         step += 1
+        heap.after_step()
 
         evaluates, saves = plan.is_due(step, config.eval_steps), saves_state and plan.is_due(step, config.save_steps)
         if not (evaluates or saves or plan.is_due(step, config.logging_steps)):
