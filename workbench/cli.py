@@ -45,7 +45,7 @@ Profile = Annotated[str, typer.Option(help="demo: bundled data, on a laptop; pap
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the scores; by default guessed from them.")]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
-Share = Annotated[float, typer.Option(help="Share of the queries.")]
+Share = Annotated[float, typer.Option(min=0, max=1, help="Share of the queries.")]
 LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print JupyterLab's address.")]
 
@@ -70,6 +70,8 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
     overrides = overrides_of([*(changes or []), *(setting or [])], runs)
+    if html and not notebook:
+        raise SettingError("--html needs the notebook; leave out --no-notebook")
     if notebook:
         finished = workbench.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
     else:
@@ -295,14 +297,21 @@ def main() -> None:
     logging.root.handlers[0].setFormatter(LineFormatter())
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
+    code = 2
     try:
+        for name in (os.getcwd(), *sys.argv):
+            name.encode()  # a run records the names of its files as UTF-8
         app()
+    except WorkbenchError as error:
+        problem = str(error)
+        code = 1 if isinstance(error, RunError) else 2
+    except ModuleNotFoundError as error:
+        problem = f"{error}; install it with: pip install 'ranking-workbench[train,lab,slurm]'"
+    except UnicodeEncodeError as error:
+        problem = f"{error.object}: not UTF-8; rename the file or folder"
     except OSError as error:
-        where = error.filename or "the output"
+        where = error.filename or "the output or the current folder"
         remedy = "give a path that can be read and written, or free some space"
-        echo(f"error: {where}: {error.strerror or error}; {remedy}", err=True)
-        sys.exit(2)
-    except (ModuleNotFoundError, WorkbenchError) as error:
-        remedy = "; install it with: pip install 'ranking-workbench[train,lab,slurm]'"
-        echo(f"error: {error}{remedy if isinstance(error, ModuleNotFoundError) else ''}", err=True)
-        sys.exit(1 if isinstance(error, RunError) else 2)
+        problem = f"{where}: {error.strerror or error}; {remedy}"
+    echo(f"error: {problem}", err=True)
+    sys.exit(code)

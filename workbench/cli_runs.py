@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.config import CONFIGS, RECORDED
+from workbench.config import CONFIGS, RECORDED, unique_keys
 from workbench.errors import RunError, SettingError
 from workbench.files import reraise_os_error
 from workbench.printing import printable, steady_stdout
@@ -36,14 +36,13 @@ def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, 
 
     Raises SettingError for a text of another form, and RunError for a run that does not exist.
     """
-    overrides: dict[str, str] = {}
+    pairs = []
     for text in settings:
         name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name or name in overrides:
-            problem = "is given twice" if name in overrides else "is not KEY=VALUE, such as temperature=0.07"
-            raise SettingError(f"--set {text!r} {problem}")
-        overrides[name] = _RUN.sub(lambda run: str(workbench.runs.find_run(run[0], runs_root).path), value)
-    return overrides
+        if not equals or not name:
+            raise SettingError(f"--set {text!r} is not KEY=VALUE, such as temperature=0.07")
+        pairs.append((name, _RUN.sub(lambda run: str(workbench.runs.find_run(run[0], runs_root).path), value)))
+    return unique_keys(pairs)
 
 
 def print_table(table: Any) -> None:
@@ -149,7 +148,8 @@ def print_power(
         echo(f"{against}: standard deviation {deviations}")
         print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
         if difference:
-            echo(_needed(difference / 100, seed_std, pairs_std, int(pairs)))
+            needed = _needed(difference / 100, seed_std, pairs_std, int(pairs))
+            echo(f"a difference of {difference:g} x 100 is shown by {needed}")
     if not table["smallest"].isna().to_numpy().all():
         echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
     if html:
@@ -158,18 +158,13 @@ def print_power(
 
 
 def _needed(difference: float, seed_std: float, pairs_std: float, pairs: int) -> str:
-    """Return how many seeds a difference takes on these pairs, or how many pairs with 10 seeds."""
-    from scipy.optimize import brentq
-
-    smallest, least = workbench.metrics.smallest_difference, 1e-3  # the latter: with a million times the pairs
-    seeds = next((n for n in range(2, 101) if smallest(seed_std, n, pairs_std=pairs_std) <= difference), None)
-    text = f"a difference of {100 * difference:g} x 100 is shown"
-    if seeds:
-        return f"{text} by {seeds} seeds on {pairs} pairs"
-    if smallest(seed_std, 10, pairs_std=least * pairs_std) > difference:
-        return f"{text} by no number of pairs with 10 seeds, nor by 100 seeds on {pairs} pairs"
-    share: Any = brentq(lambda of: smallest(seed_std, 10, pairs_std=of * pairs_std) - difference, least, 1)
-    return f"{text} by 10 seeds on {math.ceil(pairs / share**2)} pairs; 100 seeds on {pairs} pairs are not enough"
+    """Say how many seeds a difference takes on these pairs, or how many pairs with 10 seeds."""
+    if seeds := workbench.metrics.needed_seeds(difference, seed_std, pairs_std, most=100):
+        return f"{seeds} seeds on {pairs} pairs"
+    more = workbench.metrics.needed_pairs(difference, seed_std, pairs_std, pairs, seeds=10)
+    if more is None:
+        return f"no number of pairs with 10 seeds, nor by 100 seeds on {pairs} pairs"
+    return f"10 seeds on {more} pairs; 100 seeds on {pairs} pairs are not enough"
 
 
 @runs_app.command("rm")
