@@ -24,6 +24,7 @@ from workbench.cli import main
 from workbench.cli_runs import overrides_of
 from workbench.config import SEVEN_STS, BaselineConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.data import Sentences, load_dev
+from workbench.encoder._publishing import Pushed
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
@@ -155,7 +156,9 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
     tiny_encoder: Path, call: Call, capsys, monkeypatch, tmp_path: Path
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: [])
+    pushed = Pushed({"config.json": 2})
+    pushed.card = "the card"
+    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: pushed)
     table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
     for seed, end in enumerate((0.5, 0.7)):
         run = Run.open(simcse(seed), "runs")

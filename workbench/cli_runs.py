@@ -65,10 +65,10 @@ def print_scores(run: Any) -> None:
 def warn_of(folder: Path) -> None:
     """Print a warning if the encoder of a finished run, in its folder or in `encoder/`, did not gain."""
     path = folder.parent if folder.name == "encoder" else folder
-    if workbench.runs.is_finished(path) and (path / "encoder").is_dir():
-        warning = workbench.views.read_or_warn(path, workbench.views.warning_of)
-        if warning:
-            echo(f"warning: {path} is {warning}", err=True)
+    if not workbench.runs.is_finished(path) or not (path / "encoder").is_dir():
+        return
+    if warning := workbench.views.read_or_warn(path, workbench.views.warning_of):
+        echo(f"warning: {path} is {warning}", err=True)
 
 
 @runs_app.command("runs")
@@ -109,7 +109,8 @@ def show(name: RunName, runs: Runs = "runs") -> None:
     """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
     run = workbench.runs.find_run(name, runs)
     facts = run.facts() | workbench.runs.read_row(run.path)
-    facts |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
+    for role, used in facts.get("inputs", {}).items():
+        facts[f"input {role}"] = used["source"]
     facts["given"] = ", ".join(facts.get("given", []))  # also those that equal their default
     facts["version"] = facts.get("versions", {}).get("ranking-workbench")
     facts["needed by"] = ", ".join(map(str, workbench.runs.needed_by(runs).get(run.path.resolve(), [])))
@@ -139,11 +140,13 @@ def print_power(
         some = "make some: workbench sweep simcse --seeds 0-2"
         raise RunError(f"no finished runs to compare on {suite} under {runs}; {some}")
     for label, group in table.groupby("label", sort=False):
-        against, trained = f"{label} against {group['against'].iloc[0]}", (finished["label"] == label).sum()
-        seed_std, pairs_std, pairs = group[["seed_std", "pairs_std", "pairs"]].iloc[len(group) // 2]
+        of_all_pairs = group.iloc[len(group) // 2]
+        against = f"{label} against {of_all_pairs['against']}"
+        seed_std, pairs_std, pairs = of_all_pairs[["seed_std", "pairs_std", "pairs"]]
         if math.isnan(seed_std):
             echo(f"{against}: one seed says nothing about other seeds; train a second")
             continue
+        trained = (finished["label"] == label).sum()
         deviations = f"over {trained} seeds {100 * seed_std:.2f}, over pairs {100 * pairs_std:.2f}"
         echo(f"{against}: standard deviation {deviations}")
         print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
@@ -242,9 +245,14 @@ def start(  # noqa: PLR0917
     """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     if not slurm and (partition or gpus or cpus or memory or sbatch):
         raise SettingError("resources of a cell (--partition, --gpus, --cpus, --memory, --sbatch) need --slurm")
-    resources = (partition, gpus, cpus, memory, minutes, overrides_of(sbatch or []))
-    options = {"seeds": seeds, "profile": profile, "slurm": workbench.sweeps.Slurm(*resources) if slurm else None}
-    contents = read_words(what, runs) | {name: value for name, value in options.items() if value}
+    contents = read_words(what, runs)
+    if seeds:
+        contents["seeds"] = seeds
+    if profile:
+        contents["profile"] = profile
+    if slurm:
+        options = overrides_of(sbatch or [])
+        contents["slurm"] = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)
     made = workbench.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, notebook=notebook)
     table = print_cells(made)
     if not plan and not slurm:

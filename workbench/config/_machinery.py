@@ -98,8 +98,9 @@ class Settings(BaseModel):
         Raises SettingError for an unknown name, with a suggestion, and for a value that is not allowed.
         """
         fields = type(self).model_fields
-        # Names of fields first: another method may use one as an alias.
-        named = unique_keys((name if name in fields else self.setting_name(name), value) for name, value in values.items())
+        # A field's own name comes first: another method may use it as an alias.
+        settings = [name if name in fields else self.setting_name(name) for name in values]
+        named = unique_keys(zip(settings, values.values(), strict=True))
         named = {name: read_value(value, fields[name].annotation) for name, value in named.items()}
         given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)

@@ -4,6 +4,7 @@ The state of each cell is read from its run's folder, never stored.
 """
 
 import itertools
+import json
 import logging
 import math
 import os
@@ -13,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -30,7 +32,6 @@ from workbench.runs import finished_run, is_running, read_json, read_row, run_pa
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
 _MOST_CELLS = 100_000  # of one method
-SWEEP_FILES = (".toml", ".yaml", ".yml", ".json")
 _NAME = re.compile(r"\w[\w .,+=@:-]{0,99}")  # of a sweep, which is that of its folder
 
 
@@ -56,28 +57,24 @@ def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
     """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"; of more than a sweep may have, the first."""
     if not isinstance(seeds, str):
         return [seeds] if isinstance(seeds, int) else [*seeds]
-    parts = [re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part) for part in seeds.split(",")]
-    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) if part else () for part in parts]
-    if not all(ranges):
-        raise SettingError(f"seeds={seeds!r} cannot be read; write 3, 0-4 or 0-2,7")
-    return [*itertools.islice(itertools.chain(*ranges), _MOST_CELLS + 1)]
+    chosen: list[int] = []
+    for part in seeds.split(","):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        span = found and range(int(found[1]), int(found[2] or found[1]) + 1)
+        if not span:
+            raise SettingError(f"seeds={seeds!r} cannot be read; write 3, 0-4 or 0-2,7")
+        chosen += span[: _MOST_CELLS + 1]
+    return chosen
 
 
 class _SweepFile(pydantic.BaseModel):
-    """The contents of a sweep's file: arguments of `sweep`, each with what an error says is expected."""
-
-    model_config = pydantic.ConfigDict(use_attribute_docstrings=True)
+    """The contents of a sweep's file: arguments of `sweep`."""
 
     methods: str | list[str] | dict[str, dict[str, Any] | None] = []
-    """names of methods, or a grid of settings by name"""
     seeds: str | int | list[int] = 0
-    """such as 0-4, 3 or [0, 1]"""
-    profile: str = "demo"
-    """the name of a profile"""
+    profile: str = ""
     grid: dict[str, Any] = {}
-    """values by setting"""
     without: dict[str, Any] | list[dict[str, Any]] = []
-    """one or several combinations of settings and values"""
 
 
 class _TextLoader(yaml.SafeLoader):
@@ -96,8 +93,17 @@ class _TextLoader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """Return the contents of YAML or JSON with its values as text. Raises SettingError and yaml.YAMLError."""
+    """Return the contents of YAML with its values as text. Raises SettingError and yaml.YAMLError."""
     return yaml.load(text, _TextLoader)
+
+
+_READERS = {
+    ".toml": tomllib.loads,
+    ".yaml": load_yaml,
+    ".yml": load_yaml,
+    ".json": partial(json.loads, object_pairs_hook=unique_keys),
+}
+SWEEP_FILES = tuple(_READERS)
 
 
 def read_sweep_file(path: Path) -> dict[str, Any]:
@@ -108,13 +114,13 @@ def read_sweep_file(path: Path) -> dict[str, Any]:
     fields = _SweepFile.model_fields
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text) if path.suffix == ".toml" else load_yaml(text)
+        content = _READERS[path.suffix](text)
         for name in dict(content).keys() - fields:
             raise SettingError(unknown_name("entry", name, fields, "of a sweep"))
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
     except pydantic.ValidationError as problem:
-        key = str(problem.errors()[0]["loc"][0])
-        raise SettingError(f"{path}: {key} is {content[key]!r}; expected {fields[key].description}") from None
+        first = problem.errors()[0]
+        raise SettingError(f"{path}: {first['loc'][0]}: {first['msg']} (got {first['input']!r})") from None
     except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as problem:
         reason = " ".join(str(problem).split())
         raise SettingError(f"{path} cannot be read ({reason}); expected {', '.join(fields)} by name") from None
