@@ -158,6 +158,7 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
     monkeypatch.chdir(tmp_path)
     pushed = Pushed({"config.json": 2})
     pushed.card = "the card"
+    pushed.left_out = []
     monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: pushed)
     table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
     for seed, end in enumerate((0.5, 0.7)):

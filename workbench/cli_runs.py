@@ -40,7 +40,7 @@ def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, 
     for text in settings:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
-            raise SettingError(f"--set {text!r} is not KEY=VALUE, such as temperature=0.07")
+            raise SettingError(f"{text!r} is not KEY=VALUE, such as temperature=0.07")
         pairs.append((name, _RUN.sub(lambda run: str(workbench.runs.find_run(run[0], runs_root).path), value)))
     return unique_keys(pairs)
 
