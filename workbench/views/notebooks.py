@@ -151,7 +151,7 @@ class LiveCurve:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
-        losses = rows["loss"].count() if "loss" in rows else 0
+        losses = int(rows["loss"].count()) if "loss" in rows else 0
         figure = training_curve({self.label: rows}, terms=True)
         if self._config:  # all its steps from the start
             known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
