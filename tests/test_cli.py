@@ -2,13 +2,14 @@
 
 import io
 import logging
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,14 @@ def root(tmp_path: Path) -> Path:
         (["run", "simcse", "lr=1e-4", "learning_rate=1e-5"], 2, "learning_rate is given twice"),
         (["run", "simcse", "per-device-train-batch-size=many"], 2, "batch_size: "),
         (["run", "simcse", "--set", f"train={'x' * 300}.txt"], 2, "File name too long"),
+        (["run", "simcse", "--no-notebook", "--html"], 2, "--html needs the notebook"),
+        (["run", "simcse", "--runs", "caf\udce9"], 2, r"caf\udce9: not UTF-8; rename"),
+        (["data", "check", "caf\udce9.tsv"], 2, r"caf\udce9.tsv: not UTF-8; rename"),
+        (["look", "--html", "nowhere/a.html"], 2, "there is no folder"),
+        (["look", "--html", "a.ipynb"], 2, "--html FILE.html"),
+        (["look", "--html", "a.html", "--notebook", "a.ipynb"], 2, "either"),
+        (["power", "stsb-test", "--difference", "nan"], 2, "--difference nan: expected a number"),
+        (["power", "stsb-test", "--difference", "-1"], 2, "--difference -1.0: expected a number"),
     ],
 )
 def test_a_refusal_is_one_text_without_a_traceback(  # noqa: PLR0917
@@ -149,9 +158,10 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
     tiny_encoder: Path, call: Call, capsys, monkeypatch, tmp_path: Path
 ):
     monkeypatch.chdir(tmp_path)
-    sent = Pushed()
-    sent.card, sent.left_out = "", []
-    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: sent)
+    pushed = Pushed({"config.json": 2})
+    pushed.card = "the card"
+    pushed.left_out = []
+    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: pushed)
     table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
     for seed, end in enumerate((0.5, 0.7)):
         run = Run.open(simcse(seed), "runs")
@@ -399,33 +409,43 @@ def test_runs_outside_the_folder_of_runs_are_removed_with_every_byte(root: Path,
     assert len(list_runs(root)) == 5
 
 
-# What ends the standard output: a pipe whose reader has gone, or a full disk.
-_ENDED = """
-import os, sys
-if sys.argv.pop(1) == "pipe":
-    read, write = os.pipe()
-    os.close(read)
-else:
-    write = os.open("/dev/full", os.O_WRONLY)
-os.dup2(write, 1)
-if sys.argv.pop(1) == "both":
-    os.dup2(write, 2)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
+@pytest.fixture(params=["pipe", pytest.param("disk", marks=_NEEDS_FULL)])
+def ended(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Open what nothing can be written to: a pipe whose reader has gone, or a full disk."""
+    if request.param == "pipe":
+        read, write = os.pipe()
+        os.close(read)
+    else:
+        write = os.open("/dev/full", os.O_WRONLY)
+    yield write
+    os.close(write)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", ["pipe", pytest.param("disk", marks=_NEEDS_FULL)])
-def test_a_training_goes_on_when_nothing_more_can_be_printed(end: str, tiny_encoder: Path, tmp_path: Path):
-    small = ["max_steps=2", "eval_steps=2", "train_limit=20", "device=cpu", f"encoder={tiny_encoder}"]
-    words = ["-m", "workbench", "run", "simcse", *small, "--no-notebook", "--runs", str(tmp_path / "runs")]
-    for seed, which in enumerate(("out", "both")):
-        command = [sys.executable, "-c", _ENDED, end, which, *words, "--seed", str(seed)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0
+@pytest.mark.parametrize("is_error_lost", [False, True])
+def test_a_training_goes_on_when_nothing_more_can_be_printed(
+    ended: int, tiny_encoder: Path, tmp_path: Path, *, is_error_lost: bool
+):
+    small = ["max_steps=2", "eval_steps=2", "train_limit=20", "suites=ladders-all", "device=cpu"]
+    words = ["run", "simcse", *small, f"encoder={tiny_encoder}", "--no-notebook", "--runs", str(tmp_path / "runs")]
+    error = ended if is_error_lost else subprocess.PIPE
+    done = subprocess.run([python(), "-m", "workbench", *words], stdout=ended, stderr=error, text=True)
+    assert done.returncode == 0
+    assert list_runs(tmp_path / "runs")["status"].tolist() == ["finished"]
+    if not is_error_lost:
         assert "Traceback" not in done.stderr
-        assert ("nothing more is printed" in done.stderr) == (which == "out")
-    assert list_runs(tmp_path / "runs")["status"].tolist() == ["finished"] * 2
+        assert done.stderr.count("nothing more is printed") == 1
+
+
+def test_lost_output_does_not_change_the_exit_code_of_a_process(ended: int):
+    code = "from workbench.printing import steady_stdout\nwith steady_stdout():\n    print('a' * 100_000)"
+    done = subprocess.run([sys.executable, "-c", code], stdout=ended, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+
+
+def test_what_is_only_printed_is_an_error_if_it_is_lost(ended: int):
+    done = subprocess.run([python("looks"), "-m", "workbench", "settings", "simcse"], stdout=ended, stderr=ended)
+    assert done.returncode != 0
 
 
 def test_a_training_in_python_goes_on_when_nothing_more_can_be_printed(tiny_encoder: Path, monkeypatch, caplog):
@@ -448,7 +468,7 @@ def test_a_list_that_cannot_be_printed_is_an_error(root: Path):
         command = [sys.executable, "-m", "workbench", "runs", "--runs", root]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode != 0
-    assert done.stderr.startswith("error: the output: No space left on device")
+    assert done.stderr.startswith("error: the output or the current folder: No space left on device")
 
 
 def test_a_disk_that_is_full_is_named_with_a_path_and_a_remedy(call: Call, monkeypatch, capsys, tmp_path: Path):

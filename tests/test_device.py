@@ -18,6 +18,8 @@ from workbench import losses, ranks
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences, Triplets
 from workbench.encoder import Encoder, _model
+from workbench.encoder._hardware import choose_hardware
+from workbench.errors import EncoderError
 from workbench.methods import METHODS
 from workbench.methods.base import Method
 from workbench.training import fit
@@ -159,3 +161,8 @@ def test_fit_restores_the_mode_of_deterministic_algorithms(build: Any, monkeypat
         assert (seen, torch.get_deterministic_debug_mode()) == ([1], mode)
     finally:
         torch.set_deterministic_debug_mode(0)
+
+
+def test_a_device_that_is_missing_is_refused():
+    with pytest.raises(EncoderError, match="'cuda:99' is not available here; choose 'auto' or 'cpu'"):
+        choose_hardware("cuda:99", "fp32")

@@ -217,7 +217,7 @@ def test_settings_of_a_notebook_may_be_the_text_of_a_json_object():
         ("null", "-y 'overrides: "),
         ([1], "-y 'overrides: "),
         ({1: 2}, "-y 'overrides: "),
-        ('{"lr": 1, "lr": 2}', "'lr' is given twice"),
+        ('{"lr": 1, "lr": 2}', "lr is given twice"),
         ('{"lr": 1e-3, "learning_rate": 1e-3}', "learning_rate is given twice"),
         ('{"max_steps": true}', "max_steps: a truth value"),
     ):

@@ -15,7 +15,7 @@ import pytest
 from forking import python
 
 import workbench
-from workbench import look
+from workbench import views
 from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
@@ -315,7 +315,7 @@ def test_an_odd_run_is_listed_with_its_reason_and_hides_no_other(tmp_path: Path,
     table = list_runs(tmp_path).set_index("path")
     expected = ["finished", "temperature=0.07", 25]
     assert table.loc[str(sound.path), ["status", "changed", "s"]].tolist() == expected
-    assert look.finished_runs(tmp_path, "s")["path"].tolist() == [str(sound.path)]
+    assert views.finished_runs(tmp_path, "s")["path"].tolist() == [str(sound.path)]
     assert table.loc[str(file.parent), "status"] == "unreadable"
 
 
@@ -337,7 +337,7 @@ def test_a_value_of_a_wrong_type_costs_one_run_and_a_warning_names_it(
     write_json(odd.path / name, json.loads((odd.path / name).read_text()) | changes)
     table = list_runs(tmp_path, columns=["status", "seconds", "s"], sort="seconds")
     assert sorted(table["status"]) == ["finished", "unreadable"]
-    assert look.finished_runs(tmp_path, "s")["path"].tolist() == [str(sound.path)]
+    assert views.finished_runs(tmp_path, "s")["path"].tolist() == [str(sound.path)]
     key = "s: " if name == "metrics.json" else next(iter(changes))
     (message,) = caplog.messages
     assert message.startswith(f"left out: {odd.path}: {odd.path / name} cannot be read ({key}")
@@ -349,9 +349,9 @@ def test_settings_with_another_seed_than_the_folder_are_no_further_seed(tmp_path
     write_json(run.path / "config.json", facts | {"settings": facts["settings"] | {"seed": 7}})
     with pytest.raises(RunError, match=r"config\.json has seed 7, unlike its folder; restore"):
         _ = run.config
-    assert look.finished_runs(tmp_path, "s")["path"].tolist() == [str(other.path)]
+    assert views.finished_runs(tmp_path, "s")["path"].tolist() == [str(other.path)]
     write_json(run.path / "config.json", facts)
-    assert len(look.finished_runs(tmp_path, "s")) == 2
+    assert len(views.finished_runs(tmp_path, "s")) == 2
 
 
 def test_a_run_of_an_unknown_method_names_the_known_ones(tmp_path: Path):

@@ -45,7 +45,7 @@ Profile = Annotated[str, typer.Option(help="demo: bundled data, on a laptop; pap
 Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
 Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the scores; by default guessed from them.")]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
-Share = Annotated[float, typer.Option(help="Share of the queries.")]
+Share = Annotated[float, typer.Option(min=0, max=1, help="Share of the queries.")]
 LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
 # What to install for a command that imports one of these modules.
 _EXTRAS = {
@@ -77,6 +77,8 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
     overrides = overrides_of([*(changes or []), *(setting or [])], runs)
+    if html and not notebook:
+        raise SettingError("--html needs the notebook; leave out --no-notebook")
     if notebook:
         finished = workbench.run_method(method, profile=profile, seed=seed, overrides=overrides, runs_root=runs)
     else:
@@ -114,7 +116,9 @@ def evaluate(
     runs: Runs = "runs",
 ) -> None:
     """Evaluate a model without training; the result is listed with the runs."""
-    words = [f"encoder={model}", *([f"suites={suites}"] if suites else []), *(setting or [])]
+    words = [f"encoder={model}", *(setting or [])]
+    if suites:
+        words.append(f"suites={suites}")
     config = workbench.BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs))
     finished = workbench.evaluation.evaluate_model(config, runs)
     print_scores(finished)
@@ -183,8 +187,9 @@ def look(  # noqa: PLR0917
         raise SettingError(f"{len(sources)} models need as many different names, not {', '.join(labels)}; give --name")
     encoders = dict(zip(labels, sources, strict=True))
     if html:
+        explorer = workbench.views.PairExplorer(encoders, on)
         with reraise_os_error(html, "another --html FILE"):
-            echo(f"page: {workbench.views.PairExplorer(encoders, on).to_html(html)}")
+            echo(f"page: {explorer.to_html(html)}")
         return
     own_name = re.sub(r"[^\w.]+", "-", " ".join(["look", *encoders, pairs.name]))[:80]
     path = (notebook or Path(f"{own_name}.ipynb")).resolve()
@@ -200,22 +205,23 @@ def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> Non
     import nbformat
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-    folder, text = path.parent, partial(json.dumps, indent=4, ensure_ascii=False)
-    near = {name: os.path.relpath(name, folder) if Path(name).exists() else name for name in (on, *encoders.values())}
-    query = pairs.sentence1[0]
-    partners = [b for a, b in zip(pairs.sentence1, pairs.sentence2, strict=True) if a == query]
-    targets = list(dict.fromkeys([*partners, *pairs.sentence2]))[:6]
-    encoders = {name: near[encoder] for name, encoder in encoders.items()}
+    text = partial(json.dumps, indent=4, ensure_ascii=False)
+
+    def near(name: str) -> str:
+        return os.path.relpath(name, path.parent) if Path(name).exists() else name
+
+    targets = list(dict.fromkeys(pairs.sentence2))[:6]
+    encoders = {name: near(encoder) for name, encoder in encoders.items()}
     cells = [
         f"# {', '.join(encoders)}\n\nChoose *Run > Run All Cells*. The table has all pairs of {pairs.name}, with their "
         "gold scores and their ranks under each encoder. Select a pair with the mouse or the arrow keys.",
-        f"from workbench import views\n\nencoders = {text(encoders)}\nviews.PairExplorer(encoders, {text(near[on])})",
+        f"from workbench import views\n\nencoders = {text(encoders)}\nviews.PairExplorer(encoders, {text(near(on))})",
         "## Ask\n\nRank your own targets for your own query, while you type.",
-        f"query = {text(query)}\ntargets = {text(targets)}\nviews.Ask(encoders, query, targets)",
+        f"query = {text(pairs.sentence1[0])}\ntargets = {text(targets)}\nviews.Ask(encoders, query, targets)",
     ]
-    made = [new_code_cell(text) if row % 2 else new_markdown_cell(text) for row, text in enumerate(cells)]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     if not path.exists():
+        made = [new_code_cell(text) if row % 2 else new_markdown_cell(text) for row, text in enumerate(cells)]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
     elif cells[1] not in [cell.source for cell in nbformat.read(path, 4).cells]:
         raise SettingError(f"{path} looks at other encoders or data; rename it, or choose another --notebook")
@@ -263,7 +269,8 @@ def check_data(
     own: Any = table[table["status"] == "own file"]
     print_reports({name: workbench.data.load_data(name, **options) for name in own["name"]})
     if len(own) == 1:
-        chosen = (["--columns", columns] if columns else []) + (["--scale", *map(str, scale)] if scale else [])
+        chosen = ["--columns", columns] if columns else []
+        chosen += ["--scale", *map(str, scale)] if scale else []
         lines = workbench.data.training_commands(*own[["name", "kind"]].iloc[0], options=shlex.join(chosen))
         echo("\n" + "\n  ".join(lines))
     if names and workbench.data.unusable(table):
@@ -302,17 +309,21 @@ def main() -> None:
     logging.root.handlers[0].setFormatter(LineFormatter())
     logging.getLogger("workbench").setLevel(logging.INFO)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each retry twice
+    code = 2
     try:
+        for name in (str(Path.cwd()), *sys.argv):
+            if name != name.encode(errors="replace").decode():  # a run records names as UTF-8
+                raise SettingError(f"{name}: not UTF-8; rename the file or folder")
         app()
-    except ModuleNotFoundError as error:
-        package = next((each for each, modules in _EXTRAS.items() if error.name in modules.split()), error.name)
-        echo(f"error: {error}; install it with: pip install {package}", err=True)
-        sys.exit(2)
-    except OSError as error:
-        where = error.filename or "the output"
-        remedy = "give a path that can be read and written, or free some space"
-        echo(f"error: {where}: {error.strerror or error}; {remedy}", err=True)
-        sys.exit(2)
     except WorkbenchError as error:
-        echo(f"error: {error}", err=True)
-        sys.exit(1 if isinstance(error, RunError) else 2)
+        problem = str(error)
+        code = 1 if isinstance(error, RunError) else 2
+    except ModuleNotFoundError as error:
+        needed = (package for package, modules in _EXTRAS.items() if error.name in modules.split())
+        problem = f"{error}; install it with: pip install {next(needed, error.name)}"
+    except OSError as error:
+        where = error.filename or "the output or the current folder"
+        remedy = "give a path that can be read and written, or free some space"
+        problem = f"{where}: {error.strerror or error}; {remedy}"
+    echo(f"error: {problem}", err=True)
+    sys.exit(code)

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.config import CONFIGS, RECORDED
+from workbench.config import CONFIGS, RECORDED, unique_keys
 from workbench.errors import RunError, SettingError
 from workbench.files import reraise_os_error
 from workbench.printing import printable, steady_stdout
@@ -36,14 +36,13 @@ def overrides_of(settings: Sequence[str], runs_root: str = "runs") -> dict[str, 
 
     Raises SettingError for a text of another form, and RunError for a run that does not exist.
     """
-    overrides: dict[str, str] = {}
+    pairs = []
     for text in settings:
         name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name or name in overrides:
-            problem = "is given twice" if name in overrides else "is not KEY=VALUE, such as temperature=0.07"
-            raise SettingError(f"--set {text!r} {problem}")
-        overrides[name] = _RUN.sub(lambda run: str(workbench.runs.find_run(run[0], runs_root).path), value)
-    return overrides
+        if not equals or not name:
+            raise SettingError(f"{text!r} is not KEY=VALUE, such as temperature=0.07")
+        pairs.append((name, _RUN.sub(lambda run: str(workbench.runs.find_run(run[0], runs_root).path), value)))
+    return unique_keys(pairs)
 
 
 def print_table(table: Any) -> None:
@@ -66,10 +65,10 @@ def print_scores(run: Any) -> None:
 def warn_of(folder: Path) -> None:
     """Print a warning if the encoder of a finished run, in its folder or in `encoder/`, did not gain."""
     path = folder.parent if folder.name == "encoder" else folder
-    if workbench.runs.is_finished(path) and (path / "encoder").is_dir():
-        warning = workbench.views.read_or_warn(path, workbench.views.warning_of)
-        if warning:
-            echo(f"warning: {path} is {warning}", err=True)
+    if not workbench.runs.is_finished(path) or not (path / "encoder").is_dir():
+        return
+    if warning := workbench.views.read_or_warn(path, workbench.views.warning_of):
+        echo(f"warning: {path} is {warning}", err=True)
 
 
 @runs_app.command("runs")
@@ -110,7 +109,8 @@ def show(name: RunName, runs: Runs = "runs") -> None:
     """Show one run: settings, state, scores, inputs, and the runs that learned from it."""
     run = workbench.runs.find_run(name, runs)
     facts = run.facts() | workbench.runs.read_row(run.path)
-    facts |= {f"input {role}": used["source"] for role, used in facts.get("inputs", {}).items()}
+    for role, used in facts.get("inputs", {}).items():
+        facts[f"input {role}"] = used["source"]
     facts["given"] = ", ".join(facts.get("given", []))  # also those that equal their default
     facts["version"] = facts.get("versions", {}).get("ranking-workbench")
     facts["needed by"] = ", ".join(map(str, workbench.runs.needed_by(runs).get(run.path.resolve(), [])))
@@ -140,16 +140,19 @@ def print_power(
         some = "make some: workbench sweep simcse --seeds 0-2"
         raise RunError(f"no finished runs to compare on {suite} under {runs}; {some}")
     for label, group in table.groupby("label", sort=False):
-        against, trained = f"{label} against {group['against'].iloc[0]}", (finished["label"] == label).sum()
-        seed_std, pairs_std, pairs = group[["seed_std", "pairs_std", "pairs"]].iloc[len(group) // 2]
+        of_all_pairs = group.iloc[len(group) // 2]
+        against = f"{label} against {of_all_pairs['against']}"
+        seed_std, pairs_std, pairs = of_all_pairs[["seed_std", "pairs_std", "pairs"]]
         if math.isnan(seed_std):
             echo(f"{against}: one seed says nothing about other seeds; train a second")
             continue
+        trained = (finished["label"] == label).sum()
         deviations = f"over {trained} seeds {100 * seed_std:.2f}, over pairs {100 * pairs_std:.2f}"
         echo(f"{against}: standard deviation {deviations}")
         print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
         if difference:
-            echo(_needed(difference / 100, seed_std, pairs_std, int(pairs)))
+            needed = _needed(difference / 100, seed_std, pairs_std, int(pairs))
+            echo(f"a difference of {difference:g} x 100 is shown by {needed}")
     if not table["smallest"].isna().to_numpy().all():
         echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
     if html:
@@ -158,18 +161,13 @@ def print_power(
 
 
 def _needed(difference: float, seed_std: float, pairs_std: float, pairs: int) -> str:
-    """Return how many seeds a difference takes on these pairs, or how many pairs with 10 seeds."""
-    from scipy.optimize import brentq
-
-    smallest, least = workbench.metrics.smallest_difference, 1e-3  # the latter: with a million times the pairs
-    seeds = next((n for n in range(2, 101) if smallest(seed_std, n, pairs_std=pairs_std) <= difference), None)
-    text = f"a difference of {100 * difference:g} x 100 is shown"
-    if seeds:
-        return f"{text} by {seeds} seeds on {pairs} pairs"
-    if smallest(seed_std, 10, pairs_std=least * pairs_std) > difference:
-        return f"{text} by no number of pairs with 10 seeds, nor by 100 seeds on {pairs} pairs"
-    share: Any = brentq(lambda of: smallest(seed_std, 10, pairs_std=of * pairs_std) - difference, least, 1)
-    return f"{text} by 10 seeds on {math.ceil(pairs / share**2)} pairs; 100 seeds on {pairs} pairs are not enough"
+    """Say how many seeds a difference takes on these pairs, or how many pairs with 10 seeds."""
+    if seeds := workbench.metrics.needed_seeds(difference, seed_std, pairs_std, most=100):
+        return f"{seeds} seeds on {pairs} pairs"
+    more = workbench.metrics.needed_pairs(difference, seed_std, pairs_std, pairs, seeds=10)
+    if more is None:
+        return f"no number of pairs with 10 seeds, nor by 100 seeds on {pairs} pairs"
+    return f"10 seeds on {more} pairs; 100 seeds on {pairs} pairs are not enough"
 
 
 @runs_app.command("rm")
@@ -247,9 +245,14 @@ def start(  # noqa: PLR0917
     """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     if not slurm and (partition or gpus or cpus or memory or sbatch):
         raise SettingError("resources of a cell (--partition, --gpus, --cpus, --memory, --sbatch) need --slurm")
-    resources = (partition, gpus, cpus, memory, minutes, overrides_of(sbatch or []))
-    options = {"seeds": seeds, "profile": profile, "slurm": workbench.sweeps.Slurm(*resources) if slurm else None}
-    contents = read_words(what, runs) | {name: value for name, value in options.items() if value}
+    contents = read_words(what, runs)
+    if seeds:
+        contents["seeds"] = seeds
+    if profile:
+        contents["profile"] = profile
+    if slurm:
+        options = overrides_of(sbatch or [])
+        contents["slurm"] = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)
     made = workbench.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, notebook=notebook)
     table = print_cells(made)
     if not plan and not slurm:

@@ -18,8 +18,12 @@ from workbench.runs import Run, finished_run
 
 _LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a notebook.
-_KERNEL = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PLOTLY_RENDERER": "plotly_mimetype"}
-_KERNEL |= {"TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false"}
+_KERNEL = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "PLOTLY_RENDERER": "plotly_mimetype",
+    "TQDM_DISABLE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
 
 
 def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool = False) -> Run:
@@ -91,13 +95,16 @@ def check_settings(config: TrainingConfig) -> None:
 
     Encoders are fetched from the hub, data sets are not.
     """
-    sets = [(name, setting, kinds) for setting, (names, kinds) in config.data_sets.items() for name in names]
-    problems = [
-        f"{setting}: {name} holds {held[0]}; {config.method} needs {' or '.join(kinds)} there"
-        for name, setting, kinds in sets
-        if not {*(held := kinds_of(name))} & {*kinds}
-    ]
-    broken = unusable(check(sorted({name for name, *_ in sets})))
+    problems: list[str] = []
+    every: set[str] = set()
+    for setting, (names, kinds) in config.data_sets.items():
+        every.update(names)
+        for name in names:
+            held = kinds_of(name)
+            if not {*held} & {*kinds}:
+                needed = " or ".join(kinds)
+                problems.append(f"{setting}: {name} holds {held[0]}; {config.method} needs {needed} there")
+    broken = unusable(check(sorted(every)))
     problems += [each if each.startswith(name) else f"{name}: {each}" for name, each in broken.items()]
     if problems:
         raise DataError("\n".join(problems))
@@ -116,14 +123,24 @@ def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
     import papermill
 
-    running, failure = output.with_name(f".{output.name}"), None
+    failure = None
+    running = output.with_name(f".{output.name}")
     running.unlink(missing_ok=True)  # of an execution that was killed
-    options: dict[str, Any] = {"kernel_name": "python3", "progress_bar": False, "start_timeout": 120}
-    options |= {"log_output": True, "stdout_file": sys.stdout}  # warnings and progress of the kernel
-    options |= {"extra_arguments": ["--IPKernelApp.log_level=50"]}  # no warning that loopback is not encrypted
+    # The kernel does not work for the notebook that may be calling this.
+    environment = {**_KERNEL, **os.environ, "JPY_SESSION_NAME": ""}
     try:
-        with mock.patch.dict(os.environ, {**_KERNEL, **os.environ, "JPY_SESSION_NAME": ""}):  # not the calling notebook
-            papermill.execute_notebook(str(notebook), str(running), parameters, **options)
+        with mock.patch.dict(os.environ, environment):
+            papermill.execute_notebook(
+                str(notebook),
+                str(running),
+                parameters,
+                kernel_name="python3",
+                progress_bar=False,
+                start_timeout=120,
+                log_output=True,
+                stdout_file=sys.stdout,  # warnings and progress of the kernel
+                extra_arguments=["--IPKernelApp.log_level=50"],  # not that loopback is not encrypted
+            )
     except Exception as error:  # of a cell, a kernel that died or never started, a full disk
         problem = f"{error.ename}: {error.evalue}" if isinstance(error, papermill.PapermillExecutionError) else error
         failure = RunError(f"{notebook.name} failed: {problem}\nthe executed notebook: {output}")

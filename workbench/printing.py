@@ -2,15 +2,16 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 _LOG = logging.getLogger("workbench")
-# Control characters except tab and line feed, and codes that reorder or break lines of a terminal -> what is printed.
-_CODES = (*range(9), *range(11, 32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-_CONTROL = {code: f"\\u{code:04x}" for code in _CODES}
+# Control characters except tab and line feed; codes that reorder or break lines of a terminal; and
+# those that stand for the bytes of a file's name that is not UTF-8.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class SteadyStream:
@@ -56,8 +57,7 @@ def steady_stdout() -> Iterator[None]:
 
 def printable(text: object) -> str:
     """Return a text without control characters, such as escape sequences of a terminal in the name of a suite."""
-    shown = str(text).translate(_CONTROL)
-    return shown.encode("utf-8", "backslashreplace").decode()  # the name of a file need not be UTF-8
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
 
 
 class LineFormatter(logging.Formatter):

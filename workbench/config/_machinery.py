@@ -3,8 +3,7 @@
 import json
 import re
 import tomllib
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -98,12 +97,11 @@ class Settings(BaseModel):
 
         Raises SettingError for an unknown name, with a suggestion, and for a value that is not allowed.
         """
-        fields, named = type(self).model_fields, {}
-        for name, value in values.items():
-            setting = name if name in fields else self.setting_name(name)
-            if setting in named:
-                raise SettingError(f"{setting} is given twice")
-            named[setting] = read_value(value, fields[setting].annotation)
+        fields = type(self).model_fields
+        # A field's own name comes first: another method may use it as an alias.
+        settings = [name if name in fields else self.setting_name(name) for name in values]
+        named = unique_keys(zip(settings, values.values(), strict=True))
+        named = {name: read_value(value, fields[name].annotation) for name, value in named.items()}
         given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)
         complete = fields.keys() - self.added <= named.keys()  # such as those of a run, whose profile may be gone
@@ -146,8 +144,7 @@ class Settings(BaseModel):
 
         overrides: A dictionary, or the JSON text of one.
         """
-        given = {} if overrides is None else overrides
-        changes = read_parameter("overrides", given, dict[str, Any])
+        changes = read_parameter("overrides", {} if overrides is None else overrides, dict[str, Any])
         for name in {"profile", "seed"} & changes.keys():
             raise SettingError(f"{name!r} is no setting: give --{name} to a command, {name}= in code")
         return cls(profile=profile, seed=seed, **changes)
@@ -284,17 +281,17 @@ def read_value(value: Any, annotation: Any) -> Any:
 
 def _read_list(text: str) -> list[str]:
     """Read "a,b", "[a,b]" or "['a','b']"."""
-    is_bracketed = text[:1] + text[-1:] == "[]"
-    parts = text[1:-1].split(",") if is_bracketed else text.split(",")
-    return [part.strip().strip("\"'") for part in parts if part.strip()]
+    bare = text[1:-1] if text[:1] + text[-1:] == "[]" else text
+    return [part.strip().strip("\"'") for part in bare.split(",") if part.strip()]
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dictionary. Raises SettingError for a key that is given twice."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise SettingError(f"{name!r} is given twice; keep one of them")
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise SettingError(f"{name} is given twice; keep one of them")
+        content[name] = value
     return content
 
 

@@ -22,6 +22,10 @@ def choose_hardware(device: str, precision: str) -> tuple[torch.device, str]:
         raise EncoderError(f"precision is {precision!r}; choose 'auto', 'fp32', 'bf16' or 'fp16'")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError):  # of torch without cuda, of cuda without a card
+        raise EncoderError(f"device {device!r} is not available here; choose 'auto' or 'cpu'") from None
     place, is_fast = torch.device(device), False
     if precision != "auto":
         return place, precision

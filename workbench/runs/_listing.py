@@ -221,12 +221,15 @@ def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
             raise RunError(f"a process is working on {path} ({(path / '.lock').read_text()}); end it first")
         if stay := sorted({*needs.get(path, ())} - leaving):
             raise RunError(f"{path} is needed by {', '.join(map(str, stay))}; remove these too, or keep it")
-    moved = [path.with_name(f".{path.name}.removed") for path in leaving]
-    for path, gone in zip(leaving, moved, strict=True):
+    moved = [*Path(root).expanduser().glob("*/.*.removed")]  # of an interrupted removal
+    for path in leaving:
+        gone = path.with_name(f".{path.name}.removed")
+        moved.append(gone)
         with reraise_os_error(path):
-            if gone.exists():  # of an interrupted removal of an earlier run with this name
+            if gone.exists():  # of an earlier run with this name
                 shutil.rmtree(gone)
             path.rename(gone)  # in one step: a kill leaves no half run
-    for gone in [*moved, *Path(root).expanduser().glob("*/.*.removed")]:  # of an interrupted removal too
-        with reraise_os_error(gone), suppress(FileNotFoundError):  # a path may be listed twice
+    for gone in moved:
+        # A path may be listed twice, or another process may be removing it.
+        with reraise_os_error(gone), suppress(FileNotFoundError):
             shutil.rmtree(gone)

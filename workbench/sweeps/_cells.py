@@ -4,6 +4,7 @@ The state of each cell is read from its run's folder, never stored.
 """
 
 import itertools
+import json
 import logging
 import math
 import os
@@ -13,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -30,7 +32,6 @@ from workbench.runs import finished_run, is_running, read_json, read_row, run_pa
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
 _MOST_CELLS = 100_000  # of one method
-SWEEP_FILES = (".toml", ".yaml", ".yml", ".json")
 _NAME = re.compile(r"\w[\w .,+=@:-]{0,99}")  # of a sweep, which is that of its folder
 
 
@@ -56,28 +57,24 @@ def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
     """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"; of more than a sweep may have, the first."""
     if not isinstance(seeds, str):
         return [seeds] if isinstance(seeds, int) else [*seeds]
-    parts = [re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part) for part in seeds.split(",")]
-    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) if part else () for part in parts]
-    if not all(ranges):
-        raise SettingError(f"seeds={seeds!r} cannot be read; write 3, 0-4 or 0-2,7")
-    return [*itertools.islice(itertools.chain(*ranges), _MOST_CELLS + 1)]
+    chosen: list[int] = []
+    for part in seeds.split(","):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        span = found and range(int(found[1]), int(found[2] or found[1]) + 1)
+        if not span:
+            raise SettingError(f"seeds={seeds!r} cannot be read; write 3, 0-4 or 0-2,7")
+        chosen += span[: _MOST_CELLS + 1]
+    return chosen
 
 
 class _SweepFile(pydantic.BaseModel):
-    """The contents of a sweep's file: arguments of `sweep`, each with what an error says is expected."""
-
-    model_config = pydantic.ConfigDict(use_attribute_docstrings=True)
+    """The contents of a sweep's file: arguments of `sweep`."""
 
     methods: str | list[str] | dict[str, dict[str, Any] | None] = []
-    """names of methods, or a grid of settings by name"""
     seeds: str | int | list[int] = 0
-    """such as 0-4, 3 or [0, 1]"""
-    profile: str = "demo"
-    """the name of a profile"""
+    profile: str = ""
     grid: dict[str, Any] = {}
-    """values by setting"""
     without: dict[str, Any] | list[dict[str, Any]] = []
-    """one or several combinations of settings and values"""
 
 
 class _TextLoader(yaml.SafeLoader):
@@ -96,8 +93,17 @@ class _TextLoader(yaml.SafeLoader):
 
 
 def load_yaml(text: str) -> Any:
-    """Return the contents of YAML or JSON with its values as text. Raises SettingError and yaml.YAMLError."""
+    """Return the contents of YAML with its values as text. Raises SettingError and yaml.YAMLError."""
     return yaml.load(text, _TextLoader)
+
+
+_READERS = {
+    ".toml": tomllib.loads,
+    ".yaml": load_yaml,
+    ".yml": load_yaml,
+    ".json": partial(json.loads, object_pairs_hook=unique_keys),
+}
+SWEEP_FILES = tuple(_READERS)
 
 
 def read_sweep_file(path: Path) -> dict[str, Any]:
@@ -108,13 +114,13 @@ def read_sweep_file(path: Path) -> dict[str, Any]:
     fields = _SweepFile.model_fields
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text) if path.suffix == ".toml" else load_yaml(text)
+        content = _READERS[path.suffix](text)
         for name in dict(content).keys() - fields:
             raise SettingError(unknown_name("entry", name, fields, "of a sweep"))
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
     except pydantic.ValidationError as problem:
-        key = str(problem.errors()[0]["loc"][0])
-        raise SettingError(f"{path}: {key} is {content[key]!r}; expected {fields[key].description}") from None
+        first = problem.errors()[0]
+        raise SettingError(f"{path}: {first['loc'][0]}: {first['msg']} (got {first['input']!r})") from None
     except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as problem:
         reason = " ".join(str(problem).split())
         raise SettingError(f"{path} cannot be read ({reason}); expected {', '.join(fields)} by name") from None
@@ -122,13 +128,12 @@ def read_sweep_file(path: Path) -> dict[str, Any]:
 
 def merge_grids(method: str, *grids: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
     """Return the values of each setting of a method. Raises SettingError for a setting that is given twice."""
-    merged: dict[str, Sequence[Any]] = {}
-    for name, values in itertools.chain(*(grid.items() for grid in grids)):
-        setting = CONFIGS[method].setting_name(name)
-        if setting in merged or values in ([], ()):
-            problem = "is given twice" if setting in merged else "has no values"
-            raise SettingError(f"{setting} {problem} for {method} ({name}={values})")
-        merged[setting] = values if isinstance(values, (list, tuple)) else [values]
+    every = itertools.chain(*(grid.items() for grid in grids))
+    merged = unique_keys((CONFIGS[method].setting_name(name), values) for name, values in every)
+    for name, values in merged.items():
+        merged[name] = values if isinstance(values, (list, tuple)) else [values]
+        if not merged[name]:
+            raise SettingError(f"{name} has no values for {method}")
     return merged
 
 
@@ -142,27 +147,27 @@ def plan_cells(
     cells: dict[str, Cell] = {}
     unused = list(without)
 
-    def add_cell(method: str, profile: str, seed: int, settings: dict[str, Any], varied: Sequence[str] = ()) -> str:
+    def add_cell(method: str, profile: str, seed: int, settings: dict[str, Any], varied: str = "") -> str:
         config = CONFIGS[method].from_parameters(profile, seed, settings)
         path = run_path(config, ".").as_posix()
         if path not in cells:
             needs = tuple(add_cell(*needed, seed, {}) for needed in config.runs_needed)
             overrides = config.model_dump(mode="json", include={*settings})
-            words = [method, ", ".join(f"{name}={settings[name]}" for name in varied), f"seed {seed}"]
-            cells[path] = Cell(method, profile, seed, overrides, path, needs, " ".join(filter(None, words)))
+            title = " ".join(filter(None, [method, varied, f"seed {seed}"]))
+            cells[path] = Cell(method, profile, seed, overrides, path, needs, title)
         return path
 
     for method, settings in grids.items():
         if len(seeds) * math.prod(map(len, settings.values())) > _MOST_CELLS:
             raise SettingError(f"more than {_MOST_CELLS} cells of {method}: at most so many are possible")
-        varied = [name for name in settings if len(settings[name]) > 1]
         for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
             chosen = dict(zip(settings, values, strict=True))
-            named = {"profile": profile, "seed": seed, **chosen}
-            excluding = [entry for entry in without if _leaves_out(entry, method, named)]
+            facts = {"method": method, "profile": profile, "seed": seed, **chosen}
+            excluding = [entry for entry in without if _leaves_out(entry, facts)]
             unused = [entry for entry in unused if entry not in excluding]
             if not excluding:
-                add_cell(method, profile, seed, chosen, varied)
+                varied = [f"{name}={chosen[name]}" for name in settings if len(settings[name]) > 1]
+                add_cell(method, profile, seed, chosen, ", ".join(varied))
     if unused:
         raise SettingError(f"without: {unused[0]} leaves nothing out; write names and values as in the grid")
     if not cells:
@@ -170,13 +175,14 @@ def plan_cells(
     return list(cells.values())
 
 
-def _leaves_out(entry: dict[str, Any], method: str, settings: dict[str, Any]) -> bool:
+def _leaves_out(entry: dict[str, Any], facts: dict[str, Any]) -> bool:
     """Return whether every condition of an entry of `without` holds; its values are read as settings are."""
-    named = {ALIASES.get(name, name): value for name, value in entry.items()}
-    if named.pop("method", method) != method or named.keys() - settings.keys():
+    changed = facts | {ALIASES.get(name, name): value for name, value in entry.items()}
+    if changed.keys() != facts.keys() or changed.pop("method") != facts["method"]:
         return False
-    config = CONFIGS[method]
-    return config(**settings) == config(**settings | named)
+    given = {name: facts[name] for name in changed}
+    config = CONFIGS[facts["method"]]
+    return config(**given) == config(**changed)
 
 
 class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
@@ -250,14 +256,17 @@ def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook:
     """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that of the same cells."""
     root, paths = Path(runs_root).expanduser().resolve(), [cell.path for cell in cells]
     if name and not _NAME.fullmatch(name):
-        allowed = "at most 100 letters, digits, spaces and any of _.,+=@:- and begins with a letter or digit"
-        raise SettingError(f"name={name!r}: a sweep's name is that of a folder, without a path; it has {allowed}")
+        allowed = "letters, digits, spaces and _.,+=@:-, and begins with a letter or digit"
+        raise SettingError(f"name={name!r}: a sweep's name has at most 100 {allowed}")
     methods = list(dict.fromkeys(cell.method for cell in cells))
     for method in methods if notebook else ():
         notebook_of(method)  # which refuses a method without one
-    configs = [cell.config for cell in cells if not finished_run(cell.config, root)]
-    # One for each choice of data sets and encoders: checking a set takes seconds.
-    for config in {repr([c.method, c.data_sets, c.checkpoints, c.pooling]): c for c in configs}.values():
+    to_check = {}  # one of each choice of data sets and encoders: checking a set takes seconds
+    for config in (cell.config for cell in cells):
+        if not finished_run(config, root):
+            choice = config.method, config.data_sets, config.checkpoints, config.pooling
+            to_check[repr(choice)] = config
+    for config in to_check.values():
         check_settings(config)
     folder = root / _FOLDER / (name or f"{'-'.join(methods)}-{text_checksum(*sorted(paths))[:6]}")
     with reraise_os_error(folder):

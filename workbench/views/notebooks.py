@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import plotly.io as pio
@@ -130,11 +129,13 @@ class LiveCurve:
 
     def __init__(self, run: Run | None = None, label: str = "run") -> None:
         """Show the history of a run, which its training continues; `label` names the curves."""
-        self.label, self._rows = label, []
-        self._config: Any = None if run is None else run.config
+        self.label = label
+        self._rows: list[dict[str, Any]] = []
+        self._config: Any = run and run.config
         with suppress(RunError):  # it has no history yet
-            self._rows = run.history().to_dict("records") if run is not None else []
-        self._output, self._drawn = display(self, display_id=True), time.monotonic()
+            self._rows = run.history().to_dict("records") if run else []
+        self._output = display(self, display_id=True)
+        self._drawn = time.monotonic()
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Add a row of the history. It replaces rows of the same or later steps, from before an interruption."""
@@ -150,7 +151,7 @@ class LiveCurve:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         rows = pd.DataFrame(self._rows, columns=None if self._rows else ["step"])
-        losses = sum(row.get("loss", np.nan) == row.get("loss") for row in self._rows)  # without nan
+        losses = int(rows["loss"].count()) if "loss" in rows else 0
         figure = training_curve({self.label: rows}, terms=True)
         if self._config:  # all its steps from the start
             known = [self._config.epochs * row["step"] / row["epoch"] for row in self._rows if row.get("epoch", 0) > 0]
@@ -195,8 +196,9 @@ def export_html(notebook: Path) -> Path:
 
 def drawing(name: str) -> HTML:
     """Show one of the drawings of the methods' ideas; its title is the text for readers who do not see it."""
-    svg = (_DRAWINGS / f"{name}.svg").read_text(encoding="utf-8")
-    data, title = base64.b64encode(svg.encode()).decode(), re.findall("<title>(.+?)</title>", svg, re.DOTALL)[0]
+    svg = (_DRAWINGS / f"{name}.svg").read_bytes()
+    data = base64.b64encode(svg).decode()
+    title = re.findall("<title>(.+?)</title>", svg.decode(), re.DOTALL)[0]
     # As an image: front ends remove drawings from HTML.
     return HTML(f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(title)}" style="max-width:100%">')
 
@@ -206,8 +208,9 @@ def open_run(config_class: type[Any], namespace: dict[str, Any]) -> tuple[Any, R
     check_parameters(namespace)
     namespace["runs_root"] = root = runs_folder(namespace["runs_root"])
     overrides = read_parameter("overrides", namespace["overrides"], dict[str, Any])
-    own = {"base_root": root} if "base_root" in config_class.model_fields else {}
-    config = config_class.from_parameters(namespace["profile"], namespace["seed"], own | overrides)
+    if "base_root" in config_class.model_fields:
+        overrides.setdefault("base_root", root)
+    config = config_class.from_parameters(namespace["profile"], namespace["seed"], overrides)
     return config, Run.open(config, root)
 
 
@@ -225,11 +228,15 @@ def check_parameters(namespace: dict[str, Any]) -> None:
     otherwise only warn and train seed 0, and `-p before false` be a text, which is true. Without papermill nothing is
     changed.
     """
-    cells = list(namespace.get("In", []))
-    assigned = [dict(re.findall(r"^(\w+) = (.*)", source, re.MULTILINE)) for source in cells]
-    injected = max((number for number, cell in enumerate(cells) if cell.startswith("# Parameters\n")), default=0)
-    declared = {name: text for texts in assigned[:injected] for name, text in texts.items()}
-    for name in assigned[injected] if declared else ():
+    declared: dict[str, str] = {}
+    injected: dict[str, str] = {}
+    for cell in namespace.get("In", []):
+        assigned = dict(re.findall(r"^(\w+) = (.*)", cell, re.MULTILINE))
+        if cell.startswith("# Parameters\n"):
+            injected = assigned
+        elif not injected:
+            declared |= assigned
+    for name in injected if declared else ():
         if name not in declared:
             raise SettingError(unknown_name("parameter", name, declared, "in this notebook"))
         try:
