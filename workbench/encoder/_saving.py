@@ -27,7 +27,7 @@ from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import atomic_path, file_checksum, write_json
+from workbench.files import atomic_path
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
 _MODULES = "sentence_transformers.models."
@@ -40,8 +40,6 @@ _CARD_FIELDS = ("language", "license", "base_model", "datasets", "metrics", "mod
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/\\-])(~|[A-Za-z]:)?[\\/]\S*[\\/]")
 # What begins HTML, a link, an image, code, mathematics or emphasis in Markdown, and at its start a heading or a list.
 _MARKUP = re.compile(r"[<>&`*\[\]|~$\\]|^[#+=-]")
-# The names and checksums of the files that `replace_encoder` wrote: of these alone a folder is published.
-SAVED_FILES = "saved_files.json"
 
 
 @contextmanager
@@ -54,9 +52,6 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(target, folder=True) as fresh:
             yield fresh
-            paths = sorted(path for path in fresh.rglob("*") if path.is_file())
-            written = {path.relative_to(fresh).as_posix(): file_checksum(path) for path in paths}
-            write_json(fresh / SAVED_FILES, written)
     except (OSError, SafetensorError) as error:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
