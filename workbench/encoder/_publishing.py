@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.checkpoints import encoder_folder
+from workbench.encoder._saving import markdown_line
 from workbench.errors import RunError
 from workbench.runs import Run
 
@@ -51,7 +52,7 @@ def push_folder(
     readme = (folder / _CARD).read_text(encoding="utf-8").replace("(folder)", f'("{repo_id}")')
     facts["eval_results"] = _eval_results(metrics or {})
     try:
-        card = ModelCard(f"{readme}\n{note}\n" if note else readme)
+        card = ModelCard(f"{readme}\n{markdown_line(note)}\n" if note else readme)
         for name, value in facts.items():
             if value:
                 setattr(card.data, name, value)

@@ -14,14 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from workbench.checkpoints import (
-    FLAGS,
-    HUB_ID,
-    SETTINGS_FILE,
-    USAGE_FILE,
-    Reading,
-    pooling_steps,
-)
+from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, USAGE_FILE, Reading, pooling_steps
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
@@ -174,10 +167,10 @@ def write_card(
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    lines = ["---", header.to_yaml(), "---", "", f"# {_markdown(card.get('title', 'Sentence encoder'))}", ""]
+    lines = ["---", header.to_yaml(), "---", "", f"# {markdown_line(card.get('title', 'Sentence encoder'))}", ""]
     if card.get("description"):
-        lines += [_markdown(card["description"]), ""]
-    lines += [f"A {_markdown(kind)}.", "", "```python", *code, "```", ""]
+        lines += [markdown_line(card["description"]), ""]
+    lines += [f"A {markdown_line(kind)}.", "", "```python", *code, "```", ""]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -191,7 +184,7 @@ def _hub_ids(names: Any) -> Any:
     return names if is_public else None
 
 
-def _markdown(value: Any) -> str:
+def markdown_line(value: Any) -> str:
     """Return a text as a line of Markdown that shows it as it is, without the folders of absolute paths."""
     text = _ABSOLUTE_PATH.sub("", str(value))
     seen = "".join(one if one.isprintable() else " " for one in text)
