@@ -159,18 +159,15 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
     if not (is_name and name) or source == WORDS:
         return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
     config, root = BaselineConfig(encoder=str(source), suites=[name]), cache_folder() / "scores"
-    path = run_path(config, root)
-    with suppress(Exception):  # whatever is wrong with an entry of the cache, it is computed again
-        table = Run(path).scores()
-        is_whole = table["pair_id"].tolist() == list(map(str, pairs.pair_id)) and np.isfinite(table["predicted"]).all()
-        if is_whole and np.allclose(table["gold"], pairs.gold):
-            return table
-    try:
-        if not is_running(path):
-            remove_path(path)
-        return evaluate_model(config, root).scores()
-    except (OSError, RunError):  # the cache cannot be written, or another process is writing this entry
-        return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
+    for _ in range(2):
+        with suppress(OSError, RunError):
+            return evaluate_model(config, root).scores()
+        path = run_path(config, root)
+        with suppress(OSError):
+            if not is_running(path):  # a damaged entry is computed again
+                remove_path(path)
+    # The cache cannot be written, or another process is writing this entry.
+    return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
 
 
 def _require_text(sentences: list[str]) -> list[str]:
