@@ -11,7 +11,7 @@ from pandas.api.types import is_numeric_dtype
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import paragraph, shortened, tag
+from workbench.views._style import details, paragraph, shortened, tag
 from workbench.views.ask import Encoders, named, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
@@ -90,11 +90,11 @@ class PairExplorer(Explorer):
             parts = ["".join(map(self._title, pairs.index)), self._table_of(query)]
             if len(pairs) > 1:
                 text = f"{query} ({len(pairs)} pairs)"
-                parts[0] = _folded(f"{len(pairs)} pairs", parts[0])
+                parts[0] = details(f"{len(pairs)} pairs", parts[0])
             for second in self.table["sentence2"].iloc[pairs.index]:
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
-                    parts.append(_folded(second, self._table_of(second)))
+                    parts.append(details(second, self._table_of(second)))
             yield str(self.ids[pairs.index[0]]), text, "".join(parts)
 
     def _table_of(self, sentence: str) -> str:
@@ -111,10 +111,6 @@ class PairExplorer(Explorer):
         targets = rows["sentence2"].where(rows["sentence1"] == sentence, rows["sentence1"]).tolist()
         scores = {name.removeprefix("score: "): rows[name].to_numpy() for name in rows if name.startswith("score: ")}
         return QueryView.from_scores(sentence, targets, rows["gold"].to_numpy(), scores, self._suite)
-
-
-def _folded(text: str, html: str) -> str:
-    return tag("details", tag("summary", escape(text)), html)
 
 
 def pair_table(scores: Mapping[str, Any], pairs: Pairs) -> pd.DataFrame:
