@@ -24,7 +24,6 @@ from workbench.cli import main
 from workbench.cli_runs import overrides_of
 from workbench.config import SEVEN_STS, BaselineConfig, RankCSEConfig, RankEncoderConfig, SimCSEConfig
 from workbench.data import Sentences, load_dev
-from workbench.encoder._publishing import Pushed
 from workbench.errors import RunError, SettingError
 from workbench.runs import Run, find_run, list_runs, lock_run, remove_runs, split_common_settings
 
@@ -158,10 +157,6 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
     tiny_encoder: Path, call: Call, capsys, monkeypatch, tmp_path: Path
 ):
     monkeypatch.chdir(tmp_path)
-    pushed = Pushed({"config.json": 2})
-    pushed.card = "the card"
-    pushed.left_out = []
-    monkeypatch.setattr("workbench.encoder.push_run", lambda run, name, **options: pushed)
     table = pd.DataFrame({"suite": ["s"], "subset": [""], "pair_id": ["0"]})
     for seed, end in enumerate((0.5, 0.7)):
         run = Run.open(simcse(seed), "runs")
@@ -170,12 +165,21 @@ def test_push_and_look_warn_of_an_encoder_that_lost_against_its_start(
             run.write_evaluation({"s": {"spearman": score, "n": 2}}, table, table, stage)
         run.release()
         shutil.copytree(tiny_encoder, run.path / "encoder")
+        (run.path / "encoder" / "README.md").write_text("---\nlicense: mit\n---\nA card.\n")
         lost = ("s 60.00 -> 50.00, " if end == 0.5 else "") + "dev 52.40 -> 45.90"
         warning = f"is worse than its start, world-encoder: {lost} (x 100)\n"
         options = ["--on", "ladders-all", "--notebook", f"look{seed}.ipynb"]
         for command in (["push", run.path, "me/mine", "--dry-run"], ["look", run.path / "encoder", *options]):
             assert call(*command) == 0
-            assert warning in capsys.readouterr().err
+            printed = capsys.readouterr()
+            assert warning in printed.err
+            if command[0] == "push":
+                assert f"\n\nThis encoder {warning[:-1]}.\n" in printed.out.replace("&#62;", ">"), "its card"
+    run.record(settings=run.facts()["settings"] | {"keep_start": True})
+    assert call("push", run.path, "me/mine", "--dry-run") == 0
+    printed = capsys.readouterr()
+    assert "is its start: no step of its training was better on dev\n" in printed.err
+    assert "\n\nThis encoder is its start: no step of its training was better on dev.\n" in printed.out
     assert call("look", tiny_encoder, "--on", "ladders-all", "--notebook", "plain.ipynb") == 0
     assert "warning" not in capsys.readouterr().err
 

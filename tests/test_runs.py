@@ -20,7 +20,7 @@ from workbench.config import RankEncoderConfig, SimCSEConfig
 from workbench.errors import RunError
 from workbench.files import atomic_path, atomic_write, file_checksum, write_json
 from workbench.metrics import metrics_table
-from workbench.runs import Run, finished_run, is_running, list_runs
+from workbench.runs import Run, finished_run, is_running, list_runs, short_value
 from workbench.runs._run import checkout_commit
 from workbench.views import runs_folder
 
@@ -463,3 +463,18 @@ def test_the_shown_table_is_times_hundred_and_an_undefined_score_is_empty():
     assert table.columns.tolist() == ["suite", "pairs", "Spearman"]
     assert table.loc[0, "Spearman"] == 50
     assert pd.isna(table.loc[1, "Spearman"])
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/data/all-MiniLM/model", "all-MiniLM"),
+        ("/out/mine/checkpoint-500", "mine"),
+        ("/hub/models--me--mine/snapshots/" + 40 * "a", "models--me--mine"),
+        ("/runs/simcse/0123abcd-s0/encoder", "simcse 0123abcd-s0"),
+        ("/data/models.csv", "models.csv"),
+        ("model", "model"),
+    ],
+)
+def test_an_encoder_is_named_by_the_folder_that_tells_it_apart(path: str, name: str):
+    assert short_value(path) == name

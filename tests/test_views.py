@@ -116,7 +116,7 @@ def test_a_page_of_pairs_has_one_table_for_each_query_and_folds_all_but_the_firs
     assert page.count("<section") == page.count('href="#') == 30
     assert page.count("<table") == page.count("<svg") == 31, "a table for each query, and one for the shared target"
     assert page.count("data-words") == 180 + 1, "every pair is named, and the script searches them"
-    assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 of these pairs\)", page)) == 29
+    assert len(re.findall(r"<section[^>]*><details><summary>query \d+ \(6 pairs\)", page)) == 29
     assert "<p>180 pairs; Spearman" in page
 
 

@@ -62,13 +62,17 @@ def print_scores(run: Any) -> None:
             print_table(workbench.metrics.metrics_table(run.metrics(stage)))
 
 
-def warn_of(folder: Path) -> None:
-    """Print a warning if the encoder of a finished run, in its folder or in `encoder/`, did not gain."""
+def warn_of(folder: Path) -> str:
+    """Return and print a warning if the encoder of a run, in its folder or `encoder/`, did not gain."""
     path = folder.parent if folder.name == "encoder" else folder
-    if not workbench.runs.is_finished(path) or not (path / "encoder").is_dir():
-        return
-    if warning := workbench.views.read_or_warn(path, workbench.views.warning_of):
+    if not (workbench.runs.is_finished(path) and (path / "encoder").is_dir()):
+        return ""
+    warning = workbench.views.read_or_warn(path, workbench.views.warning_of) or ""
+    if workbench.views.read_or_warn(path, workbench.views.finished.is_its_start):
+        warning = "its start: no step of its training was better on dev"
+    if warning:
         echo(f"warning: {path} is {warning}", err=True)
+    return warning
 
 
 @runs_app.command("runs")
@@ -199,8 +203,10 @@ def push(
 ) -> None:
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
     run = workbench.runs.find_run(name, runs)
-    warn_of(run.path)
-    files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_)
+    warning = warn_of(run.path)
+    options: dict[str, Any] = {"private": private, "dry_run": dry_run, "license": license_}
+    options["note"] = f"This encoder is {warning}." if warning else ""
+    files = workbench.encoder.push_run(run, repo_id, **options)
     listed = [f"{size:>15,} {file}" for file, size in files.items()]
     listed += [f"left out, not written by save: {file}" for file in files.left_out]
     echo("\n".join([files.card, f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:", *listed]))

@@ -31,13 +31,20 @@ _WITHOUT_INFLUENCE = re.compile(
     | ([^/]*_results|data_config)\.json""",
     re.VERBOSE | re.IGNORECASE,
 )
+# What `Encoder.save` and the tokenizers of transformers write, with the folders of the modules of a
+# SentenceTransformer. The folder may contain anything else of the user's.
+SAVED_BY_ENCODER = re.compile(
+    r"""README\.md | model\.safetensors
+    | (config|encoder|modules|sentence_bert_config|config_sentence_transformers)\.json
+    | (tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|entity_vocab)\.json
+    | (vocab|merges|dict)\.txt | bpe\.codes | chat_template\.jinja | [\w.]+\.model
+    | \d+_[A-Z]\w+ (/(config\.json|model\.safetensors))?""",
+    re.VERBOSE,
+)
 # What an Encoder does not read, but SentenceTransformer may.
 _READ_BY_OTHERS = re.compile(r".*\.(py|bin|pt|pth|jinja)|(.*/)?(chat_template|generation_config)\.json")
 # In an encoder of this project these repeat its other files, or are read by its method alone.
-_REPEATED = re.compile(r"(sentence_bert_config|config_sentence_transformers|saved_files)\.json|corpus\.json\.gz")
-# What transformers reads by its name, also if an Encoder did not save it.
-_READ_BY_NAME = re.compile(r"(added_tokens|special_tokens_map|vocab|merges|tokenizer|config)[^/]*|[^/]*\.model")
-SAVED_FILES = "saved_files.json"  # the files of an encoder that `Encoder.save` wrote, with checksums
+_REPEATED = re.compile(r"(sentence_bert_config|config_sentence_transformers)\.json|corpus\.json\.gz")
 _OLDER_VOCABULARY = re.compile(r"(?!sentencepiece\.bpe|spiece).*\.model")  # beside tokenizer.json
 
 
@@ -157,20 +164,18 @@ def checkpoint_checksum(folder: Path, *, every_reader: bool = False) -> str:
     """
     root = _encoder_of_run(folder)
     skipped = [_WITHOUT_INFLUENCE]
+    is_own = (root / "encoder.json").is_file() and not every_reader
     if not every_reader:
         skipped.append(_READ_BY_OTHERS)
-        if (root / "encoder.json").is_file():
+        if is_own:
             skipped.append(_REPEATED)
             skipped += [_OLDER_VOCABULARY] if (root / "tokenizer.json").is_file() else []
-    saved = set()
-    with suppress(OSError, ValueError):
-        saved = set() if every_reader else set(json.loads((root / SAVED_FILES).read_bytes()))
     lines = []
     # A glob enters linked folders, and this depth contains the modules of modules.
     for path in sorted(chain.from_iterable(map(root.glob, ("*", "*/*", "*/*/*")))):
         name = path.relative_to(root).as_posix()
-        if saved and name not in saved and not _READ_BY_NAME.fullmatch(name):
-            continue  # a note of the user's in the folder of an encoder
+        if is_own and not SAVED_BY_ENCODER.fullmatch(name):
+            continue
         if path.is_file() and not any(pattern.fullmatch(name) for pattern in skipped):
             lines.append(f"{name} {file_checksum(path)}\n")
     return text_checksum(*lines)

@@ -14,20 +14,13 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from workbench.checkpoints import (
-    FLAGS,
-    HUB_ID,
-    SETTINGS_FILE,
-    USAGE_FILE,
-    Reading,
-    pooling_steps,
-)
+from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, USAGE_FILE, Reading, pooling_steps
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
 from workbench.encoder._pooling import FIRST_LAYER
 from workbench.errors import EncoderError
-from workbench.files import SAVED_FILES, atomic_path, file_checksum, write_json
+from workbench.files import atomic_path
 
 # The module names of sentence-transformers 2 to 6 (6 maps them to its new ones), so that every version loads them.
 _MODULES = "sentence_transformers.models."
@@ -52,9 +45,6 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(target, folder=True) as fresh:
             yield fresh
-            paths = sorted(path for path in fresh.rglob("*") if path.is_file())
-            written = {path.relative_to(fresh).as_posix(): file_checksum(path) for path in paths}
-            write_json(fresh / SAVED_FILES, written)
     except (OSError, SafetensorError) as error:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
@@ -177,10 +167,10 @@ def write_card(
     fields |= {name: _hub_ids(fields[name]) for name in ("base_model", "datasets") if name in fields}
     fields["tags"] = sorted({"sentence-transformers", task, *card.get("tags", [])})
     header = ModelCardData(**fields, library_name="sentence-transformers", pipeline_tag=task)
-    lines = ["---", header.to_yaml(), "---", "", f"# {_markdown(card.get('title', 'Sentence encoder'))}", ""]
+    lines = ["---", header.to_yaml(), "---", "", f"# {markdown_line(card.get('title', 'Sentence encoder'))}", ""]
     if card.get("description"):
-        lines += [_markdown(card["description"]), ""]
-    lines += [f"A {_markdown(kind)}.", "", "```python", *code, "```", ""]
+        lines += [markdown_line(card["description"]), ""]
+    lines += [f"A {markdown_line(kind)}.", "", "```python", *code, "```", ""]
     (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -194,7 +184,7 @@ def _hub_ids(names: Any) -> Any:
     return names if is_public else None
 
 
-def _markdown(value: Any) -> str:
+def markdown_line(value: Any) -> str:
     """Return a text as a line of Markdown that shows it as it is, without the folders of absolute paths."""
     text = _ABSOLUTE_PATH.sub("", str(value))
     seen = "".join(one if one.isprintable() else " " for one in text)

@@ -21,6 +21,8 @@ _LAST = ["started", "seconds", "host", "path"]
 # A suite with one of these names has its measure in front: "spearman status".
 _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "start"}
 _TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
+# Names of folders that do not tell encoders apart.
+_COMMON_NAME = re.compile(r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{40}")
 _FILTER = re.compile(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", re.DOTALL)  # name, sign, value
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}  # methods of a series
 
@@ -161,13 +163,18 @@ def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -
 
 
 def short_value(value: Any, seed: int | None = None) -> str:
-    """Return a setting's value as short text: of a path its name; of a run its method and digest, and another seed."""
+    """Return a setting's value as short text: of a run its method and digest, and another seed.
+
+    Of another path it is the last name that is not one of many folders, such as "model".
+    """
     if isinstance(value, list):
         items = ", ".join(short_value(item, seed) for item in value)
         return items if len(value) == 1 else f"[{items}]"
     path = Path(str(value))
     if not path.is_absolute():
         return str(value)
+    while _COMMON_NAME.fullmatch(path.name):
+        path = path.parent
     return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}" if NAME.fullmatch(path.name) else path.name
 
 

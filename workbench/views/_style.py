@@ -93,12 +93,22 @@ def laid_out(figure: go.Figure, title: str, *, width: int = 720, height: int = 3
     A figure that is to be wider than `WIDEST` takes the width of the output. `height` is without the title.
     """
     lines = textwrap.wrap(title, (min(width, WIDEST) - 300) // 8)  # 300 for the buttons, 8 for a character
-    top, pad = 50 + 20 * len(lines), {"l": 12, "t": 23 if lines[1:] else 12}
-    text = {"text": "<br>".join(map(plain, lines)), "font": {"size": 16}, "yref": "container", "pad": pad}
-    margin, place = {"l": 60, "r": 60, "t": top, "b": 50}, {"x": 0, "xanchor": "left", "y": 1, "yanchor": "top"}
-    size = {"height": height + top - 40, "width": width if width <= WIDEST else None, "autosize": width > WIDEST}
+    top = 50 + 20 * len(lines)
+    heading = {
+        "text": "<br>".join(map(plain, lines)),
+        "font_size": 16,
+        "x": 0,
+        "xanchor": "left",
+        "y": 1,
+        "yanchor": "top",
+        "yref": "container",
+        "pad_l": 12,
+        "pad_t": 23 if lines[1:] else 12,
+    }
+    is_wide = width > WIDEST
     figure.layout["template"] = figure_theme()  # plotly would merge an updated one name by name, 0.4 s for each figure
-    return figure.update_layout(title={**text, **place}, margin=margin, **size, **layout)
+    figure.update_layout(title=heading, margin={"l": 60, "r": 60, "t": top, "b": 50}, **layout)
+    return figure.update_layout(height=height + top - 40, width=None if is_wide else width, autosize=is_wide)
 
 
 @cache
@@ -155,15 +165,26 @@ def grid(values: pd.DataFrame, largest: float, written: Callable[[float], str], 
     def cell(row: str, column: str, value: float) -> str:
         if np.isnan(value):
             return td("")
-        depth = min(round(4 * abs(value / (largest or 1))), 4)
-        kind = f"number {'pro' if value > 0 else 'con'}{depth}" if depth else "number"
-        return td(written(value), kind, title=f"{truncate(row, _LONG)}, {column}: {value:.3f}")
+        title = f"{truncate(row, _LONG)}, {column}: {value:.3f}"
+        return td(written(value), number_class(value, largest), title=title)
 
     lines, columns = [], list(map(str, values))
     for row, line in zip(map(str, values.index), values.to_numpy(), strict=True):
         head = tag("th", escape(truncate(row, _LONG)), class_="word", scope="row", title=row)
         lines.append(tag("tr", head, *(cell(row, *one) for one in zip(columns, line, strict=True))))
     return table_tag("<td></td>", columns, lines, caption)
+
+
+def number_class(value: float, largest: float) -> str:
+    """Return the classes of a cell: blue above 0, orange below, darkest from `largest` on."""
+    depth = min(round(4 * abs(value) / (largest or 1)), 4)
+    shade = f" {'pro' if value > 0 else 'con'}{depth}" if depth else ""
+    return f"number{shade}"
+
+
+def details(summary: str, html: str) -> str:
+    """Return HTML that opens with a click on a text."""
+    return tag("details", tag("summary", escape(summary)), html)
 
 
 def truncate(text: str, length: int) -> str:

@@ -161,18 +161,15 @@ def scores_of(source: Any, pairs: Pairs, name: str | None = None) -> Any:
     # "fp32" is named, because under "auto" the cache may contain scores of an earlier version in bf16.
     config = BaselineConfig(encoder=str(source), suites=[name], precision="fp32")
     root = cache_folder() / "scores"
-    path = run_path(config, root)
-    with suppress(Exception):  # whatever is wrong with an entry of the cache, it is computed again
-        table = Run(path).scores()
-        is_whole = table["pair_id"].tolist() == list(map(str, pairs.pair_id)) and np.isfinite(table["predicted"]).all()
-        if is_whole and np.allclose(table["gold"], pairs.gold):
-            return table
-    try:
-        if not is_running(path):
-            remove_path(path)
-        return evaluate_model(config, root).scores()
-    except (OSError, RunError):  # the cache cannot be written, or another process is writing this entry
-        return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
+    for _ in range(2):
+        with suppress(OSError, RunError):
+            return evaluate_model(config, root).scores()
+        path = run_path(config, root)
+        with suppress(OSError):
+            if not is_running(path):  # a damaged entry is computed again
+                remove_path(path)
+    # The cache cannot be written, or another process is writing this entry.
+    return evaluate(Vectors("", source).model, {pairs.name: pairs}).scores
 
 
 def _require_text(sentences: list[str]) -> list[str]:
@@ -304,16 +301,18 @@ def word_effects(encoders: Sequence[Vectors], sentences: Sequence[str]) -> pd.Da
     The cosine of a second target is subtracted. Columns: labels of the encoders; rows: side ("query", "target", "second
     target") and word; the first, of the side "all", has the cosine.
     """
-    words = [_WORD.findall(sentence) for sentence in sentences]
-    sides = [side for side, one in enumerate(words) for _ in one]
-    require_at_most(len(sides), MOST_WORDS, "words", "shorten the sentences")
-    shorter = ["".join([*one[:place], *one[place + 1 :]]).strip() for one in words for place in range(len(one))]
-    without = [[*sentences[:side], text, *sentences[side + 1 :]] for side, text in zip(sides, shorter, strict=True)]
-    names = [("all", ""), *((_SIDES[side], word.strip()) for side, one in enumerate(words) for word in one)]
+    names, texts = [("all", "")], [sentences]
+    for side, sentence in enumerate(sentences):
+        words = _WORD.findall(sentence)
+        for place, word in enumerate(words):
+            shorter = "".join(words[:place] + words[place + 1 :]).strip()
+            names.append((_SIDES[side], word.strip()))
+            texts.append([*sentences[:side], shorter, *sentences[side + 1 :]])
+    require_at_most(len(names) - 1, MOST_WORDS, "words", "shorten the sentences")
     table = pd.DataFrame(index=pd.MultiIndex.from_tuples(names, names=["side", "word"]))
     for vectors in encoders:
-        full, *rest = vectors.leads([sentences, *without])
-        table[vectors.label] = [full, *(full - value for value in rest)]
+        leads = vectors.leads(texts)
+        table[vectors.label] = np.append(leads[0], leads[0] - leads[1:])
     return table
 
 
@@ -409,23 +408,28 @@ def _clearest_swap(vectors: Vectors, sentences: Sequence[str], changes: Sequence
 
 def _swaps_html(encoders: Sequence[Vectors], sentences: Sequence[str], vocabulary: Sequence[str]) -> str:
     """Return a sentence for each encoder and kind of change."""
-    table, lines = smallest_swaps(encoders, sentences, vocabulary), []
+    table = smallest_swaps(encoders, sentences, vocabulary).set_index(["encoder", "change"])
     most = _most_left_out(sum(len(_WORD.findall(sentence)) for sentence in sentences))
+    kinds = {"without": f"no set of up to {most} words"}
+    if vocabulary:
+        kinds["with"] = "no word of the vocabulary"
+    lines = []
     for vectors in encoders:
+        texts = [f"{nothing} makes the targets change places" for nothing in kinds.values()]
+        for place, change in enumerate(kinds):
+            if (vectors.label, change) in table.index:
+                texts[place] = _swap_text(change, table.loc[(vectors.label, change)])
         if abs(vectors.leads([sentences])[0]) < _EQUAL:
-            lines.append(tag("li", f"{escape(vectors.label)}: the two targets are equally near"))
-            continue
-        for change in ("without", "with")[: 2 if vocabulary else 1]:
-            found: Any = table[(table["encoder"] == vectors.label) & (table["change"] == change)]
-            text = f"no set of up to {most} words" if change == "without" else "no word of the vocabulary"
-            text += " makes the targets change places"
-            for row in found.to_dict("records"):
-                words = zip(row["words"], row["sides"], strict=True)
-                which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in words)
-                if change == "with":
-                    which += f", “{escape(row['sentences'][_SIDES.index(row['sides'][0])])}”,"
-                text = f"{change} {which} the {'second' if row['before'] > 0 else 'first'} target comes first"
-                text += f" ({row['before']:+.3f} → {row['after']:+.3f})"
-            lines.append(tag("li", f"{escape(vectors.label)}: {text}"))
+            texts = ["the two targets are equally near"]
+        lines += [tag("li", f"{escape(vectors.label)}: {text}") for text in texts]
     title = paragraph("The smallest change after which the two targets change places:")
     return framed(title, tag("ul", *lines))
+
+
+def _swap_text(change: str, row: Any) -> str:
+    words = zip(row["words"], row["sides"], strict=True)
+    which = " and ".join(f"<b>{escape(word)}</b> ({side})" for word, side in words)
+    if change == "with":
+        which += f", “{escape(row['sentences'][_SIDES.index(row['sides'][0])])}”,"
+    first = "second" if row["before"] > 0 else "first"
+    return f"{change} {which} the {first} target comes first ({row['before']:+.3f} → {row['after']:+.3f})"

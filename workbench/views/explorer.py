@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.files import atomic_write
-from workbench.views._style import framed, shortened, tag
+from workbench.views._style import details, framed, shortened, tag
 from workbench.views._table import STYLE_SHEET, Panel, TableWidget, View, dropdown, offer, or_problem, value_of
 from workbench.views.ask import Encoders, Vectors, named, reasons_html
 from workbench.views.limits import MOST_SECTIONS
@@ -178,8 +178,7 @@ class Explorer(View):
         for name, text, html in sections:
             index.append(tag("li", tag("a", escape(text), href=f"#{quote(name)}")))
             is_folded = drawn and len(sections) > _OPEN
-            folded = tag("details", tag("summary", escape(text)), html) if is_folded else html
-            drawn.append(tag("section", folded, id=name))
+            drawn.append(tag("section", details(text, html) if is_folded else html, id=name))
         title, summary = escape(f"{self.title}: {', '.join(self.labels)}"), self._summary()
         if len(rows) < len(self.grid.listed):
             summary = f"The first {len(rows)} of {summary}; for others search, sort or limit the table in a notebook"

@@ -9,12 +9,25 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from IPython.display import HTML
 from plotly.colors import sample_colorscale
 
 from workbench.errors import DataError
 from workbench.metrics import kendall, ndcg
-from workbench.views._style import GREY, framed, inlined, paragraph, shortened, table_tag, tag, td, th, truncate
+from workbench.views._style import (
+    GREY,
+    details,
+    framed,
+    inlined,
+    paragraph,
+    shortened,
+    table_tag,
+    tag,
+    td,
+    th,
+    truncate,
+)
 from workbench.views.queries import QueryView, SuiteRankings, rank_displacement
 
 DRAWN = 20  # targets that a slope chart has room for
@@ -65,8 +78,8 @@ def view_html(view: QueryView, *, is_live: bool = False, targets: int = 100, exp
     """
     by, total = "a model" if view.gold is None else "gold or a model", len(view.table)
     part = f"{targets} of {total:,} targets, the nearest under {by}" if targets < total else ""
-    details = escape(": ".join(filter(None, [view.place, part])))
-    title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({details})</small>' if details else ''}")
+    place = escape(": ".join(filter(None, [view.place, part])))
+    title = paragraph(f"<b>{escape(view.query)}</b>{f' <small>({place})</small>' if place else ''}")
     # Both are in one row if there is room; a table that may scroll is reached by Tab.
     width = f"flex:1 1 {20 + 4.3 * len(view.ranks):g}em;min-width:0;max-width:max-content;overflow:auto"
     reached = {"data_scroll": "yes", "tabindex": 0, "role": "group", "aria_label": "targets"}
@@ -91,11 +104,11 @@ def _target_table(view: QueryView, targets: int, explains: str) -> str:
         columns = [[td(f"{value:.4g}") for value in gold], map(td, _format_ranks(view.ranks["gold"])), *columns]
     rows = list(zip(view.table.index, view.table["target"], *columns, strict=True))
     lines = []
-    shown = {*view.nearest(targets).table.index}
-    for letter, target, *cells in (row for row in rows if row[0] in shown):
+    nearest = {*view.nearest(targets).table.index}
+    for letter, target, *cells in (row for row in rows if row[0] in nearest):
         button = tag("button", letter, value=explains + letter, title="why this rank?") if explains else letter
-        text = escape(target[:_LONG])
-        text = tag("details", tag("summary", text), escape(target[_LONG:])) if len(target) > _LONG else text
+        shown, rest = target[:_LONG], target[_LONG:]
+        text = details(shown, escape(rest)) if rest else escape(shown)
         lines.append(tag("tr", td(button), td(text, "text"), *cells, data_row=letter))
     for name, measure in (("KCC", kendall), ("NDCG", ndcg)) if gold is not None else ():
         values = [measure(view.table["gold"], scores) for scores in view.scores.values()]
@@ -128,41 +141,44 @@ def slope_svg(view: QueryView) -> str:
     which gives the first ranks the most room. "" if there is nothing to compare.
     """
     shown = view.nearest(DRAWN)
-    columns, short = shown.ranks, shortened(shown.ranks, 18)
-    if len(columns) < 2:
+    ranks = pd.DataFrame(shown.ranks, shown.table.index)
+    if len(ranks.columns) < 2:
         return ""
-    deepest = max(float(ranks.max()) for ranks in columns.values())
-    step = max(36, min(80, 200 // (len(columns) - 1)))
+    short = shortened(ranks, 18)
+    deepest = float(ranks.max(axis=None))
+    step = max(36, min(80, 200 // (len(short) - 1)))
+    across = [24 + step * place for place in range(len(short))]
     name_width = 7.2 * max(map(len, short.values()))
-    top, depth = 14 + round(0.5 * name_width), _APART * min(deepest, DRAWN)
+    top = 14 + round(0.5 * name_width)
+    depth = _APART * min(deepest, DRAWN)
 
     def height(rank: float) -> float:
         if deepest <= DRAWN:
             return top + _APART * (rank - 0.5)
         return top + _APART / 2 + (depth - _APART / 2) * np.log(rank) / np.log(deepest)
 
-    names = shown.table.index.to_numpy()
-    groups = [{rank: names[ranks == rank].tolist() for rank in np.unique(ranks)} for ranks in columns.values()]
-    across = [24 + step * place for place in range(len(columns))]
-    every_rank = np.column_stack(list(columns.values())).tolist()
-    colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(every_rank)))
+    ties = [ranks.index.groupby(column) for _, column in ranks.items()]  # rank -> letters
+    colours: Any = sample_colorscale(_LINES, np.linspace(0, 1, len(ranks)))
     drawn = []
-    for (letter, target), colour, ranks in zip(shown.table["target"].items(), colours, every_rank, strict=True):
-        rooms = [4 + 5 * len(group[rank]) for group, rank in zip(groups, ranks, strict=True)]  # of letters that tie
-        line = _draw_line(list(zip(across, map(height, ranks), rooms, strict=True)), colour)
-        named = "".join(f"\n{name}: rank {rank:g}" for name, rank in zip(columns, ranks, strict=True))
+    for letter, target, colour in zip(ranks.index, shown.table["target"], colours, strict=True):
+        own = ranks.loc[letter].to_dict()
+        rooms = [4 + 5 * len(tied[rank]) for tied, rank in zip(ties, own.values(), strict=True)]
+        line = _draw_line(list(zip(across, map(height, own.values()), rooms, strict=True)), colour)
+        named = "".join(f"\n{name}: rank {rank:g}" for name, rank in own.items())
         title = tag("title", escape(f"{letter}: {truncate(target, _LONG)}{named}"))
         drawn.append(tag("g", title, line, data_row=letter))
-    for name, x, group in zip(columns, across, groups, strict=True):
+    for (name, cut), x, tied in zip(short.items(), across, ties, strict=True):
         slanted = {"text_anchor": "start", "transform": f"rotate(-30 {x} {top - 8})", "font_weight": "bold"}
-        heading = tag("text", escape(short[name]), x=x, y=top - 8, **slanted)
-        letters = (tag("text", " ".join(tied), x=x, y=f"{height(rank) + 4:g}") for rank, tied in group.items())
-        drawn += [tag("g", tag("title", escape(name)), heading), tag("g", *letters, pointer_events="none")]
-    wide, high = across[-1] + 0.87 * name_width + 24, top + depth + 8
-    size = {"width": f"{wide:g}", "height": f"{high:g}", "viewBox": f"0 0 {wide:g} {high:g}", "text_anchor": "middle"}
-    font = {"font_family": "sans-serif", "font_size": 12, "fill": GREY, "role": "img"}
+        heading = tag("text", escape(cut), x=x, y=top - 8, **slanted)
+        drawn.append(tag("g", tag("title", escape(name)), heading))
+        letters = (tag("text", " ".join(both), x=x, y=f"{height(rank) + 4:g}") for rank, both in tied.items())
+        drawn.append(tag("g", *letters, pointer_events="none"))
+    wide = across[-1] + 0.87 * name_width + 24
+    high = top + depth + 8
+    size = {"width": f"{wide:g}", "height": f"{high:g}", "viewBox": f"0 0 {wide:g} {high:g}"}
+    font = {"text_anchor": "middle", "font_family": "sans-serif", "font_size": 12, "fill": GREY}
     named = {"xmlns": "http://www.w3.org/2000/svg", "aria_label": _CHART}
-    return tag("svg", *drawn, **named, **size, **font)
+    return tag("svg", *drawn, **named, **size, **font, role="img")
 
 
 def _draw_line(ends: Sequence[tuple[float, float, float]], colour: str) -> str:

@@ -11,7 +11,7 @@ from pandas.api.types import is_numeric_dtype
 from workbench.data import Pairs, load_pairs
 from workbench.files import set_name
 from workbench.metrics import average_ranks, spearman
-from workbench.views._style import paragraph, shortened, tag
+from workbench.views._style import details, paragraph, shortened, tag
 from workbench.views.ask import Encoders, named, scores_of
 from workbench.views.explorer import TARGETS, Explorer
 from workbench.views.page import view_html
@@ -82,23 +82,23 @@ class PairExplorer(Explorer):
         return self._title(row) + super()._details(row, **options)
 
     def sections(self, rows: list[int]) -> Iterator[tuple[str, str, str]]:
-        """Yield a section for each first sentence, with its pairs; each second sentence with others is folded."""
-        queries: dict[str, list[int]] = {}
-        for row in rows:
-            queries.setdefault(self.table["sentence1"].iloc[row], []).append(row)
-        shown = {*queries}
-        for query, pairs in queries.items():
-            titles = "".join(map(self._title, pairs))
-            count = f"{len(pairs)} of these pairs"
-            parts = [tag("details", tag("summary", count), titles) if pairs[1:] else titles]
-            parts.append(view_html(self._view(query), is_live=True, targets=TARGETS))
-            for second in self.table["sentence2"].iloc[pairs]:
+        """Yield a section for each first sentence; its pairs and their second sentences are folded."""
+        queries = self.table["sentence1"].iloc[rows]
+        shown = {*queries}  # sentences that have a table
+        for query, pairs in queries.groupby(queries, sort=False):
+            text = " / ".join(self.table.loc[pairs.index[0], [*_SIDES]])
+            parts = ["".join(map(self._title, pairs.index)), self._table_of(query)]
+            if len(pairs) > 1:
+                text = f"{query} ({len(pairs)} pairs)"
+                parts[0] = details(f"{len(pairs)} pairs", parts[0])
+            for second in self.table["sentence2"].iloc[pairs.index]:
                 if second not in shown and len(self._partners[second]) > 1:
                     shown.add(second)
-                    table = view_html(self._view(second), is_live=True, targets=TARGETS)
-                    parts.append(tag("details", tag("summary", escape(second)), table))
-            text = f"{query} ({count})" if pairs[1:] else f"{query} / {self.table['sentence2'].iloc[pairs[0]]}"
-            yield str(self.ids[pairs[0]]), text, "".join(parts)
+                    parts.append(details(second, self._table_of(second)))
+            yield str(self.ids[pairs.index[0]]), text, "".join(parts)
+
+    def _table_of(self, sentence: str) -> str:
+        return view_html(self._view(sentence), is_live=True, targets=TARGETS)
 
     def views(self, row: int) -> list[QueryView]:
         """Return the first sentence with all its partners, and the second if it has others."""

@@ -13,7 +13,7 @@ from workbench.data import Pairs, load_pairs
 from workbench.errors import DataError
 from workbench.metrics import hierarchical_interval, holm
 from workbench.runs import Run
-from workbench.views._style import framed, paragraph, table_tag, tag, td
+from workbench.views._style import framed, number_class, paragraph, table_tag, tag, td
 from workbench.views._table import Panel, View, or_problem
 from workbench.views.comparison import baseline_of, with_opponents
 from workbench.views.finished import BEFORE, pairs_of, rows_by_suite
@@ -25,6 +25,8 @@ _COLUMNS = ["label", "relation", "targets", "share", "above", "below", "differen
 _FLIPS, _RESAMPLES = 10_000, 2_000  # of the test over queries, and of the queries for the interval
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
+_DARKEST = 0.2  # the difference from which a cell has the darkest shade
+_SIGNS = {1: " ▲", 0: "", -1: " ▼"}
 _WORDS = {1: "gains on", -1: "loses on"}
 _NOTE = (
     "Share of the targets of a relation that are ranked right against those of a higher and of a lower grade, x 100, "
@@ -44,12 +46,11 @@ def ranked_right(pairs: Pairs, scores: np.ndarray) -> np.ndarray:
     """
     shares = np.full((len(pairs), 3), np.nan)
     for rows in pd.Series(pairs.sentence1).groupby(pairs.sentence1, sort=False).indices.values():
-        gaps = np.subtract.outer(scores[rows], scores[rows])
-        order = np.where(np.isfinite(gaps), np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows])), 0)
-        right = (1 + order * np.sign(np.nan_to_num(gaps))) / 2
+        order = np.sign(np.subtract.outer(pairs.gold[rows], pairs.gold[rows]))
+        predicted = np.sign(np.subtract.outer(scores[rows], scores[rows]))
+        right = (1 + order * predicted) / 2  # nan without a score
         for column, compared in enumerate((order != 0, order < 0, order > 0)):
-            count = np.where(compared.any(axis=1), compared.sum(axis=1), np.nan)
-            shares[rows, column] = (right * compared).sum(axis=1) / count
+            shares[rows, column] = pd.DataFrame(np.where(compared, right, np.nan)).mean(axis=1)
     return shares
 
 
@@ -76,7 +77,8 @@ def phenomena(
     if "relation" not in pairs.extra:
         raise DataError(f"{pairs.name}: its pairs have no column relation")
     numbers, queries = pd.factorize(np.array(pairs.sentence1, dtype=object))
-    relations = list(dict.fromkeys(pairs.extra["relation"]))
+    relation_of = np.array(pairs.extra["relation"])
+    relations = list(dict.fromkeys(relation_of.tolist()))
     require_at_most(len(relations), MOST_RELATIONS, "relations", "let the column relation name kinds of targets")
     require_at_most(len(queries), MOST_QUERIES, "queries", "take a sample of them")
     require_at_most(np.bincount(numbers).max(), MOST_TARGETS, "targets of one query", "take a sample of them")
@@ -99,7 +101,7 @@ def phenomena(
     counts = draw.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), _RESAMPLES).astype(float)
     signs = draw.choice([-1.0, 1.0], (_FLIPS, len(queries)))
     for relation in relations:
-        chosen = np.array(pairs.extra["relation"]) == relation
+        chosen = relation_of == relation
         for label, values in shares.items():
             known = chosen & np.isfinite(values[:, 0])
             row = [label, relation, int(known.sum()), *pd.DataFrame(values[known]).mean()]
@@ -210,15 +212,7 @@ class Phenomena(View):
     def _heat_map(self, *, is_live: bool) -> str:
         lines = []
         for relation, group in self.table.groupby("relation", sort=False):
-            cells = []
-            for row in group.to_dict("records"):
-                gap, text = np.nan_to_num(row["difference"]), f"{100 * row['share']:.0f}" if row["targets"] else ""
-                text += {1: " ▲", -1: " ▼"}.get(row["verdict"], "")
-                depth = min(4, round(20 * abs(gap)))  # the darkest from a difference of 0.2
-                kind = f"number {'pro' if gap > 0 else 'con'}{depth}" if depth else "number"
-                title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
-                button = tag("button", text, value=f"{relation}\n{row['label']}") if is_live and text else text
-                cells.append(td(button, kind, title="" if np.isnan(row["difference"]) else title))
+            cells = [_share_cell(row, is_live=is_live) for row in group.to_dict("records")]
             head = tag("th", escape(f"{relation} ({max(group['targets'])})"), class_="word", scope="row")
             lines.append(tag("tr", head, *cells))
         tests = self.table["p_value"].count()
@@ -229,6 +223,16 @@ class Phenomena(View):
 
     def static(self) -> str:
         return self._heat_map(is_live=False)
+
+
+def _share_cell(row: dict[Any, Any], *, is_live: bool) -> str:
+    text = title = ""
+    if row["targets"]:
+        text = f"{100 * row['share']:.0f}{_SIGNS[row['verdict']]}"
+    if not np.isnan(row["difference"]):
+        title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
+    button = tag("button", text, value="{relation}\n{label}".format(**row)) if is_live and text else text
+    return td(button, number_class(np.nan_to_num(row["difference"]), _DARKEST), title=title)
 
 
 def _listed(names: Sequence[str]) -> str:
