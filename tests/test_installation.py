@@ -51,7 +51,8 @@ def test_the_conda_file_asks_for_what_the_project_needs():
     assert "/cpu" in options["--extra-index-url"]
     folder, _, extras = options["--editable"].rstrip("]").partition("[")
     assert (PROJECT / folder / "pyproject.toml").is_file()
-    pins = {Requirement(line).name for line in (PROJECT / options["--constraint"]).open(encoding="utf-8")}
+    lines = (PROJECT / options["--constraint"]).read_text(encoding="utf-8").splitlines()
+    pins = {Requirement(line).name for line in lines}
     needed = [*project["dependencies"], *chain(*(project["optional-dependencies"][one] for one in extras.split(",")))]
     unpinned = {canonicalize_name(Requirement(one).name) for one in needed} - {*map(canonicalize_name, pins)}
     assert not unpinned
