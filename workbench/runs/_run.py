@@ -52,6 +52,14 @@ BEFORE = "before"  # the stage of a run before its training
 _REMEDY = "restore the file, or move the folder of the run away and run it again"
 
 
+class _StoredFile(TypedDict):
+    sha256: str
+
+
+class _Input(_StoredFile):
+    source: str
+
+
 @with_config(extra="allow")
 class _Facts(TypedDict, total=False):
     """The content of config.json; further facts may be of any type."""
@@ -61,8 +69,10 @@ class _Facts(TypedDict, total=False):
     settings: Required[dict[str, Any]]
     given: list[str]
     contents: dict[str, str]
-    inputs: dict[str, dict[str, str]]
-    files: dict[str, dict[str, str]]
+    inputs: dict[str, _Input]
+    files: dict[str, _StoredFile]
+    versions: dict[str, Any]
+    earlier_starts: list[dict[str, Any]]
     started: str
     seconds: float
     host: str
@@ -247,7 +257,7 @@ class Run:
 
         facts: Those of this run, if they have been read already.
         """
-        return read_json(self._compared(FINISHED, stage, facts), _METRICS)
+        return read_json(self._existing(FINISHED, stage, facts), _METRICS)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -308,9 +318,9 @@ class Run:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        return read_stored_table(self._compared(name, stage))
+        return read_stored_table(self._existing(name, stage))
 
-    def _compared(self, name: str, stage: str, facts: dict[str, Any] | None = None) -> Path:
+    def _existing(self, name: str, stage: str, facts: dict[str, Any] | None = None) -> Path:
         """Return the path of a file after comparing its content with what was written."""
         path = self.path / stage / name
         if not path.is_file():

@@ -195,24 +195,14 @@ def compare_with_start(run: Run) -> str:
     interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
     value, low, high = (100 * number for number in interval)
     if math.isnan(low):  # value may be a number: the interval needs most resamples to have a correlation
-        return f"Not comparable with its start on {suite}: {_undefined_cause(run, suite)}."
+        cause = "all its gold scores, or those of an encoder, are equal or differ too little"
+        return f"Not comparable with its start on {suite}: {cause}. Use another suite or a lower learning_rate."
     text = f"its start on {suite}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
     if low > 0:
         return f"Better than {text}"
     if high < 0:
         return f"Worse than {text} Try a lower learning_rate, fewer epochs, or more training data."
     return f"Not clearly different from {text} Try more training data, more epochs or more test pairs."
-
-
-def _undefined_cause(run: Run, suite: str) -> str:
-    """Return why a suite has no correlation, or no interval of one."""
-    pairs: Any = _scored_pairs(run, "", suite)
-    values = pairs.groupby("suite")[["gold", "predicted"]].nunique().min()
-    if values["gold"] < 2:
-        return "all its gold scores are equal; choose a suite with different ones"
-    if values["predicted"] < 2:
-        return "the encoder gives all its pairs one score, so that training failed; lower learning_rate"
-    return f"its {len(pairs)} pairs, or the scores of the start, do not differ enough; use more test pairs"
 
 
 def resampled(
