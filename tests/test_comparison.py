@@ -142,10 +142,8 @@ def test_a_run_is_compared_with_its_start_in_one_sentence(root: Path, tmp_path: 
     assert views.result_line(equal).endswith("dev 50.00 -> 50.00, kept the start")
 
 
-@pytest.mark.parametrize(
-    ("column", "cause"), [("gold", "all its gold scores are equal"), ("predicted", "gives all its pairs one score")]
-)
-def test_a_run_without_a_correlation_is_told_why(column: str, cause: str, root: Path, tmp_path: Path):
+@pytest.mark.parametrize("column", ["gold", "predicted"])
+def test_a_run_without_a_correlation_is_told_why(column: str, root: Path, tmp_path: Path):
     scored = Run(next((root / "cosent").iterdir()))
     metrics = {SUITE: scored.metrics()[SUITE] | {"spearman": math.nan}}
     flat = Run.open(SimCSEConfig(profile="demo", seed=0), tmp_path)
@@ -153,7 +151,7 @@ def test_a_run_without_a_correlation_is_told_why(column: str, cause: str, root: 
         flat.write_evaluation(metrics, scored.scores().assign(**{column: 0.5}), scored.rankings(), stage)
     sentence = views.compare_with_start(flat)
     assert sentence.startswith(f"Not comparable with its start on {SUITE}")
-    assert cause in sentence
+    assert "all its gold scores, or those of an encoder, are equal" in sentence
     assert "nan" not in sentence
 
 

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit, Value
-from workbench.config._training import SEVEN_STS, Pooling, SetName, Suites, TrainingConfig
+from workbench.config._machinery import Also, Positive, Source, Unit
+from workbench.config._training import SEVEN_STS, Pooling, SetName, Suites, SupervisedConfig
 
-Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
+Architecture = Literal["bi-encoder", "cross-encoder"]
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
 
 _CHINESE = "bert-base-chinese"
@@ -28,7 +28,7 @@ _ENGLISH_NLI = _trained_on("allnli", suites=SEVEN_STS, **_NLI)
 _CHINESE_NLI = _trained_on("zh-nli", suites=_CHINESE_STS, encoder=_CHINESE, **_NLI)
 
 
-class CoSENTConfig(TrainingConfig):
+class CoSENTConfig(SupervisedConfig):
     """CoSENT and its baselines; the defaults are the published settings of supervised training."""
 
     method = "cosent"
@@ -74,7 +74,6 @@ class CoSENTConfig(TrainingConfig):
     softmax_bias: Annotated[bool, Source("CoSENT eq. 5")] = False
     """softmax: a bias in addition to W, as in sentence-transformers"""
 
-    pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
     max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
     """training sentences (cross-encoder: both together) are cut at this length"""
     train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
@@ -83,10 +82,6 @@ class CoSENTConfig(TrainingConfig):
     """scored pairs reported at the end"""
     batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
     """pairs per step, over all processes"""
-    epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
-    learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
-    weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
-    warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

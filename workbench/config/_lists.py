@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import Pooling, SetName, Suites, TrainingConfig
+from workbench.config._machinery import Also, Positive, Source, Unit
+from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
 
 
-class ListsConfig(TrainingConfig):
+class ListsConfig(SupervisedConfig):
     """Losses over the graded targets of each query, with the optimisation of CoSENT's paper."""
 
     method = "lists"
@@ -41,21 +41,12 @@ class ListsConfig(TrainingConfig):
 
     train_limit: Annotated[int | None, Ge(1), Unit("queries"), Also("max_train_samples")] = None
     """train on the pairs of a seeded sample of this many queries (a target in four of them is one too); none: all"""
-    pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
     train: Annotated[SetName, Source("CoSENT tab. II")] = "sick-train"
     """scored pairs; a sentence with four or more partners is a query"""
     dev: Annotated[SetName, Source("CoSENT tab. II")] = "sick-trial"
     suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["sick-test"]
     batch_size: Annotated[int, Ge(1), Unit("queries")] = 8
     """queries per step, each with all its targets, over all processes"""
-    epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
-    learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
-    weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
-    warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
-
-    @property
-    def train_kinds(self) -> tuple[str, ...]:
-        return ("pairs",)
 
     @property
     def trains_on_queries(self) -> bool:

@@ -17,15 +17,12 @@ from workbench.config._machinery import (
     Settings,
     Source,
     Unit,
-    Value,
     setting_text,
 )
 from workbench.errors import SettingError
 from workbench.files import OWN_FILES
 
-Pooling = Annotated[
-    Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"], Value
-]
+Pooling = Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"]
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
@@ -194,6 +191,20 @@ class TrainingConfig(Settings):
         if self.batch_size % self.num_processes:
             raise ValueError(f"batch_size {self.batch_size} is not a multiple of num_processes ({self.num_processes})")
         return self
+
+
+class SupervisedConfig(TrainingConfig):
+    """Settings of training on scored pairs; the defaults are the optimisation of CoSENT's paper."""
+
+    pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
+    epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
+    learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
+    weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
+    warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
+
+    @property
+    def train_kinds(self) -> tuple[str, ...]:
+        return ("pairs",)
 
 
 class ContrastiveConfig(TrainingConfig):

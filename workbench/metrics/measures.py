@@ -42,21 +42,15 @@ def spearman(gold: ArrayLike, predicted: ArrayLike) -> float:
     It is in [-1, 1], and nan if one side is constant or n < 2.
     """
     first, second = paired_numbers(gold, predicted)
-    return correlate_ranks(centred_ranks(first), centred_ranks(second))
+    a, b = centred_ranks(first), centred_ranks(second)
+    squares = (a @ a) * (b @ b)
+    return float(np.clip(a @ b / np.sqrt(squares), -1, 1)) if squares > 0 else float("nan")
 
 
 def centred_ranks(values: ArrayLike) -> np.ndarray:
     """Return `average_ranks` minus their mean; all are exactly 0 if the values are constant."""
     ranks = average_ranks(values)
     return ranks - (len(ranks) + 1) / 2
-
-
-def correlate_ranks(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the correlation of two vectors of `centred_ranks`; nan if one is constant."""
-    squares = (first @ first) * (second @ second)
-    if squares == 0:
-        return float("nan")
-    return float(np.clip(first @ second / np.sqrt(squares), -1, 1))
 
 
 def kendall(gold: ArrayLike, predicted: ArrayLike) -> float:

@@ -7,13 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from workbench.metrics.measures import (
-    centred_ranks,
-    correlate_ranks,
-    paired_numbers,
-    rows_by_set,
-    spearman,
-)
+from workbench.metrics.measures import centred_ranks, paired_numbers, rows_by_set, spearman
 
 Measure = Literal["spearman", "accuracy"]  # of scores, or of predicted classes: the share that equals gold
 _BLOCK = 20_000  # numbers that are resampled at once; another number draws other resamples of several datasets
@@ -124,58 +118,50 @@ def permutation_test(
     times as quick and gives nearly the same p-values. Arguments are those of `bootstrap_interval`. The difference is
     positive if `predicted` is better, p_value is in [1 / (samples + 1), 1]; both are nan if a correlation is undefined.
     """
-    return permutation_tests(gold, [predicted], [other], sets=sets, measure=measure, samples=samples, seed=seed)[0]
+    return permutation_tests(gold, [predicted], other, sets=sets, measure=measure, samples=samples, seed=seed)[0]
 
 
 def permutation_tests(
     gold: ArrayLike,
     predicted: Sequence[ArrayLike],
-    others: Sequence[ArrayLike],
+    other: ArrayLike,
     *,
     sets: Sequence[str] | None = None,
     measure: Measure = "spearman",
     samples: int = 1000,
     seed: int = 0,
 ) -> list[PermutationTest]:
-    """Return `permutation_test` of `predicted[i]` against `others[i]` for each i.
+    """Return `permutation_test` of `predicted[i]` against `other` for each i.
 
     All tests share the tossed coins, so that a toss of all models is one matrix product: 300 tests of
     1,000 pairs take a twentieth of the time of single ones (benchmarks/compare.py).
     """
-    truth = np.asarray(gold, dtype=np.float64)
+    truth, second = paired_numbers(gold, other)
     first = [paired_numbers(gold, scores)[1] for scores in predicted]
-    second = [paired_numbers(gold, scores)[1] for scores in others]
+    prepare, permute = _PERMUTATIONS[measure]
+    sides, observed = [], np.zeros(len(first))
     rows = rows_by_set(sets, len(truth))
-    # Many models are tested against one, whose arrays are then one object.
-    distinct = {id(scores): scores for scores in [*first, *second]}
-    prepare, value_of, permute = _PERMUTATIONS[measure]
-    values_by_set: dict[int, list[float]] = {key: [] for key in distinct}
-    prepared = []
     for row in rows:
-        of_gold = prepare(truth[row])
-        ready = {key: prepare(scores[row]) for key, scores in distinct.items()}
-        for key, of_model in ready.items():
-            values_by_set[key].append(value_of(of_gold, of_model))
-        of_first = np.stack([ready[id(scores)] for scores in first])
-        of_second = np.stack([ready[id(scores)] for scores in second])
-        prepared.append((of_gold, of_first, of_second))
-    values = {key: np.mean(of_sets) for key, of_sets in values_by_set.items()}
-    differences = np.array([values[id(one)] - values[id(other)] for one, other in zip(first, second, strict=True)])
+        of_models = np.stack([prepare(scores[row]) for scores in first])
+        side = prepare(truth[row]), of_models, prepare(second[row])[None]
+        unchanged = np.zeros((1, len(row)))
+        observed += permute(unchanged, *side)[0] / len(rows)
+        sides.append(side)
     coin = np.random.default_rng(seed)
     block = max(1, 10 * _BLOCK // max(1, len(truth)))
     as_large = np.zeros(len(first), dtype=int)
     for start in range(0, samples, block):
         count = min(block, samples - start)
         chance = np.zeros((count, len(first)))
-        for of_set in prepared:
-            tosses = coin.integers(0, 2, (count, len(of_set[0])), dtype=np.int8)
-            chance += permute(tosses.astype(np.float64), *of_set) / len(prepared)
+        for side in sides:
+            tosses = coin.integers(0, 2, (count, len(side[0])), dtype=np.int8)
+            chance += permute(tosses.astype(np.float64), *side) / len(sides)
         # A constant mixture has no correlation and does not count as smaller; rounding must not
         # decide a tie.
-        is_smaller = abs(chance) < abs(differences) - 1e-12
+        is_smaller = abs(chance) < abs(observed) - 1e-12
         as_large += (~is_smaller).sum(axis=0)
-    p_values = np.where(np.isnan(differences), np.nan, (1 + as_large) / (1 + samples))
-    return list(map(PermutationTest, differences.tolist(), p_values.tolist()))
+    p_values = np.where(np.isnan(observed), np.nan, (1 + as_large) / (1 + samples))
+    return list(map(PermutationTest, observed.tolist(), p_values.tolist()))
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
@@ -285,8 +271,8 @@ def _permuted_gains(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, secon
 def _permuted_correlations(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the difference of the two correlations [samples, models] for each row of `swap`.
 
-    gold: Centred ranks [n]; first, second: [models, n]; swap: 0 or 1, [samples, n]. Sum, sum of
-    squares and product with gold of all mixtures are one matrix product.
+    gold: Centred ranks [n]; first: [models, n]; second: [1, n]; swap: 0 or 1, [samples, n]. Sum,
+    sum of squares and product with gold of all mixtures are one matrix product.
     """
 
     def totals(ranks: np.ndarray) -> np.ndarray:
@@ -299,17 +285,16 @@ def _permuted_correlations(swap: np.ndarray, gold: np.ndarray, first: np.ndarray
             # Sums of half numbers are exact, so a constant mixture has no spread at all.
             return np.where(spread > 0, product / np.sqrt(spread), np.nan)
 
-    of_first = totals(first)
-    of_second = totals(second)
+    of_first, of_second = totals(first), totals(second)
     change = (of_second - of_first).reshape(-1, len(gold))
     exchanged = (swap @ change.T).reshape(len(swap), 3, len(first))
     one = of_first.sum(axis=-1) + exchanged
-    other = of_first.sum(axis=-1) + of_second.sum(axis=-1) - one
+    other = of_second.sum(axis=-1) - exchanged
     return correlations(one) - correlations(other)
 
 
-# measure -> preparation of one side, value of two prepared sides, and of all exchanged mixtures
-_PERMUTATIONS: dict[str, tuple[Any, Any, Any]] = {
-    "spearman": (centred_ranks, correlate_ranks, _permuted_correlations),
-    "accuracy": (np.asarray, lambda gold, classes: np.mean(gold == classes), _permuted_gains),
+# measure -> preparation of one side, and the difference of all exchanged mixtures
+_PERMUTATIONS: dict[str, tuple[Any, Any]] = {
+    "spearman": (centred_ranks, _permuted_correlations),
+    "accuracy": (np.asarray, _permuted_gains),
 }

@@ -66,7 +66,7 @@ class Record:
         falls = [100 * (start - value) for value in later[-_FAR_BELOW:]]
         if config.stop_below_start is None or len(falls) < _FAR_BELOW:
             return ""
-        is_far_below = all(fall > config.stop_below_start for fall in falls)
+        is_far_below = min(falls) > config.stop_below_start
         return f"dev is {falls[-1]:.1f} points below its start of {100 * start:.1f}" if is_far_below else ""
 
     def add(self, terms: dict[str, Tensor]) -> None:

@@ -33,8 +33,9 @@ from workbench.metrics import (
 )
 from workbench.runs import Run
 from workbench.views import finished
-from workbench.views.finished import BEFORE, SuiteScores, measure_of, read_or_warn
+from workbench.views.finished import BEFORE, measure_of, read_or_warn
 
+_IDENTITY = ["subset", "pair_id", "gold"]  # of a scored pair
 _LATEX = {"±": r"$\pm$", " ↑": r"$^{\uparrow}$", " ↓": r"$^{\downarrow}$"}
 
 
@@ -194,24 +195,14 @@ def compare_with_start(run: Run) -> str:
     interval = resampled(bootstrap_interval, run, suite, base=(run.path, BEFORE), measure=measure)
     value, low, high = (100 * number for number in interval)
     if math.isnan(low):  # value may be a number: the interval needs most resamples to have a correlation
-        return f"Not comparable with its start on {suite}: {_undefined_cause(run, suite)}."
+        cause = "all its gold scores, or those of an encoder, are equal or differ too little"
+        return f"Not comparable with its start on {suite}: {cause}. Use another suite or a lower learning_rate."
     text = f"its start on {suite}: {value:+.1f} {measure} x 100, 95% interval {low:+.1f} to {high:+.1f}."
     if low > 0:
         return f"Better than {text}"
     if high < 0:
         return f"Worse than {text} Try a lower learning_rate, fewer epochs, or more training data."
     return f"Not clearly different from {text} Try more training data, more epochs or more test pairs."
-
-
-def _undefined_cause(run: Run, suite: str) -> str:
-    """Return why a suite has no correlation, or no interval of one."""
-    pairs: Any = _scored_pairs(run, "", suite)
-    values = pairs.groupby("suite")[["gold", "predicted"]].nunique().min()
-    if values["gold"] < 2:
-        return "all its gold scores are equal; choose a suite with different ones"
-    if values["predicted"] < 2:
-        return "the encoder gives all its pairs one score, so that training failed; lower learning_rate"
-    return f"its {len(pairs)} pairs, or the scores of the start, do not differ enough; use more test pairs"
 
 
 def resampled(
@@ -221,26 +212,28 @@ def resampled(
 
     Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two scored different pairs.
     """
-    sources = [(run, stage), *([(Run(base[0]), base[1])] if base else [])]
-    pairs, *others = (_scored_pairs(source, kind, suite) for source, kind in sources)
-    identity = ["suite", "subset", "pair_id", "gold"]
-    if any(not pairs[identity].equals(other[identity]) for other in others):
-        files = [source.path / kind / "scores.csv" for source, kind in sources]
-        raise ValueError(_different_pairs(suite, *files))
-    predicted = [table["predicted"].to_numpy() for table in (pairs, *others)]
+    pairs, predicted = _scores_on(run, suite, stage, base)
     return list(resample(pairs["gold"].to_numpy(), *predicted, sets=pairs["suite"].tolist(), **options))
 
 
-def _different_pairs(suite: str, *files: Path) -> str:
-    names = " and ".join(map(str, files))
-    return f"{names} have different pairs of {suite!r}; score both runs on one version of the set"
+def _scores_on(
+    run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()
+) -> tuple[pd.DataFrame, list[np.ndarray]]:
+    """Return the pairs, and the scores of the run and of the base, if any."""
+    sources = [(run, stage), *([(Run(base[0]), base[1])] if base else [])]
+    pairs, *others = (_scored_pairs(source, kind, suite) for source, kind in sources)
+    if any(not pairs[column].equals(other[column]) for other in others for column in _IDENTITY):
+        files = " and ".join(str(source.path / kind / "scores.csv") for source, kind in sources)
+        raise ValueError(f"{files} have different pairs of {suite!r}; score both runs on one version of the set")
+    return pairs, [table["predicted"].to_numpy() for table in (pairs, *others)]
 
 
 def _scored_pairs(run: Run, stage: str, suite: str) -> pd.DataFrame:
     parts, sets = finished.rows_by_suite(run, "scores", stage), AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
         raise RunError(f"{run.path / stage / 'scores.csv'} has no pairs of {', '.join(missing)}; run it again")
-    return pd.concat([parts[name] for name in sets], ignore_index=True)
+    tables = [parts[name] for name in sets]
+    return pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
 
 
 @dataclass(frozen=True)
@@ -370,15 +363,12 @@ def _stored_tests(
     opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
 ) -> dict[tuple[str, int], Any]:
     """Return `_run_tests`, from the cache folder if the files of scores are the same as then."""
-    paths = {path for run, base_path in opponents for path in (run["path"], base_path)}
-    files = {path: _file_state(Path(path) / "scores.csv") for path in sorted(paths)}
     pairs = [[run["path"], base_path] for run, base_path in opponents]
-    key = text_checksum(json.dumps([1, samples, files, pairs, tested]))
+    changed = {path: finished.time_changed(Path(path) / "scores.csv") for pair in pairs for path in pair}
+    key = text_checksum(json.dumps([2, samples, pairs, changed, tested]))
     entry = cache_folder() / "comparisons" / f"{key[:32]}.json"
     with suppress(OSError, ValueError):
-        stored = json.loads(entry.read_bytes())
-        if len(stored) == len(tested):
-            return dict(zip(tested, stored, strict=True))
+        return dict(zip(tested, json.loads(entry.read_bytes()), strict=True))
     results = _run_tests(opponents, tested, samples)
     # If a run was left out, its warning must appear again the next time.
     if len(results) == len(tested):
@@ -389,50 +379,24 @@ def _stored_tests(
     return results
 
 
-def _file_state(path: Path) -> list[int]:
-    """Return size and time of a file; a missing file has neither."""
-    with suppress(FileNotFoundError):
-        state = path.stat()
-        return [state.st_size, state.st_mtime_ns]
-    return []
-
-
-def _scores_on(run: Run, suite: str) -> SuiteScores:
-    scores = finished.scores_by_suite(run)
-    if suite not in scores:
-        raise RunError(f"{run.path / 'scores.csv'} has no pairs of {suite}; run it again")
-    return scores[suite]
-
-
 def _run_tests(
     opponents: Sequence[tuple[dict[str, Any], str]], tested: Sequence[tuple[str, int]], samples: int
 ) -> dict[tuple[str, int], PermutationTest]:
-    """Test each run against its opponent, all of a suite at once; unreadable runs are left out.
+    """Test each run against its opponent, all of one opponent and suite at once; unreadable runs are left out.
 
     Raises ValueError if the two scored different pairs.
     """
     groups = defaultdict(list)
-    for suite, number in tested:
+    for suite, number in tested:  # by run, so that each file is read once
         run, base_path = opponents[number]
-        one = read_or_warn(run["path"], partial(_scores_on, suite=suite))
-        other = read_or_warn(base_path, partial(_scores_on, suite=suite))
-        if one is None or other is None:
-            continue
-        if one.identity != other.identity:
-            files = [Path(path) / "scores.csv" for path in (run["path"], base_path)]
-            raise ValueError(_different_pairs(suite, *files))
-        # Two labels may have been scored on two versions of a set, each with its own baseline.
-        measure = run["scores"][suite][1]
-        groups[suite, measure, one.identity].append((number, one, other))
+        scores = read_or_warn(run["path"], partial(_scores_on, suite=suite, base=(base_path, "")))
+        if scores:
+            pairs, predicted = scores
+            measure = run["scores"][suite][1]
+            groups[suite, measure, base_path].append((number, pairs["gold"].to_numpy(), *predicted))
     results = {}
     for (suite, measure, _), members in groups.items():
-        numbers, ones, others = zip(*members, strict=True)
-        tests = permutation_tests(
-            ones[0].gold,
-            [scores.predicted for scores in ones],
-            [scores.predicted for scores in others],
-            measure=measure,
-            samples=samples,
-        )
+        numbers, golds, predicted, others = zip(*members, strict=True)
+        tests = permutation_tests(golds[0], predicted, others[0], measure=measure, samples=samples)
         results |= {(suite, number): test for number, test in zip(numbers, tests, strict=True)}
     return results

@@ -4,7 +4,6 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from shlex import quote
@@ -16,7 +15,7 @@ import pandas as pd
 from workbench.config import ALIASES, BaselineConfig
 from workbench.data import AVERAGES, Pairs, dataset_names, load_pairs
 from workbench.errors import DataError, RunError, SettingError, unknown_name
-from workbench.files import set_name, text_checksum
+from workbench.files import set_name
 from workbench.metrics import Measure, seed_spread
 from workbench.runs import Run, read_row, read_rows, short_value, split_common_settings
 
@@ -210,45 +209,18 @@ def read_or_warn(path: str | Path, read: Callable[[Run], _T]) -> _T | None:
 
 def rows_by_suite(run: Run, kind: str, stage: str = "") -> dict[str, pd.DataFrame]:
     """Return suite -> rows of scores.csv or rankings.csv (`kind`), kept in memory until the file changes."""
-    file = run.path / stage / f"{kind}.csv"
-    return _cached_rows(str(run.path), kind, stage, file.stat().st_mtime_ns if file.is_file() else 0)
+    return _cached_rows(str(run.path), kind, stage, time_changed(run.path / stage / f"{kind}.csv"))
+
+
+def time_changed(file: Path) -> int:
+    """Return when a file was changed, in nanoseconds; 0 if it does not exist."""
+    return file.stat().st_mtime_ns if file.is_file() else 0
 
 
 @lru_cache(maxsize=64)
 def _cached_rows(path: str, kind: str, stage: str, _changed: int) -> dict[str, pd.DataFrame]:
     table: pd.DataFrame = getattr(Run(path), kind)(stage)
     return {str(suite): rows.reset_index(drop=True) for suite, rows in table.groupby("suite", sort=False)}
-
-
-@dataclass(frozen=True)
-class SuiteScores:
-    """The scored pairs of one suite; `identity` is the checksum of their ids and gold scores."""
-
-    identity: str
-    gold: np.ndarray
-    predicted: np.ndarray
-
-
-def scores_by_suite(run: Run) -> dict[str, SuiteScores]:
-    """Return suite -> its scores, kept in memory until the file changes: 16 bytes a pair."""
-    file = run.path / "scores.csv"
-    return _cached_scores(str(run.path), file.stat().st_mtime_ns if file.is_file() else 0)
-
-
-@lru_cache(maxsize=2048)
-def _cached_scores(path: str, _changed: int) -> dict[str, SuiteScores]:
-    table = Run(path).scores()
-    numbers, suites = pd.factorize(table["suite"])
-    # Arrays of Python texts: pandas' own are joined and hashed five times as slowly.
-    subset, pair_id = (table[name].to_numpy(dtype=object) for name in ("subset", "pair_id"))
-    gold, predicted = (table[name].to_numpy(dtype=np.float64) for name in ("gold", "predicted"))
-    scores = {}
-    for number, suite in enumerate(suites):
-        rows = np.flatnonzero(numbers == number)
-        names = "\0".join([*subset[rows], *pair_id[rows]])
-        identity = text_checksum(names, gold[rows].tobytes())
-        scores[str(suite)] = SuiteScores(identity, gold[rows], predicted[rows])
-    return scores
 
 
 def format_spread(values: Any, unit: float = 100, form: str = "{:.2f} ± {:.2f}") -> str:
