@@ -483,13 +483,13 @@ def weight_files(folder: Path) -> list[Path]:
 def _require_files(folder: Path, name: str) -> None:
     """Raise EncoderError with the cause if a folder is not a model of transformers in safetensors."""
     weights = weight_files(folder)
-    heads = {path: path.open("rb").read(9) for path in [*weights, folder / "tokenizer.json"] if path.is_file()}
-    pointers = [path for path, head in heads.items() if head.startswith(b"version h")]
+    small = [path for path in [*weights, folder / "tokenizer.json"] if path.is_file() and path.stat().st_size < 999]
+    pointers = [path.name for path in small if b"git-lfs" in path.read_bytes()]
     if (folder / "adapter_config.json").is_file():
         problem = "has an adapter (adapter_config.json), which the package peft alone applies"
         remedy = f"save what merge_and_unload() returns, or install peft and evaluate it as st:{name}"
     elif pointers:
-        problem = f"has a pointer of Git LFS in place of {pointers[0].name}"
+        problem = f"has a pointer of Git LFS in place of {pointers[0]}"
         remedy = "run `git lfs pull` in it"
     elif not (folder / "config.json").is_file():
         problem = "has no config.json, so it is no checkpoint"
