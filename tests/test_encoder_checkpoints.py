@@ -90,7 +90,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         write("encoder.json", {"pooling": "best"}),
         "encoder.json: .* pooling = 'best' .*'cls', 'mean'",
     ),
-    "template of cls": (write("encoder.json", {"pooling": "cls", "template": "{sentence} [MASK]"}), "needs pooling 'm"),
+    "template of cls": (write("encoder.json", {"pooling": "cls", "template": "{sentence} [MASK]"}), "needs pooling='m"),
 }
 
 

@@ -1,6 +1,7 @@
 """The files of an encoder: every key and every order of modules gives SentenceTransformer's vectors, or is refused."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers.base.modules import Transformer
@@ -16,6 +18,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from test_encoder_kinds import SENTENCES, dense, embed, largest_difference
 from tiny_checkpoints import tiny_checkpoint, tiny_tokenizer
 from torch import nn
+from transformers import AutoModel
 
 from workbench import checkpoints
 from workbench.checkpoints import POOLINGS, find_checkpoint
@@ -128,7 +131,7 @@ UNREAD: dict[str, tuple[str, dict[str, Any]]] = {
     "query_prefix": (USAGE, {"query_prefix": "[Q] "}),
     "requirements": (USAGE, {"requirements": {"transformers": ">=9"}}),
     "truncate_dim": (USAGE, {"truncate_dim": "8"}),
-    "default_prompt_name 'passage'": (USAGE, {"prompts": {"sts": "x"}, "default_prompt_name": "passage"}),
+    "default_prompt_name = 'passage'": (USAGE, {"prompts": {"sts": "x"}, "default_prompt_name": "passage"}),
     "processing_kwargs": (CUTS, {"processing_kwargs": {"text": {"max_length": 4}}}),
     "modality_config": (CUTS, {"modality_config": {"message": {"method": "forward"}}}),
     "transformer_task": (CUTS, {"transformer_task": "fill-mask"}),
@@ -140,7 +143,7 @@ UNREAD: dict[str, tuple[str, dict[str, Any]]] = {
     "include_prompt": (POOLING, {"include_prompt": 3}),
     "module_input_name": (NORMALIZE, {"module_input_name": "token_embeddings"}),
     "activation_function": (DENSE, {"activation_function": "mine.Tanh"}),
-    "2_Dense takes 32 columns": (POOLING, {"embedding_dimension": 16}),
+    "2_Dense takes 16 columns": (DENSE, {"in_features": 16}),
 }
 
 
@@ -362,15 +365,18 @@ def replace_weights(folder: Path, name: str, content: bytes) -> None:
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 9\n"
 CAUSES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "one level too high": (move_down, r"there are checkpoints in it; give one of them: .*checkpoint-10"),
-    "ONNX alone": (lambda folder: replace_weights(folder, "onnx/model.onnx", b"x"), "weights for ONNX .* PyTorch"),
-    "a pointer": (lambda folder: replace_weights(folder, "model.safetensors", POINTER), "pointer of Git LFS.*lfs pull"),
-    "pickled": (lambda folder: replace_weights(folder, "pytorch_model.bin", b"x"), "pickled .* evaluate it as st:"),
-    "T5's encoder": (
-        lambda folder: edit(folder / "config.json", architectures=["T5EncoderModel"]),
-        "T5.*evaluate it as",
+    "one level too high": (move_down, r"no config.json.* such as .*copy/checkpoint-"),
+    "ONNX alone": (
+        lambda folder: replace_weights(folder, "onnx/model.onnx", b"x"),
+        "; ONNX is not read",
     ),
-    "a router": (lambda folder: (folder / "config.json").unlink(), "first module is Router.* evaluate it as st:"),
+    "a pointer": (lambda folder: replace_weights(folder, "model.safetensors", POINTER), "pointer of Git LFS.*lfs pull"),
+    "a tokenizer's pointer": (
+        lambda folder: (folder / "tokenizer.json").write_bytes(POINTER),
+        "pointer of Git LFS in place of tokenizer.json.*lfs pull",
+    ),
+    "pickled": (lambda folder: replace_weights(folder, "pytorch_model.bin", b"x"), "pickled .* evaluate it as st:"),
+    "a router": (lambda folder: as_modules(folder, f"{THEIRS}Router"), "with Router, .* evaluate it as st:"),
 }
 
 
@@ -379,19 +385,58 @@ def test_a_folder_that_is_no_checkpoint_is_refused_with_the_cause_and_a_remedy(
     cause: str, plain: Path, tmp_path: Path
 ) -> None:
     folder = edited(plain, tmp_path / "copy")
-    if cause == "a router":
-        as_modules(folder, f"{THEIRS}Router")
     damage, words = CAUSES[cause]
     damage(folder)
-    with pytest.raises(EncoderError, match=words):
-        find_checkpoint(str(folder))
+    assert re.search(words, refusal(folder))
+
+
+def test_weights_in_shards_are_read_and_a_pointer_among_them_is_named(plain: Path, tmp_path: Path) -> None:
+    folder = edited(plain, tmp_path / "copy")
+    (folder / "model.safetensors").unlink()
+    AutoModel.from_pretrained(str(plain)).save_pretrained(folder, max_shard_size="20KB")
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    ours, wanted = (Encoder.from_pretrained(each, "mean", **FP32).encode(SENTENCES) for each in (folder, plain))
+    assert torch.equal(ours, wanted)
+    shards[0].write_bytes(POINTER)
+    assert f"pointer of Git LFS in place of {shards[0].name}" in refusal(folder)
+
+
+def test_the_length_in_the_files_of_a_saved_encoder_may_be_changed(plain: Path, tmp_path: Path) -> None:
+    Encoder.from_pretrained(plain, "mean", **FP32).save(tmp_path / "ours")
+    edit(tmp_path / "ours" / CUTS, max_seq_length=5)
+    encoder = Encoder.from_pretrained(tmp_path / "ours", **FP32)
+    assert encoder.max_seq_length == 5
+    theirs = embed(tmp_path / "ours", normalize_embeddings=True)
+    assert largest_difference(encoder.encode(SENTENCES), theirs) < TOLERANCE
+
+
+def test_a_module_over_a_refused_similarity_is_kept_if_pooling_is_named(saved: Path, tmp_path: Path) -> None:
+    folder = edited(saved, tmp_path / "copy", USAGE, similarity_fn_name="euclidean")
+    assert "similarity 'euclidean'" in refusal(folder)
+    assert Encoder.from_pretrained(folder, "mean", **FP32).dimension == 16
+
+
+@pytest.mark.parametrize("name", ["2_Dense_1024/model.safetensors", "2_Dense/config.json", "0_BERT/vocab.txt"])
+def test_files_of_modules_are_fetched_from_the_hub_whatever_their_folder_is_called(name: str) -> None:
+    others = ["pytorch_model.bin", "0_BERT/pytorch_model.bin", "onnx/model.onnx", "modeling.py"]
+    fetched = filter_repo_objects([name, *others], allow_patterns=checkpoints._HUB_FILES)
+    assert [*fetched] == [name]
+
+
+def test_an_unknown_model_type_is_one_line_also_for_sentence_transformer(plain: Path, tmp_path: Path) -> None:
+    folder = edited(plain, tmp_path / "copy", "config.json", model_type="new")
+    assert "never executed" in refusal(folder)
+    with pytest.raises(EncoderError, match="cannot load") as caught:
+        load_encoder(find_checkpoint(f"st:{folder}"), None, device="cpu")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_dense_layer_that_cannot_be_read_is_one_line(saved: Path, tmp_path: Path) -> None:
     pickled, other = (edited(saved, tmp_path / name) for name in ("pickled", "other"))
     torch.save(load_file(saved / "2_Dense" / "model.safetensors"), pickled / "2_Dense" / "pytorch_model.bin")
     (pickled / "2_Dense" / "model.safetensors").unlink()
-    assert "save it as model.safetensors, or evaluate the encoder as st:" in refusal(pickled)
+    assert "save it as model.safetensors, or, if SentenceTransformer loads it, evaluate it as st:" in refusal(pickled)
     save_file({"linear.weight": torch.ones(3, 3)}, other / "2_Dense" / "model.safetensors")
     assert "the Dense layer in" in refusal(other)
     parametric = edited(saved, tmp_path / "parametric", DENSE, activation_function="torch.nn.Nothing")

@@ -1,6 +1,5 @@
 """What is tried of a backbone when it is loaded: text alone, the length limit, padding, the types of its weights."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -136,8 +135,8 @@ def test_the_length_limit_can_be_encoded(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("dpr", "does not encode plain text of 8 tokens .AttributeError: .* st:"),
-        ("bros", "does not encode plain text of 8 tokens .ValueError: You have to specify bbox.; .* st:"),
+        ("dpr", "does not encode plain text of 3 tokens .AttributeError: .* st:"),
+        ("bros", "does not encode plain text of 3 tokens .ValueError: You have to specify bbox.; .* st:"),
         ("canine", "is a 'canine' model, which has no table of token embeddings; .* st:"),
         ("vit", "is a 'vit' model, which has no table of token embeddings"),
         ("wav2vec2", "is a 'wav2vec2' model, which has no table of token embeddings"),
@@ -181,7 +180,7 @@ def test_the_encoder_of_an_encoder_decoder_is_refused_for_that(tmp_path: Path) -
     config = transformers.T5Config(vocab_size=28, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4)
     transformers.T5EncoderModel(config).save_pretrained(tmp_path)
     tiny_tokenizer("bert").save_pretrained(tmp_path)
-    with pytest.raises(EncoderError, match=r"is the encoder of a 't5'.* evaluate it as st:"):
+    with pytest.raises(EncoderError, match=r"is a 't5' with a decoder, or the encoder of one; .* evaluate it as st:"):
         load(tmp_path)
 
 
@@ -205,18 +204,14 @@ def test_a_prefix_of_all_names_is_the_cause_that_is_named(prefix: str, tmp_path:
     folder = tiny_checkpoint(tmp_path / "checkpoint")
     weights = {prefix + name: value for name, value in load_file(folder / "model.safetensors").items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(EncoderError, match=f"missing in the file: names in the file begin with '{prefix}'"):
+    with pytest.raises(EncoderError, match=rf"missing in the file, .*such as {prefix}embeddings.*save_pretrained"):
         load(folder)
 
 
-def test_weights_of_other_code_are_called_that(tmp_path: Path) -> None:
+def test_weights_of_other_code_are_named(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "checkpoint")
     weights = load_file(folder / "model.safetensors")
     renamed = {name.replace("intermediate.dense", "mlp.gated"): value for name, value in weights.items()}
     save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
-    path = folder / "config.json"
-    with pytest.raises(EncoderError, match=r"missing in the file, .* have no place .*: they are not those of a 'bert'"):
-        load(folder)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"auto_map": {"AutoModel": "x/y--modeling.JinaModel"}}))
-    with pytest.raises(EncoderError, match=r"code that is not executed here .x/y--modeling.JinaModel.; .*trust_remote"):
+    with pytest.raises(EncoderError, match=r"missing in the file, .* have no place .*'bert' again by transformers"):
         load(folder)

@@ -11,7 +11,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, published_entry
 from workbench.errors import EncoderError, did_you_mean
@@ -45,13 +55,19 @@ STEPS: dict[str, tuple[str, ...]] = {
 }
 # The mode of a Pooling module -> the pooling that is this module alone.
 _PLAIN: dict[str, Any] = {steps[0]: name for name, steps in STEPS.items() if {*steps} <= {*FLAGS}}
-_SIMILARITIES = ("cosine", "dot")
 _ST = "SentenceTransformer"
 _LAYERS = {"Dense", "Normalize"}  # the modules over a pooling that an Encoder has
 _BUNDLED = project_path("data") / "models"
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
-# The few files of a hub repository that an encoder consists of; onnx, tf and flax copies are not fetched.
-_HUB_FILES = ["*.json", "*/config.json", "*.txt", "*.model", "model*.safetensors", "0_*/*", "*_Dense/*"]
+_OWN_CODE = (
+    "code of a checkpoint is never executed here; load it as a SentenceTransformer with "
+    "trust_remote_code=True, and give that to evaluate()"
+)
+USE_ST = "if SentenceTransformer loads it, evaluate it as st:"
+# The few files of a hub repository that an encoder consists of (* also stands for folders), and
+# those that SentenceTransformer may read beside them; onnx, tf and flax copies are not fetched.
+_HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors", "[0-9]*_*/*.safetensors"]
+_ST_FILES = ["*.bin", "adapter*.safetensors", "[0-9]*_*/*"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +95,7 @@ class Reading:
         if self.pooling not in POOLINGS:
             raise EncoderError(f"pooling is {self.pooling!r}; choose one of {', '.join(POOLINGS)}")
         if self.template is not None and self.pooling != "mask":
-            raise EncoderError(f"a template needs pooling 'mask', not {self.pooling!r}; set it, or remove the template")
+            raise EncoderError(f"a template needs pooling='mask', not {self.pooling!r}; set it, or remove the template")
 
     def add_full_stop(self, sentence: str) -> str:
         """Return the sentence as the authors of the checkpoint put it into the template."""
@@ -100,8 +116,9 @@ class Checkpoint:
     source: its origin, for the record. folder: where in `root` config, weights and tokenizer are. stored: the reading
     in its files. foreign: parts that an Encoder lacks: modules or similarity of a SentenceTransformer, the head of a
     classifier. max_seq_length: limit in tokens of a SentenceTransformer. prompts: its prompts by name.
-    kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load. columns: how many a
-    static encoder keeps, None for all. is_st: SentenceTransformer gives the vectors of its authors.
+    kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load. columns: how many its
+    vector has, None for all. layers: kind and folder of the modules over its pooling. is_st: SentenceTransformer gives
+    the vectors of its authors.
     """
 
     name: str
@@ -115,6 +132,7 @@ class Checkpoint:
     prompts: dict[str, str] = field(default_factory=dict)
     kind: Literal["transformer", "static", "st"] = "transformer"
     columns: int | None = None
+    layers: tuple[tuple[str, Path], ...] = ()
     is_st: bool = False
 
     @property
@@ -132,7 +150,8 @@ class Checkpoint:
         if self.foreign and (chosen is None or self.kind == "static"):
             problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
             remedies = [f"evaluate it as st:{self.name}"] if self.is_st else []
-            remedies += [f"set pooling ({', '.join(POOLINGS)}) to use its backbone without that"]
+            if (self.folder / "config.json").is_file():
+                remedies.append(f"set pooling ({', '.join(POOLINGS)}) to use its backbone without that")
             raise EncoderError(f"{problem}; {' or '.join(remedies)}")
         saved = ", ".join([*([self.stored.pooling] if self.stored else []), *self.foreign])
         if chosen and saved not in ("", chosen.pooling):
@@ -140,9 +159,7 @@ class Checkpoint:
         readings = [one for one in (self.stored, published_reading(self.name), chosen) if one]
         reading = next((one for one in readings if chosen is None or one.pooling == chosen.pooling), None)
         if template is not None:
-            if reading is None or reading.pooling != "mask":
-                raise EncoderError(f"{self.name}: a template needs pooling='mask'; set it, or leave the template out")
-            reading = replace(reading, template=template)
+            reading = replace(reading or Reading(), template=template)
         if reading is not None and reading.caution:
             _LOG.warning("%s: %s", self.name, reading.caution)
         return reading
@@ -165,7 +182,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Checkpoint:
         bundled = ", ".join(map(repr, BUNDLED_MODELS))
         raise EncoderError(f"{plain!r} is neither a folder nor a hub id (owner/name); bundled encoders are {bundled}")
     else:
-        files = _HUB_FILES if plain == name else [*_HUB_FILES, "*.bin", "[0-9]*_*/*"]
+        files = _HUB_FILES if plain == name else [*_HUB_FILES, *_ST_FILES]
         root = _download_files(plain, revision or PUBLISHED["safetensors"].get(plain), files)
         source = f"hub:{plain}@{root.name}"
     if plain != name:
@@ -240,6 +257,13 @@ class _Usage(_File):
     default_prompt_name: str | None = None
     similarity_fn_name: str = "cosine"
     truncate_dim: PositiveInt | None = None
+
+    @field_validator("default_prompt_name")
+    @classmethod
+    def _require_prompt(cls, name: str | None, others: ValidationInfo) -> str | None:
+        if name not in (None, "query", "document", *others.data.get("prompts", ())):
+            raise ValueError("not the name of a prompt")
+        return name
 
 
 _Argument = Literal[
@@ -332,53 +356,28 @@ def read_file(path: Path, kind: Any) -> Any:
         raise EncoderError(f"{problem}; {remedy}") from error
 
 
-@dataclass(frozen=True)
-class Modules:
-    """The modules of a SentenceTransformer in their order, a Pooling module by its mode, and their folders.
+def _read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
+    """Return kind and folder of each module of a SentenceTransformer, and whether pooling leaves out the prompt.
 
-    Unit length at the end is not among them (is_unit), because similarities are cosines then, except where columns are
-    cut after it. columns: how many are kept, None for all. without_prompt: the pooling leaves its tokens out.
+    The kind of a Pooling module is its mode. Raises EncoderError for files that no Encoder reads.
     """
-
-    usage: _Usage
-    steps: tuple[tuple[str, Path], ...] = ()
-    columns: int | None = None
-    is_unit: bool = False
-    without_prompt: bool = False
-
-
-def read_modules(root: Path) -> Modules:
-    """Return the modules of a SentenceTransformer in `root`; EncoderError for files that no Encoder reads."""
     path = root / "modules.json"
     modules = read_file(path, list[_Module]) if path.is_file() else []
-    usage = read_file(root / USAGE_FILE, _Usage)
-    steps: list[tuple[str, Path]] = []
-    width = None
-    without_prompt = False
+    steps = []
+    skips_prompt = False
     for module in modules:
         if not module.type.startswith(("sentence_transformers.", "workbench.encoder.MaskPooling")):
             problem = f"{path} names {module.type}, which is no module of SentenceTransformer"
             raise EncoderError(f"{problem}; use its authors' code, which is never executed here")
-        folder = _inside(root, module.path)
-        file = read_file(folder / "config.json", _KINDS.get(module.kind, _Other))
         kind = module.kind
+        folder = _inside(root, module.path)
+        file = read_file(folder / "config.json", _KINDS.get(kind, _Other))
         if isinstance(file, _Pooling):
-            kind = file.step() if (folder / "config.json").is_file() else "Pooling without its config.json"
-            width = file.embedding_dimension or file.word_embedding_dimension
-            without_prompt |= not file.include_prompt
-        elif isinstance(file, DenseFile):
-            if width not in (None, file.in_features):
-                problem = f"{folder} takes {file.in_features} columns, and the module before it gives {width}"
-                raise EncoderError(f"{problem}; copy all modules of one encoder")
-            width = file.out_features
+            is_there = (folder / "config.json").is_file()
+            kind = file.step() if is_there else "Pooling without its config.json"
+            skips_prompt |= not file.include_prompt
         steps.append((kind, folder))
-    columns = usage.truncate_dim
-    if width is not None and columns is not None and columns >= width:
-        columns = None
-    count = len(steps)
-    while columns is None and steps and steps[-1][0] == "Normalize":
-        steps.pop()
-    return Modules(usage, tuple(steps), columns, len(steps) < count, without_prompt)
+    return steps, skips_prompt
 
 
 _KINDS: dict[str, type[_File]] = {"Pooling": _Pooling, "Dense": DenseFile, "Normalize": _Normalize}
@@ -399,136 +398,135 @@ def _inside(root: Path, path: str) -> Path:
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     """Return the checkpoint in `root` as encoder.json, else the files of a SentenceTransformer, describe it."""
     model_type = read_file(root / USAGE_FILE, _Other).model_type or _ST
-    modules = read_modules(root) if model_type == _ST else Modules(_Usage())
-    usage = modules.usage
-    kinds = [kind for kind, _ in modules.steps]
-    first, folder = modules.steps[0] if kinds else ("Transformer", root)
+    is_st = model_type == _ST
+    foreign = [] if is_st else [f"model_type {model_type!r}"]
+    usage = read_file(root / USAGE_FILE, _Usage) if is_st else _Usage()
+    modules, skips_prompt = _read_modules(root) if is_st else ([], False)
+    kinds = [kind for kind, _ in modules]
+    first, folder = modules[0] if modules else ("Transformer", root)
     config = read_file(folder / "config.json", _Other)
     if config.model_type == "model2vec" and not kinds:
         return Checkpoint(name, source, root, root, kind="static")
-    is_static = first == "StaticEmbedding"
-    if not is_static:
-        _require_files(folder, first, name)
-    if usage.default_prompt_name not in (None, "query", "document", *usage.prompts):
-        problem = f"{root / USAGE_FILE}: default_prompt_name {usage.default_prompt_name!r} is not among its prompts"
-        raise EncoderError(f"{problem} ({', '.join(usage.prompts)}); add its text there, or set null")
+    if first == "Transformer":
+        _require_files(folder, name)
+    similarity = usage.similarity_fn_name
+    # Unit length at the end changes no cosine, and makes a dot product one.
+    while usage.truncate_dim is None and kinds[1:] and kinds[-1] == "Normalize":
+        kinds.pop()
+        similarity = "cosine" if similarity == "dot" else similarity
+    if similarity not in ("cosine", "dot"):
+        foreign.append(f"similarity {similarity!r}")
+        similarity = "cosine"
     prompts = {name: text for name, text in usage.prompts.items() if text}
     prompt = prompts.get(usage.default_prompt_name or "", "")
-    similarity = usage.similarity_fn_name
-    if modules.is_unit and similarity == "dot":
-        similarity = "cosine"  # which it is for unit rows
-    # The backbone under a classifier, such as a cross-encoder, was trained for no pooling.
-    heads = [kind for kind in config.architectures if "ForSequenceClassification" in kind]
-    foreign = [] if model_type == _ST else [f"model_type {model_type!r}"]
-    foreign += [] if similarity in _SIMILARITIES else [f"similarity {similarity!r}"]
-    is_st = not foreign
-    facts: dict[str, Any] = {"prompts": prompts, "columns": modules.columns, "is_st": is_st}
-    if is_static:
+    facts: dict[str, Any] = {"prompts": prompts, "columns": usage.truncate_dim, "is_st": not foreign}
+    if first == "StaticEmbedding":
         foreign += [kind for kind in kinds[1:] if kind != "Normalize"]
-        foreign += [f"{value!r}" for value in (similarity, prompt) if value not in ("cosine", "")]
+        foreign += [value for value in (similarity, prompt) if value not in ("cosine", "")]
         return Checkpoint(name, source, root, folder, foreign=tuple(foreign), kind="static", **facts)
     path = root / SETTINGS_FILE
     own = read_file(path, Reading) if path.is_file() else None
     pooling: Any = own.pooling if own else _PLAIN.get("".join(kinds[1:2]))
-    steps = pooling_steps(pooling) if pooling else ()
-    layers = kinds[1 + len(steps) :]
+    count = 1 + len(pooling_steps(pooling) if pooling else ())
+    layers = modules[count : len(kinds)]
+    if kinds:
+        foreign += _foreign_modules(kinds, count, pooling)
+    if skips_prompt and pooling in ("cls", "max"):
+        foreign.append(f"pooling {pooling!r} without its prompt")
     stored = Reading(
         pooling or "cls",
         prompt=prompt,
-        skips_prompt=modules.without_prompt,
-        has_dense={*layers} <= _LAYERS and (bool(layers) or modules.columns is not None),
-        similarity=similarity if similarity in _SIMILARITIES else "cosine",
+        skips_prompt=skips_prompt,
+        has_dense=bool(layers or usage.truncate_dim) and {*kinds[count:]} <= _LAYERS,
+        similarity=similarity,
     )
-    limit = read_file(folder / "tokenizer_config.json", _Other).model_max_length
-    if limit and (root / "modules.json").is_file():
-        facts["max_seq_length"] = int(limit)
-    if own:
-        same = replace(own, template=None, full_stop="", endings="")
-        if kinds and (kinds[1:] != [*steps, *layers] or same != stored or foreign):
-            problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]})"
-            raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
-        return Checkpoint(name, source, root, folder, own, **facts)
-    if not pooling:
-        foreign += heads
-        facts["is_st"] &= not heads
-    foreign += _foreign_modules(kinds, pooling, stored) if kinds else []
-    paths = sorted(folder.glob("sentence_*_config.json")) if kinds else []  # of "bert", formerly also "roberta", ...
+    same = replace(own, template=None, full_stop="", endings="") if own else stored
+    if own and kinds and (same != stored or foreign):
+        problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]})"
+        raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
+    # The backbone under a classifier, such as a cross-encoder, was trained for no pooling.
+    heads = [kind for kind in config.architectures if "ForSequenceClassification" in kind and not pooling]
+    foreign += heads
+    facts["is_st"] &= not heads
+    facts["stored"] = own or (stored if pooling else None)
+    cuts = _read_cuts(folder, is_st=bool(kinds))
+    if (root / "modules.json").is_file():
+        facts |= cuts
+    return Checkpoint(name, source, root, folder, foreign=tuple(foreign), layers=tuple(layers), **facts)
+
+
+def _read_cuts(folder: Path, *, is_st: bool) -> dict[str, Any]:
+    """Return how SentenceTransformer changes and cuts a text; other kinds of models cut as their tokenizer says."""
+    paths = sorted(folder.glob("sentence_*_config.json")) if is_st else []  # of "bert", formerly also "roberta", ...
     cuts = read_file(paths[0], _Transformer) if paths else _Transformer()
-    facts["max_seq_length"] = cuts.max_seq_length or facts.get("max_seq_length")
-    reading = stored if pooling else None
-    return Checkpoint(name, source, root, folder, reading, tuple(foreign), lower_case=cuts.do_lower_case, **facts)
+    limit = cuts.max_seq_length or read_file(folder / "tokenizer_config.json", _Other).model_max_length
+    return {"max_seq_length": limit and int(limit), "lower_case": cuts.do_lower_case}
 
 
-def _foreign_modules(kinds: list[str], pooling: str | None, stored: Reading) -> list[str]:
-    """Return the modules that an Encoder lacks; pooling: that of the second one, if an Encoder has it."""
-    foreign = [kind for kind in kinds[2 if pooling else 1 :] if kind not in _LAYERS]
-    if kinds[0] != "Transformer":
-        foreign.insert(0, kinds[0])
-    if {*kinds[1:2]} <= _LAYERS:
-        foreign.append("no Pooling module after the first")
-    if stored.skips_prompt and pooling in ("cls", "max"):
-        foreign.append(f"pooling {pooling!r} without its prompt")
-    return foreign
+def _foreign_modules(kinds: list[str], count: int, pooling: str | None) -> list[str]:
+    """Return the modules that an Encoder lacks; count: how many the backbone and its pooling are."""
+    expected = ("Transformer", *(STEPS[pooling] if pooling else ()))
+    foreign = [kind for kind, own in zip(kinds, expected, strict=False) if kind != own]
+    foreign += [kind for kind in kinds[count:] if kind not in _LAYERS]
+    is_pooled = bool(pooling) and len(kinds) >= count
+    return foreign if foreign or is_pooled else ["no Pooling module after the first"]
 
 
-def _require_files(folder: Path, first: str, name: str) -> None:
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files of a model's weights, one or several shards; none if there is no safetensors."""
+    index = read_file(folder / "model.safetensors.index.json", _Other)
+    whole = folder / "model.safetensors"
+    shards = [_inside(folder, str(Path(shard).parent)) / Path(shard).name for shard in index.weight_map.values()]
+    return [whole] if whole.is_file() else sorted({*shards})
+
+
+def _require_files(folder: Path, name: str) -> None:
     """Raise EncoderError with the cause if a folder is not a model of transformers in safetensors."""
-    config, weights = folder / "config.json", folder / "model.safetensors"
-    index = folder / "model.safetensors.index.json"
-    for shard in read_file(index, _Other).weight_map.values():
-        _inside(folder, str(Path(shard).parent))
-    inner = sorted(str(path.parent) for path in folder.glob("*/tokenizer_config.json"))
-    is_whole = weights.is_file() or index.is_file()
-    remedy = f"evaluate it as st:{name}"
+    weights = weight_files(folder)
+    small = [path for path in [*weights, folder / "tokenizer.json"] if path.is_file() and path.stat().st_size < 999]
+    pointers = [path.name for path in small if b"git-lfs" in path.read_bytes()]
     if (folder / "adapter_config.json").is_file():
         problem = "has an adapter (adapter_config.json), which the package peft alone applies"
-        remedy = f"save what merge_and_unload() returns, or install peft and {remedy}"
-    elif any(kind.endswith("EncoderModel") for kind in read_file(config, _Other).architectures):
-        problem = "is the encoder of a model that also has a decoder, such as T5, which no Encoder loads"
-    elif not config.is_file() and first != "Transformer":
-        problem = f"has no config.json, because its first module is {first}, which is no transformer"
-    elif inner and not (config.is_file() and is_whole):
-        problem = "has no config.json or no model.safetensors, but there are checkpoints in it"
-        remedy = f"give one of them: {', '.join(inner[-3:])}"
-    elif not config.is_file():
-        problem, remedy = "has no config.json, so it is no checkpoint", "give the folder that save() wrote"
-    elif weights.is_file() and weights.stat().st_size < 999 and b"git-lfs" in weights.read_bytes():
-        problem, remedy = "has a pointer of Git LFS in place of model.safetensors", "run `git lfs pull` in it"
-    elif is_whole:
-        return
-    elif any(folder.glob("**/*.onnx")) or any(folder.glob("*.h5")):
-        problem = "has no model.safetensors, and weights for ONNX or TensorFlow are not read"
-        remedy = "give the model of PyTorch that they were made from"
-    else:
-        problem = "has no model.safetensors, and pickled weights can execute code"
+        remedy = f"save what merge_and_unload() returns, or install peft and evaluate it as st:{name}"
+    elif pointers:
+        problem = f"has a pointer of Git LFS in place of {pointers[0]}"
+        remedy = "run `git lfs pull` in it"
+    elif not (folder / "config.json").is_file():
+        problem = "has no config.json, so it is no checkpoint"
+        remedy = "give the folder that save() wrote"
+        if inner := sorted(str(path.parent) for path in folder.glob("*/config.json")):
+            remedy += f", such as {inner[-1]}"
+    elif not weights:
+        problem = "has no model.safetensors; ONNX is not read, and pickled weights can execute code"
         convert = f'on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
-        remedy = f"convert them by AutoModel's save_pretrained, name a pull request {convert}, or {remedy}"
+        remedy = f"convert them by AutoModel's save_pretrained, name a pull request {convert}, or, {USE_ST}{name}"
+    else:
+        return
     raise EncoderError(f"{folder} {problem}; {remedy}")
 
 
-def check_architectures(name: str, folder: Path) -> None:
-    """Warn if a checkpoint brings code of its own; EncoderError if its weights are of no class of transformers."""
+def check_architectures(folder: Path) -> list[str]:
+    """Return the classes of the backbones of a checkpoint's weights; warn if it brings code of its own.
+
+    Raises EncoderError if a class is none of transformers.
+    """
     import transformers
 
     path = folder / "config.json"
     config = read_file(path, _Other)
+    backbones = []
     for kind in config.architectures:
         # "BertForCL" is another head over the library's BertModel, "JinaBertForMaskedLM" has another backbone.
-        family, head, _ = kind.partition("For")
-        backbone = f"{family.removesuffix('Model')}Model" if head else kind
+        family = kind.partition("For")[0]
+        backbone = f"{family.removesuffix('Model')}Model"
         if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
             problem = f"{path}: the weights are of a {kind}, no class of transformers"
-            remedy = "use its authors' code, which is never executed here, or an encoder that transformers has"
-            raise EncoderError(f"{problem}; {remedy}")
+            raise EncoderError(f"{problem}; {_OWN_CODE}")
+        backbones.append(backbone)
     if config.auto_map:
         text = "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ"
-        _LOG.warning("%s; compare one with an example of its authors", text % name)
-
-
-def layers_above(root: Path) -> tuple[tuple[tuple[str, Path], ...], int | None]:
-    """Return kind and folder of each module over the pooling, and how many columns are kept, None for all."""
-    modules = read_modules(root)
-    return modules.steps[2:], modules.columns
+        _LOG.warning("%s; compare one with an example of its authors", text % folder)
+    return backbones
 
 
 def pooling_steps(pooling: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from torch.nn import functional
 from workbench.checkpoints import Checkpoint, Reading, check_architectures
 from workbench.encoder._loading import weights_checksum
 from workbench.encoder._model import Encoder
+from workbench.encoder._trial import short_reason
 from workbench.errors import EncoderError
 from workbench.files import text_checksum
 
@@ -77,7 +78,8 @@ class StaticEncoder(FixedEncoder):
             table = table.float() * weights["weights"].float()[:, None] if "weights" in weights else table.float()
             table = table[:, : checkpoint.columns].contiguous()
         except Exception as error:
-            raise EncoderError(f"the static encoder in {checkpoint.folder} cannot be read: {error}") from error
+            problem = f"the static encoder in {checkpoint.folder} cannot be read: {short_reason(error)}"
+            raise EncoderError(f"{problem}; copy it again") from error
         self._tokenizer.no_padding()
         inner = json.loads(self._tokenizer.to_str())["model"]
         unknown = inner.get("unk_id") if inner.get("unk_token") is None else inner["vocab"].get(inner["unk_token"])
@@ -109,19 +111,20 @@ class TransformersEncoder(FixedEncoder):
         except ImportError as error:
             remedy = 'pip install "ranking-workbench[st]"'
             raise EncoderError(f"{checkpoint.name} needs sentence-transformers: {remedy}") from error
-        check_architectures(checkpoint.name, checkpoint.folder)
+        check_architectures(checkpoint.folder)
         try:
             self.model = SentenceTransformer(str(checkpoint.folder), device=None if device == "auto" else device)
         except Exception as error:
-            raise EncoderError(f"SentenceTransformer cannot load {checkpoint.name}: {error}") from error
+            raise EncoderError(f"SentenceTransformer cannot load {checkpoint.name}: {short_reason(error)}") from error
         self.similarity_name = str(self.model.similarity_fn_name)
         if self.similarity_name not in ("cosine", "dot"):
             raise EncoderError(f"{checkpoint.name} compares by {self.similarity_name}; cosine and dot are supported")
         self.dimension = len(self.encode("a"))
 
     def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
-        options: dict[str, Any] = {"batch_size": batch_size, "convert_to_tensor": True, "show_progress_bar": False}
-        return self.model.encode(sentences, **options, **prompt)
+        return self.model.encode(
+            sentences, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=False, **prompt
+        )
 
     def _usage(self) -> list[Any]:
         model, tokenizer = self.model, getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer)

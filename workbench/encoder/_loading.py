@@ -5,7 +5,7 @@ import hashlib
 import inspect
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,16 +31,17 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 from transformers.utils import logging as library_logging
 
 from workbench.checkpoints import (
+    USE_ST,
     Checkpoint,
     DenseFile,
     check_architectures,
     encoder_folder,
-    layers_above,
     published_reading,
     read_file,
+    weight_files,
 )
 from workbench.encoder._tokens import token_ids
-from workbench.encoder._trial import TRIED, USE_OTHER, short_reason, try_backbone
+from workbench.encoder._trial import TRIED, reads_padding, short_reason
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
@@ -66,7 +67,6 @@ def load_parts(
     architecture, and for weights or a tokenizer that do not fit it exactly.
     """
     folder = checkpoint.folder
-    check_architectures(checkpoint.name, folder)
     config = _load_config(folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None)
     if as_classifier:
         if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
@@ -81,28 +81,28 @@ def load_parts(
         model, is_random = _load_model(AutoModel, folder, config, **options)
         if pooling == "pooler":
             _prepare_pooler(model, checkpoint, is_random=is_random, is_new=new_pooler)
-    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
-    table = next((each for each in tables if isinstance(each, nn.Embedding)), None)
+    tables = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
+    table = next((each for each in tables if hasattr(each, "padding_idx")), None)
     tokenizer = _load_tokenizer(checkpoint, model, pooling, table)
     positions = _count_positions(config, tokenizer, table)
     if config.model_type in TRIED or _is_causal(config):  # where no token sees the padding after it
         return model, tokenizer, positions, False
     [short] = token_ids(tokenizer, ["a"])
     with quiet():
-        trial = try_backbone(model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions))
-    positions, reads_padding = trial
-    if reads_padding:
+        is_read = reads_padding(model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions))
+    if is_read:
         text = "%s: padding takes part in %r models, so each text is encoded with others of its length alone"
         _LOG.warning(text, folder, config.model_type)
-    return model, tokenizer, positions, reads_padding
+    return model, tokenizer, positions, is_read
 
 
-def _count_positions(config: Any, tokenizer: Any, table: nn.Embedding | None) -> range:
-    """Return the positions that tokens can have, by the table of positions, else by the configuration."""
+def _count_positions(config: Any, tokenizer: Any, table: Any) -> range:
+    """Return the positions that tokens can have, by the table of positions and the configuration."""
+    count = getattr(config, "max_position_embeddings", 0)
     if table is not None:
         first = 0 if table.padding_idx is None else table.padding_idx + 1
-        return range(first, table.num_embeddings)
-    count = getattr(config, "max_position_embeddings", 0)
+        rows = len(table.weight)
+        return range(first, min(rows, first + count) if count > 0 else rows)
     if count <= 0:  # relative positions: only the tokenizer has a limit; transformers writes 1e30 for "unlimited"
         count = tokenizer.model_max_length if tokenizer.model_max_length < 10**6 else 512
     return range(count)
@@ -157,43 +157,29 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
     except Exception as error:
         raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {short_reason(error)}") from error
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
+    # Where weights are missing, all others are named: "module.embeddings..." shows what happened.
+    others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}
     faults = {
-        "are stored as integers or in 8 bits (quantised)": _quantised(folder, model),
+        "are stored as integers or in 8 bits (quantised)": _quantised(folder),
         "have another shape in the file than in config.json": {name for name, *_ in report["mismatched_keys"]},
         "of the backbone are missing in the file": missing,
-        "have no place in the model of config.json": {n for n in report["unexpected_keys"] if _is_own(n, model)},
+        "have no place in the model of config.json": others,
     }
     seen = [f"{len(names)} weights (such as {min(names)}) {fault}" for fault, names in faults.items() if names]
     if seen:
-        cause = _likely_cause(config, min(missing, default=""), report["unexpected_keys"])
-        raise EncoderError(f"{folder}: {', '.join(seen)}: {cause}")
+        remedy = f"save model and config.json of this {config.model_type!r} again by transformers' save_pretrained"
+        raise EncoderError(f"{folder}: {', '.join(seen)}; {remedy}")
     return model, bool(report["missing_keys"])
 
 
-def _likely_cause(config: Any, missing: str, unexpected: Iterable[str]) -> str:
-    """Return why weights do not fit config.json, and the remedy; missing: the name of one that is."""
-    prefixes = {name.removesuffix(missing) for name in unexpected if missing and name.endswith(f".{missing}")}
-    if prefixes:
-        return f"names in the file begin with {min(prefixes)!r}; save the weights again without that"
-    if code := getattr(config, "auto_map", None):
-        remedy = "evaluate a SentenceTransformer that you load with trust_remote_code=True"
-        return f"they are of code that is not executed here ({min(code.values())}); {remedy}"
-    return f"they are not those of a {config.model_type!r} as transformers saves it; save model and config.json again"
-
-
-def _quantised(folder: Path, model: Any) -> set[str]:
+def _quantised(folder: Path) -> set[str]:
     """Return the names of weights that are stored as other numbers than floats, which need scales to be read."""
-    own = {name.removeprefix(f"{model.base_model_prefix}.") for name, _ in model.named_parameters()}
-    index = folder / "model.safetensors.index.json"
-    files = {"model.safetensors"}
-    if not (folder / "model.safetensors").is_file():
-        files = {*json.loads(index.read_bytes())["weight_map"].values()}
     found = set()
-    for file in files:
-        with safe_open(folder / file, "pt") as tensors:
-            kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
-        found |= {name for name, kind in kinds.items() if kind not in _FLOATS}
-    return {name for name in found if name.removeprefix(f"{model.base_model_prefix}.") in own}
+    for path in weight_files(folder):
+        with safe_open(path, "pt") as file:
+            names = [name for name in file.keys() if name.endswith("weight")]  # noqa: SIM118
+            found |= {name for name in names if file.get_slice(name).get_dtype() not in _FLOATS}
+    return found
 
 
 def _is_own(name: str, model: Any) -> bool:
@@ -221,17 +207,20 @@ def load_weights(model: nn.Module, folder: Path) -> None:
 class Dense(nn.Sequential):
     """A linear layer and its activation over a sentence's vector, as in SentenceTransformer's module of this name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, width: int) -> None:
         """Read the module that was saved in `folder`; EncoderError for one with another input or a residual."""
         settings = read_file(folder / "config.json", DenseFile)
+        if settings.in_features != width:
+            problem = f"{folder} takes {settings.in_features} columns, and the module before it gives {width}"
+            raise EncoderError(f"{problem}; copy all modules of one encoder")
         linear = nn.Linear(settings.in_features, settings.out_features, bias=settings.bias)
         try:
             weights = load_file(folder / "model.safetensors")
             linear.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
             activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
         except Exception as error:
-            problem = f"the Dense layer in {folder} cannot be read: {' '.join(str(error).split())}"
-            raise EncoderError(f"{problem}; save it as model.safetensors, or evaluate the encoder as st:...") from error
+            problem = f"the Dense layer in {folder} cannot be read: {short_reason(error)}"
+            raise EncoderError(f"{problem}; save it as model.safetensors, or, {USE_ST}FOLDER") from error
         super().__init__(linear, activation)
         self.width: int = linear.out_features
 
@@ -255,11 +244,19 @@ class Truncate(nn.Module):
         return vectors[:, : self.width]
 
 
-def load_dense(root: Path) -> Any:
-    """Return the layers that a SentenceTransformer in `root` has over its pooling; the last one has a `width`."""
-    layers, columns = layers_above(root)
-    modules = [Dense(folder) if kind == "Dense" else Normalize() for kind, folder in layers]
-    return nn.Sequential(*modules, *([] if columns is None else [Truncate(columns)]))
+def load_dense(checkpoint: Checkpoint, width: int) -> Any:
+    """Return the layers over the pooling, which gives `width` columns; the last one has a `width` too."""
+    layers: list[nn.Module] = []
+    for kind, folder in checkpoint.layers:
+        if kind == "Dense":
+            layer = Dense(folder, width)
+            width = layer.width
+            layers.append(layer)
+        else:
+            layers.append(Normalize())
+    if checkpoint.columns is not None:
+        layers.append(Truncate(min(checkpoint.columns, width)))
+    return nn.Sequential(*layers)
 
 
 def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
@@ -273,7 +270,7 @@ def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
     return total.hexdigest()
 
 
-def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: nn.Embedding | None) -> Any:
+def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: Any) -> Any:
     """Load the tokenizer of a checkpoint; EncoderError if it is broken or does not belong to the backbone."""
     folder = checkpoint.folder
     try:
@@ -309,7 +306,7 @@ def _count_embeddings(folder: Path, backbone: Any) -> int:
         return len(backbone.get_input_embeddings().weight)
     except Exception as error:
         problem = f"{folder} is a {backbone.config.model_type!r} model, which has no table of token embeddings"
-        raise EncoderError(f"{problem}; {USE_OTHER}{folder}") from error
+        raise EncoderError(f"{problem}; {USE_ST}{folder}") from error
 
 
 def has_no_dropout(config: Any) -> bool:
@@ -323,6 +320,7 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
 
     reads_last: the pooling was made for a decoder, or is that of its files.
     """
+    backbones = check_architectures(folder)
     try:
         with quiet():
             config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
@@ -332,21 +330,18 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
     kind, name = type(config), config.model_type
     if getattr(config, "quantization_config", None):
         raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")
-    remedy = f"if SentenceTransformer loads it, evaluate it as st:{folder}"
-    if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
-        raise EncoderError(f"{folder} is a {name!r} with a decoder that reads an encoder; {remedy}")
-    if kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
-        raise EncoderError(f"{folder} is the encoder of a {name!r}, an encoder-decoder kind; {remedy}")
+    is_decoder = getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False)
+    if is_decoder or kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        raise EncoderError(f"{folder} is a {name!r} with a decoder, or the encoder of one; {USE_ST}{folder}")
     if _is_causal(config) and not reads_last:
         remedy = "set pooling=last, or give one of the BERT, RoBERTa, MPNet, ... kinds"
         raise EncoderError(f"{folder} is a {name!r} decoder, whose tokens see only those before them; {remedy}")
     config.use_cache = False
     # BERT's weights load as RoBERTa's, at shifted positions.
-    saved = {f"{one.partition('For')[0].removesuffix('Model')}Model" for one in config.architectures or []}
-    known = {one for one in MODEL_MAPPING_NAMES.values() if isinstance(one, str)}
-    if others := (saved & known) - {MODEL_MAPPING_NAMES.get(name)}:
-        problem = f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {min(others)}"
-        raise EncoderError(f"{problem}; take the configuration that was saved with them")
+    for backbone in backbones:
+        if backbone in MODEL_MAPPING_NAMES.values() and backbone != MODEL_MAPPING_NAMES.get(name):
+            problem = f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {backbone}"
+            raise EncoderError(f"{problem}; take the configuration that was saved with them")
     rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
     if dropout is not None:
         if not rates:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.checkpoints import Checkpoint, Reading, encoder_folder, find_checkpoint
+from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
 from workbench.config import Pooling
 from workbench.encoder._dropout import ATTENTION, PACKABLE, Packing, Unpadded, attends_unpadded, eval_mode, fast_dropout
 from workbench.encoder._hardware import HALF, choose_hardware
@@ -71,14 +71,19 @@ class Encoder(nn.Module):
             raise EncoderError(f"{problem}: start from a transformer's folder or hub id")
         place, self.training_precision = choose_hardware(device, precision)
         self.precision = "fp32" if precision == "auto" else precision
-        options: dict[str, Any] = {"dropout": dropout, "as_classifier": self._is_classifier, "new_pooler": new_pooler}
-        backbone, self.tokenizer, positions, self._reads_padding = load_parts(checkpoint, reading.pooling, **options)
+        backbone, self.tokenizer, positions, self._reads_padding = load_parts(
+            checkpoint,
+            reading.pooling,
+            dropout=dropout,
+            as_classifier=self._is_classifier,
+            new_pooler=new_pooler,
+        )
         self.backbone: Any = fast_dropout(backbone)
         self.checkpoint, self.source = checkpoint, checkpoint.source
         self.reading, self.template = reading, reading.template
         self.pooling: Pooling = reading.pooling
         self.prompts, self.similarity_name = checkpoint.prompts, reading.similarity
-        self.dense = load_dense(checkpoint.root) if reading.has_dense else None
+        self.dense = load_dense(checkpoint, self.backbone.config.hidden_size) if reading.has_dense else None
         self.dimension: int = self.dense[-1].width if self.dense else self.backbone.config.hidden_size
         self._template = Template(reading, self.tokenizer) if reading.pooling == "mask" else None
         self._first_position = positions.start
@@ -127,8 +132,15 @@ class Encoder(nn.Module):
         """
         checkpoint = find_checkpoint(str(path_or_hub_id), revision)
         reading = None if cls._is_classifier else checkpoint.read(pooling, template)
-        options: dict[str, Any] = {"train_length": train_length, "max_seq_length": max_seq_length, "dropout": dropout}
-        return cls(checkpoint, reading or _CLS, precision=precision, device=device, **options)
+        return cls(
+            checkpoint,
+            reading or _CLS,
+            train_length=train_length,
+            max_seq_length=max_seq_length,
+            precision=precision,
+            device=device,
+            dropout=dropout,
+        )
 
     @property
     def device(self) -> torch.device:
@@ -268,8 +280,8 @@ class Encoder(nn.Module):
         if prompt is None:
             prompt = self.reading.prompt if prompt_name is None else self.prompts[prompt_name]
         if isinstance(sentences, str):
-            options: dict[str, Any] = {"normalize_embeddings": normalize_embeddings, "prompt": prompt}
-            return self.encode([sentences], batch_size, **options)[0]
+            rows = self.encode([sentences], batch_size, normalize_embeddings=normalize_embeddings, prompt=prompt)
+            return rows[0]
         places: dict[str, int] = {}
         index = [places.setdefault(text, len(places)) for texts in sentence_chunks(sentences) for text in texts]
         rows, cut = self._cut_rows(places, self.max_seq_length, self._template, prompt)
@@ -346,13 +358,17 @@ class Encoder(nn.Module):
         datasets, metrics, tags, title and description of README.md. dtype: torch.float16 halves the file.
         """
         with replace_encoder(folder) as fresh:
-            options: dict[str, Any] = {"limit": self.max_seq_length, "dtype": dtype, "card": card or {}}
-            options |= {"dense": self.dense, "prompts": self.prompts}
-            save_encoder(fresh, self.backbone, self.tokenizer, self.reading, **options)
-
-    def save_pretrained(self, folder: str | Path, **options: Any) -> None:
-        """Do the same as `save`, under its name in transformers."""
-        self.save(folder, **options)
+            save_encoder(
+                fresh,
+                self.backbone,
+                self.tokenizer,
+                self.reading,
+                limit=self.max_seq_length,
+                dtype=dtype,
+                card=card or {},
+                dense=self.dense,
+                prompts=self.prompts,
+            )
 
     def push_to_hub(
         self, repo_id: str, *, card: dict[str, Any] | None = None, private: bool = False, dry_run: bool = False
@@ -366,4 +382,5 @@ class Encoder(nn.Module):
         """Load the weights that `save` wrote to `folder`; EncoderError if they are of another model."""
         load_weights(self.backbone, Path(folder))
         if self.dense is not None:
-            self.dense.load_state_dict(load_dense(encoder_folder(Path(folder))).state_dict())
+            saved = find_checkpoint(str(Path(folder).absolute()))
+            self.dense.load_state_dict(load_dense(saved, self.backbone.config.hidden_size).state_dict())

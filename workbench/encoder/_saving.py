@@ -58,14 +58,14 @@ def save_encoder(
     limit: int,
     dtype: torch.dtype,
     card: dict[str, Any],
-    dense: nn.Sequential | None = None,
-    prompts: dict[str, str] | None = None,
+    dense: nn.Sequential | None,
+    prompts: dict[str, str],
 ) -> None:
     """Write an encoder into `folder` for transformers, SentenceTransformer and this library."""
     save_checkpoint(folder, backbone, tokenizer, limit, dtype)
     config, pooling = backbone.config, reading.pooling
     width = config.hidden_size
-    usage: dict[str, Any] = {"prompts": prompts or {}}
+    usage: dict[str, Any] = {"prompts": prompts}
     files: dict[str, Any] = {"sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False}}
     if pooling in FIRST_LAYER:
         files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
@@ -85,7 +85,7 @@ def save_encoder(
         if weights:
             (folder / path).mkdir()
             save_file(weights, folder / path / "model.safetensors")
-    default = next((name for name, text in (prompts or {}).items() if text == reading.prompt), None)
+    default = next((name for name, text in prompts.items() if text == reading.prompt), None)
     usage |= {"default_prompt_name": default, "similarity_fn_name": reading.similarity}
     files[USAGE_FILE] = usage
     files["modules.json"] = entries

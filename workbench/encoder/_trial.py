@@ -1,11 +1,12 @@
-"""Try a backbone at loading: does it read plain text, how much, and does padding take part."""
+"""Try a backbone at loading: does it read plain text, and does padding take part."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.nn.utils.rnn import pad_sequence
 
+from workbench.checkpoints import USE_ST
 from workbench.errors import EncoderError
 
 # Kinds that need no trial at loading, because tests/test_encoder_trial.py has tried each. They take
@@ -18,60 +19,40 @@ rembert roberta roberta-prelayernorm roformer splinter squeezebert xlm-roberta x
 xmod
 """
 TRIED = frozenset(_TRIED.split())
-USE_OTHER = "give one of the BERT, RoBERTa, MPNet, ... kinds; if SentenceTransformer loads it, as st:"
 _FEW, _MANY = 8, 1024  # tokens of a trial; some kinds attend otherwise beyond a few hundred
 _TOLERANCE = 1e-3  # of the largest state; rounding is 1e-6 of it
 
 
-class _PositionLookups(TorchDispatchMode):
-    """Find the table in which a row of tokens looks up its positions, one after the other."""
+def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limit: int) -> bool:
+    """Return whether padding changes the states of tokens.
 
-    def __init__(self, length: int) -> None:
-        super().__init__()
-        self.length, self.positions = length, range(0)
-
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if operation is torch.ops.aten.embedding.default:
-            table, index = args[:2]
-            if index.numel() == self.length and bool((index.flatten().diff() == 1).all()):
-                self.positions = range(int(index.min()), len(table))
-        return operation(*args, **(kwargs or {}))
-
-
-def try_backbone(backbone: Any, name: str, short: list[int], padding: int, limit: int) -> tuple[range, bool]:
-    """Return the positions that tokens can have, and whether padding changes the states of tokens.
-
-    short: the token ids of a word. padding: the id of padding. limit: the most tokens, unless
-    positions are looked up in a table. Raises EncoderError for a backbone that cannot read tokens
-    alone, or reads them otherwise each time.
+    short: the token ids of a word. padding: the id of padding. limit: the most tokens. Raises
+    EncoderError for a backbone that cannot read tokens alone, or reads them otherwise each time.
     """
 
     def states(*rows: list[int]) -> Tensor:
-        width = max(map(len, rows))
-        ids = torch.tensor([row + [padding] * (width - len(row)) for row in rows])
-        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        batch = [torch.tensor(row) for row in rows]
+        ids = pad_sequence(batch, batch_first=True, padding_value=padding)
+        mask = pad_sequence([torch.ones_like(row) for row in batch], batch_first=True)
         try:
             with torch.no_grad():
                 found = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
                 return found.reshape(*ids.shape, backbone.config.hidden_size)
         except Exception as error:  # each kind fails in its own way
-            problem = f"{name} does not encode plain text of {width} tokens ({short_reason(error)})"
-            raise EncoderError(f"{problem}; {USE_OTHER}{name}") from error
+            problem = f"{name} does not encode plain text of {ids.shape[1]} tokens"
+            raise EncoderError(f"{problem} ({short_reason(error)}); {USE_ST}{name}") from error
 
-    def lengthen(length: int) -> list[int]:
-        middle = len(short) // 2
-        return short[:middle] + short[middle : middle + 1] * (length - len(short)) + short[middle:]
-
-    with _PositionLookups(_FEW) as lookups:
-        states(lengthen(_FEW))
-    positions = lookups.positions or range(limit)
-    long = lengthen(min(len(positions), _MANY))
+    middle = len(short) // 2
+    few, many = (
+        [*short[:middle], *short[middle : middle + 1] * (length - len(short)), *short[middle:]]
+        for length in (_FEW, min(limit, _MANY))
+    )
     alone = states(short)
-    few = states(short, lengthen(_FEW))
-    many = states(short, long)
-    if _differs(states(long), many[1:]):
-        raise EncoderError(f"{name} encodes a text otherwise each time, by random numbers; {USE_OTHER}{name}")
-    return positions, _differs(few[:1], alone) or _differs(many[:1], alone)
+    beside_few = states(short, few)
+    beside_many = states(short, many)
+    if _differs(states(many), beside_many[1:]):
+        raise EncoderError(f"{name} encodes a text otherwise each time, by random numbers; {USE_ST}{name}")
+    return _differs(beside_few[:1], alone) or _differs(beside_many[:1], alone)
 
 
 def _differs(states: Tensor, expected: Tensor) -> bool:

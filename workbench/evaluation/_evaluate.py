@@ -134,7 +134,7 @@ def evaluate_model(config: BaselineConfig, runs_root: str | Path = "runs") -> Ru
 def _warn_of_unknown_precision(run: Run, config: BaselineConfig) -> None:
     """Warn of a run of an earlier version, for which "auto" was bf16 on some processors: it did not record which."""
     is_unknown = config.precision == "auto" and "precision" not in run.facts()
-    if is_unknown and config.kind == "pooling":
+    if is_unknown and config.kind == "pooling" and not config.encoder.startswith("st:"):
         _LOG.warning(
             "%s was evaluated by an earlier version, perhaps in bf16; for scores in fp32: workbench rm %s, then "
             "evaluate again",
