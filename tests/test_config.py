@@ -53,7 +53,10 @@ def test_a_profile_takes_changes_by_name_or_by_the_names_of_other_libraries():
     names += ["logging_steps", "num_processes", "dev"]
     expected = dict(zip(names, [1e-4, 20, 2.0, 0.1, "wandb", 32, 5, 2, "stsb-dev"], strict=True))
     assert SimCSEConfig.from_parameters("demo", 0, theirs).changed() == expected
-    assert CoSENTConfig(model="cross-encoder").architecture == "cross-encoder"
+    assert SimCSEConfig(pooling="first_last") == SimCSEConfig(pooling="avg_first_last")
+    teacher = {"teachers": ["a/b"], "teacher_pooling": {"a/b": "embedding_last"}}
+    assert RankCSEConfig(**teacher).teacher_pooling == {"a/b": "avg_embedding_last"}
+    assert CoSENTConfig(model="interaction").architecture == "cross-encoder"
     with pytest.raises(SettingError, match=r"no setting 'temprature' .* did you mean 'temperature'\?"):
         SimCSEConfig(temprature=0.07)
     with pytest.raises(SettingError, match="did you mean 'paper'"):
@@ -290,6 +293,7 @@ def test_a_linked_part_counts_and_a_linked_folder_is_the_folder(tmp_path: Path):
 def test_names_of_encoders_that_are_also_former_names_of_settings_stay_apart():
     names = ["architecture", "model", "bi-encoder", "representation", "avg_first_last", "first_last"]
     assert len({*map(evaluated, names)}) == len(names)
+    assert evaluated("a", pooling="first_last") == evaluated("a", pooling="avg_first_last")
 
 
 def test_a_folder_whose_name_decides_its_reading_counts_with_it(tmp_path: Path):
@@ -335,7 +339,7 @@ def test_a_run_made_under_former_names_is_selected_compared_and_resumed(tmp_path
     facts = json.loads((run.path / "config.json").read_text())
     former = {"architecture": "model", "max_seq_length": "max_tokens", "num_processes": "processes"}
     former |= {"mini_batch_size": "chunk_size", "report_to": "track", "logging_steps": "log_steps"}
-    settings = {former.get(name, name): value for name, value in facts["settings"].items()}
+    settings = {former.get(name, name): value for name, value in facts["settings"].items()} | {"model": "interaction"}
     (run.path / "config.json").write_text(json.dumps(facts | {"settings": settings, "inputs": {}}))
     assert run.config == CoSENTConfig(**settings) == config
     for name in ("max_tokens", "max_seq_length"):

@@ -23,13 +23,13 @@ from pydantic import (
     model_validator,
 )
 
-from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, published_entry
+from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, current_value, published_entry
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import checkpoint_checksum, project_path
 
 _LOG = logging.getLogger("workbench")
 
-POOLINGS: tuple[str, ...] = get_args(Pooling)
+POOLINGS: tuple[str, ...] = get_args(get_args(Pooling)[0])
 SETTINGS_FILE = "encoder.json"
 USAGE_FILE = "config_sentence_transformers.json"
 # The mode of a Pooling module -> its flag in the files of sentence-transformers 2 to 5, in their order.
@@ -146,7 +146,7 @@ class Checkpoint:
 
         Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign parts.
         """
-        chosen = Reading(pooling) if pooling else None
+        chosen = Reading(current_value(pooling)) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):
             problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
             remedies = [f"evaluate it as st:{self.name}"] if self.is_st else []

@@ -10,6 +10,7 @@ from workbench.config._machinery import (
     ALIASES as ALIASES,
     PUBLISHED as PUBLISHED,
     Settings as Settings,
+    current_value as current_value,
     published_entry as published_entry,
     read_parameter as read_parameter,
     setting_text as setting_text,

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Also, Positive, Source, Unit
+from workbench.config._machinery import Also, Positive, Source, Unit, Value
 from workbench.config._training import SEVEN_STS, Pooling, SetName, Suites, SupervisedConfig
 
-Architecture = Literal["bi-encoder", "cross-encoder"]
+Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
 Objective = Literal["cosent", "mse", "softmax", "contrastive", "triplet", "cross_entropy"]
 
 _CHINESE = "bert-base-chinese"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from annotated_types import Ge, Gt, Lt, Unit
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import (
@@ -37,6 +37,7 @@ _FORMER = {
     "bi-encoder": "representation",
     "cross-encoder": "interaction",
 }
+_PRESENT = {former: name for name, former in _FORMER.items()}
 # The settings whose values have former names; an encoder of such a name is another thing.
 _WITH_FORMER_VALUES = {"pooling", "base_pooling", "teacher_pooling", "architecture"}
 
@@ -53,6 +54,14 @@ Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
+
+
+def current_value(value: Any) -> Any:
+    """Return the present name of a value that had another one, such as "first_last"; otherwise the value itself."""
+    return _PRESENT.get(value, value) if isinstance(value, str) else value
+
+
+Value = BeforeValidator(current_value)
 
 
 class Settings(BaseModel):

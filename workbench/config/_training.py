@@ -17,12 +17,15 @@ from workbench.config._machinery import (
     Settings,
     Source,
     Unit,
+    Value,
     setting_text,
 )
 from workbench.errors import SettingError
 from workbench.files import OWN_FILES
 
-Pooling = Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"]
+Pooling = Annotated[
+    Literal["cls", "mean", "avg_first_last", "avg_embedding_last", "max", "mask", "pooler", "last"], Value
+]
 SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test", "stsb-test", "sick-test"]
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
