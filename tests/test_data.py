@@ -155,12 +155,12 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
     "numbered classes.csv": (
         "sentence1,sentence2,label\na,b,0\nc,d,2\ne,f,1\n",
-        r"label holds classes as numbers \(0, 1, 2\).*0 = entailment.*write the words.*--columns score=label",
+        r"label holds classes as numbers.*0 = entailment.*write the words.*--columns score=label",
     ),
     "numbered, no gold.jsonl": (
         '{"text1": "a", "text2": "b", "gold_label": 1.0}\n{"text1": "c", "text2": "d", "gold_label": -1.0}\n'
         '{"text1": "e", "text2": "f", "gold_label": 0.0}\n',
-        r"gold_label holds classes as numbers \(-1, 0, 1\)",
+        "gold_label holds classes as numbers",
     ),
     "no gold.csv": (f"{HEADER}a,b,4.5\nc,d,-1\ne,f,0\n", "line 3: score is -1, .* no score; drop .* --scale -1 4.5"),
     "opening quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n"Go" she said,f,3\n', "line 2: a field begins with .*line 4: "),
@@ -176,7 +176,6 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "some mac.csv": ("text\none\ntwo\rthree\n", "line 3: a carriage return"),
     "nul.csv": (f"{HEADER}a,b,1\nc,d\0,2\n", "line 3: byte 0x00 is not UTF-8"),
     "utf-16 without a mark.csv": (HEADER.encode("utf-16-le"), "line 1: byte 0x00 is not UTF-8"),
-    "a key twice.jsonl": ('{"text": "a", "text": "b"}\n', "line 1: not a JSON object .*repeated"),
     "list.jsonl": ('{"text": "a"}\n{"text": ["b", "c"]}\n', r"line 2: text is .*\(list\), not text"),
     "number.jsonl": ('{"text": "a"}\n{"text": 7}\n', r"line 2: text is '7' \(int\), not text"),
     "truth.jsonl": ('{"text": "a"}\n\n{"text": true}\n', r"line 3: text is 'True' \(bool\), not text"),

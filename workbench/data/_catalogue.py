@@ -194,8 +194,7 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
         low, high = map(to_number, stated.groups())
         scale = (low, high) if low < high else None
     if not explicit and not stated and _are_numbered_classes(entry, {*values}):
-        known = ", ".join(f"{value:g}" for value in values)
-        what = f"{column} holds classes as numbers ({known}), and most published files count from 0 = entailment"
+        what = f"{column} holds classes as numbers, and most published files count from 0 = entailment"
         remedy = "write the words (or triplets: docs/own-data.md)"
         closer = f"if larger is closer rename it to score, or --columns score={column}"
         raise DataError(f"{table.where}: {what}; {remedy}; {closer}")
@@ -209,13 +208,7 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
             raise DataError(f"{table.at(row)}: {what}; {remedy}")
         scale = _guess_scale(values)
         note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
-        if _is_label(column) and scale == (0, 1):
-            note += " (1 = similar)"
     return replace(entry, scale=scale), table, note
-
-
-def _is_label(column: str) -> bool:
-    return "label" in _plain(column)
 
 
 def _are_numbered_classes(entry: DataSet, values: set[float]) -> bool:
@@ -225,7 +218,7 @@ def _are_numbered_classes(entry: DataSet, values: set[float]) -> bool:
     and labels of a query are grades of relevance.
     """
     first = _plain(entry.roles["sentence1"])
-    is_label = _is_label(entry.roles["score"]) and first not in ("query", "question", "question1")
+    is_label = "label" in _plain(entry.roles["score"]) and first not in ("query", "question", "question1")
     is_class = first == "premise" or (is_label and 0 in values and not values <= {0, 1})
     return is_class and values <= {-1, 0, 1, 2}
 

@@ -45,8 +45,8 @@ class _Rows:
     @classmethod
     def from_frame(cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None) -> Self:
         """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns, checked like a file."""
-        entry, table, note = read_roles(name, cls.kind, table_of(frame, name), columns, scale)
-        return make_set(entry, table, f"{name}, in memory" + (f"; {note}" if note else ""))
+        table = table_of(frame, name)
+        return read_set(name, cls.kind, table, f"{name}, in memory", columns, scale)
 
     @classmethod
     def from_lists(cls, *lists: Iterable[Any], name: str = "lists", scale: Scale = None) -> Self:
@@ -154,27 +154,35 @@ AnySet = Sentences | Pairs | Triplets | LabelledSentences
 SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 
+def read_set(name: str, kind: Kind, table: Table, source: str, columns: Columns, scale: Scale) -> Any:
+    """Return the data set in a user's table; its `source` also states what was guessed."""
+    entry, table, note = read_roles(name, kind, table, columns, scale)
+    return make_set(entry, table, f"{source}; {note}" if note else source)
+
+
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
     """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
-    columns = table.by_role(entry.roles)
-    sides = [column for role, column in entry.roles.items() if role not in ("score", "label", "subset")]
+    roles = entry.roles
+    columns = table.by_role(roles)
+    sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
-    extra = {name: values for name, values in table.columns.items() if name not in entry.roles.values()}
+    extra = {name: values for name, values in table.columns.items() if name not in roles.values()}
     facts: dict[str, Any] = {"source": source, "checksum": table.checksum, "extra": extra}
+    if entry.kind == "sentences":
+        return Sentences(entry.name, *texts, **facts)
+    if entry.kind == "triplets":
+        return Triplets(entry.name, *texts, **facts)
     if entry.kind == "labelled":
-        label = _read_gold(entry, table, entry.roles["label"]).astype(int).tolist()
-        return LabelledSentences(entry.name, texts[0], label, classes=tuple(entry.classes), **facts)
-    if entry.kind != "pairs":
-        made: Any = Triplets if entry.kind == "triplets" else Sentences
-        return made(entry.name, *texts, **facts)
-    gold = _read_gold(entry, table, entry.roles["score"])
+        label = _read_gold(entry, table, roles["label"]).astype(int).tolist()
+        return LabelledSentences(entry.name, *texts, label, classes=tuple(entry.classes), **facts)
+    gold = _read_gold(entry, table, roles["score"])
     rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
-    low, high = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
+    scale: Any = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
     ids = _pair_ids(entry, table)
-    first, second = texts
-    pairs = Pairs(entry.name, first, second, np.nan_to_num(gold), columns.get("subset"), ids, (low, high), **facts)
+    subset = columns.get("subset")
+    pairs = Pairs(entry.name, *texts, np.nan_to_num(gold), subset, ids, tuple(scale), **facts)
     if dropped := len(gold) - len(rows):
         return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
     return pairs

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, islice, pairwise, zip_longest
+from itertools import chain, compress, islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +266,7 @@ def _refuse_merged_rows(text: str, path: Path, delimiter: str, starts: list[int]
 
 def _make_columns(
     records: Sequence[list[str]], lines: Sequence[int], path: Path, delimiter: str
-) -> tuple[dict[str, list[str]], list[int]]:
+) -> tuple[dict[str, list[str]], Sequence[int]]:
     """Return the columns of records, the first of which names them, and the line of each row.
 
     Blank lines are rows of a single column only.
@@ -274,17 +274,18 @@ def _make_columns(
     names = [name.strip() for name in records[0]]
     _require_distinct(names, f"{path}, line {lines[0]}")
     width = len(names)
-    rows = []
-    for row, record in enumerate(records):
+    for record, line in zip(records, lines, strict=True):
         if len(record) > width:
-            what = f"Expected {width} fields in line {lines[row]}, saw {len(record)}"
+            what = f"Expected {width} fields in line {line}, saw {len(record)}"
             raise DataError(f"{path}: {what}; put a field that has {delimiter!r} in quotes")
-        if row > 0 and (width == 1 or any(record)):
-            rows.append(row)
-    if not rows:
+    if width > 1:
+        kept = [any(record) for record in records]
+        records = list(compress(records, kept))
+        lines = list(compress(lines, kept))
+    if len(records) == 1:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
-    columns = zip_longest(names, *(records[row] for row in rows), fillvalue="")
-    return {name: texts for name, *texts in columns}, [lines[row] for row in rows]
+    columns = zip_longest(*records, fillvalue="")
+    return {name: texts for name, (_, *texts) in zip(names, columns, strict=True)}, lines[1:]
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
@@ -327,7 +328,7 @@ def _parse_json(text: str, path: Path) -> Table:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows[number] = json.loads(line, object_pairs_hook=_make_object)
+                rows[number] = json.loads(line)
                 if not isinstance(rows[number], dict):
                     raise ValueError(f"it is {line[:40]!r}")  # noqa: TRY004, TRY301
                 json.dumps(rows[number], ensure_ascii=False).encode()  # fails for half a surrogate pair
@@ -335,14 +336,6 @@ def _parse_json(text: str, path: Path) -> Table:
                 raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
     return table_of(pd.DataFrame([*rows.values()], dtype=object), str(path), [*rows])
-
-
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; Python would keep the last of two values of one key without a word."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError(f"a key of {', '.join(made)} is repeated")
-    return made
 
 
 def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
