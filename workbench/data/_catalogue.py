@@ -93,7 +93,7 @@ def parse_columns(text: str) -> dict[str, str]:
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     """Return every kind that a table can be read as, the fullest first. Raises DataError if there is none."""
     matches = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
-    complete = {kind: found for kind, found in matches.items() if found and all(found.values())}
+    complete: dict[Kind, Any] = {kind: found for kind, found in matches.items() if found and all(found.values())}
     if not complete:
         nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest], chosen)

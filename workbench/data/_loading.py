@@ -77,7 +77,7 @@ def load_data(
             raise DataError(f"{path}: {stem} is the name of a data set of the catalogue; rename the file")
         table = read_own(path, file_checksum(path))
         kind = kind or kinds_of_table(table, columns)[0]
-        data = read_set(stem, kind, table, f"file {path}", columns, scale)
+        data = read_set(stem, kind, table, f"file {path}", columns=columns, scale=scale)
         _log_once(f"{kind} of {data.source}")
     elif scale is not None or columns:
         raise DataError(f"{name}: columns and scale follow from the catalogue; they can only be set for your own file")

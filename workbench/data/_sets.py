@@ -46,7 +46,7 @@ class _Rows:
     def from_frame(cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None) -> Self:
         """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns, checked like a file."""
         table = table_of(frame, name)
-        return read_set(name, cls.kind, table, f"{name}, in memory", columns, scale)
+        return read_set(name, cls.kind, table, f"{name}, in memory", columns=columns, scale=scale)
 
     @classmethod
     def from_lists(cls, *lists: Iterable[Any], name: str = "lists", scale: Scale = None) -> Self:
@@ -112,6 +112,7 @@ class LabelledSentences(_Rows):
     """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as SentEval keeps them."""
 
     kind = "labelled"
+    kind = "labelled"
     sentences: list[str]
     label: list[int]
     source: str
@@ -150,11 +151,12 @@ class TransferTask:
         return len(self.judged)
 
 
+_KINDS = {made.kind: made for made in (Sentences, Pairs, Triplets, LabelledSentences)}
 AnySet = Sentences | Pairs | Triplets | LabelledSentences
 SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 
-def read_set(name: str, kind: Kind, table: Table, source: str, columns: Columns, scale: Scale) -> Any:
+def read_set(name: str, kind: Kind, table: Table, source: str, *, columns: Columns, scale: Scale) -> Any:
     """Return the data set in a user's table; its `source` also states what was guessed."""
     entry, table, note = read_roles(name, kind, table, columns, scale)
     return make_set(entry, table, f"{source}; {note}" if note else source)
@@ -167,22 +169,26 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
     extra = {name: values for name, values in table.columns.items() if name not in roles.values()}
-    facts: dict[str, Any] = {"source": source, "checksum": table.checksum, "extra": extra}
-    if entry.kind == "sentences":
-        return Sentences(entry.name, *texts, **facts)
-    if entry.kind == "triplets":
-        return Triplets(entry.name, *texts, **facts)
+    made: Any = _KINDS[entry.kind]
+    facts: dict[str, Any] = dict(zip(made.sides, texts, strict=True))
+    facts |= {"name": entry.name, "source": source, "checksum": table.checksum, "extra": extra}
     if entry.kind == "labelled":
-        label = _read_gold(entry, table, roles["label"]).astype(int).tolist()
-        return LabelledSentences(entry.name, *texts, label, classes=tuple(entry.classes), **facts)
+        facts["label"] = _read_gold(entry, table, roles["label"]).astype(int).tolist()
+        facts["classes"] = tuple(entry.classes)
+    if entry.kind != "pairs":
+        return made(**facts)
     gold = _read_gold(entry, table, roles["score"])
     rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
-    scale: Any = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
-    ids = _pair_ids(entry, table)
-    subset = columns.get("subset")
-    pairs = Pairs(entry.name, *texts, np.nan_to_num(gold), subset, ids, tuple(scale), **facts)
+    low, high = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
+    pairs = Pairs(
+        **facts,
+        gold=np.nan_to_num(gold),
+        subset=columns.get("subset"),
+        pair_id=_pair_ids(entry, table),
+        score_range=(low, high),
+    )
     if dropped := len(gold) - len(rows):
         return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
     return pairs
@@ -243,7 +249,7 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
     """Return `limit` rows of a data set, drawn with `seed` and kept in order, with a checksum of their own."""
     if limit is None or limit >= len(data):
         return data
-    rows = _draw(len(data), limit, seed)
+    rows = _draw_rows(len(data), limit, seed)
     source = f"{data.source}, {limit} of {len(data)} rows sampled with seed {seed}"
     checksum = text_checksum(f"{data.checksum} {limit} {seed}")
     return _take(data, rows, source=source, checksum=checksum)
@@ -254,14 +260,14 @@ def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
     groups = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values())
     if limit is None or limit >= len(groups):
         return data
-    chosen = _draw(len(groups), limit, seed)
+    chosen = _draw_rows(len(groups), limit, seed)
     rows = np.unique(np.concatenate([groups[number].pairs for number in chosen])).tolist()
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
     checksum = text_checksum(f"{data.checksum} {how}")
     return _take(data, rows, source=f"{data.source}, {how}", checksum=checksum)
 
 
-def _draw(count: int, limit: int, seed: int) -> list[int]:
+def _draw_rows(count: int, limit: int, seed: int) -> list[int]:
     generator = np.random.default_rng(seed)
     return np.sort(generator.choice(count, limit, replace=False)).tolist()
 
