@@ -93,14 +93,15 @@ def parse_columns(text: str) -> dict[str, str]:
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     """Return every kind that a table can be read as, the fullest first. Raises DataError if there is none."""
     matches = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
-    complete: dict[Kind, Any] = {kind: found for kind, found in matches.items() if found and all(found.values())}
-    if not complete:
+    kinds: list[Kind] = [kind for kind in ROLES if matches[kind] and all(matches[kind].values())]
+    if not kinds:
         nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
         raise _missing_columns(table, nearest, matches[nearest], chosen)
-    triplets = complete.get("triplets")
-    if triplets and table.has_lists(triplets["positive"][0], triplets["negative"][0]):
-        return ("triplets",)
-    return tuple(complete)
+    if "triplets" in kinds:
+        positive, negative = (matches["triplets"][role][0] for role in ("positive", "negative"))
+        if table.has_lists(positive, negative):
+            return ("triplets",)
+    return tuple(kinds)
 
 
 def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:

@@ -227,7 +227,7 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[list[list[str]
     # The csv module takes a carriage return outside of quotes for the end of a row; here it is white space.
     plain = text.replace("\r", " ")
     # It refuses a space between a closing quote and the delimiter, as in aligned columns.
-    plain = re.sub(rf'(?<=[^"\n{delimiter}])" +(?=[\n{delimiter}])', '"', plain)
+    plain = re.sub(rf'"(?<=[^"\n{delimiter}]") +(?=[\n{delimiter}])', '"', plain)
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default 131,072 characters
     source = io.StringIO(plain, newline="\n")
     reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
