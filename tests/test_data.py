@@ -122,6 +122,18 @@ READ: dict[str, tuple[str, list[tuple[str, str, float]], tuple[float, float], st
         f"{HEADER}a,b,1\nc,d,-1\ne,f,0\n",
         *([("a", "b", 1.0), ("c", "d", -1.0), ("e", "f", 0.0)], (-1.0, 1.0), ""),
     ),
+    "similar or not.csv": (
+        "sentence1,sentence2,label\na,b,1\nc,d,-1\n",
+        *([("a", "b", 1.0), ("c", "d", -1.0)], (-1.0, 1.0), ""),
+    ),
+    "relevance.csv": (
+        "query,document,label\na,b,2\nc,d,0\ne,f,1\n",
+        *([("a", "b", 2.0), ("c", "d", 0.0), ("e", "f", 1.0)], (0.0, 2.0), ""),
+    ),
+    "aligned.csv": (
+        'sentence1 , sentence2 , score\n"a ""x"" y" , "b, c" , 1\n"d" ,  "e" , 0\n',
+        *([('a "x" y', "b, c", 1.0), ("d", "e", 0.0)], BINARY, ""),
+    ),
     "glue.csv": ("text,text_pair,label\na,b,1\nc,d,0\n", AB, BINARY, "sentence1 = text, sentence2 = text_pair"),
 }
 # File -> its content, and a pattern of the refusal.
@@ -143,11 +155,12 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "classes.csv": ("premise,hypothesis,label\na,b,0\nc,d,2\n", "0 = entailment.*write the words"),
     "numbered classes.csv": (
         "sentence1,sentence2,label\na,b,0\nc,d,2\ne,f,1\n",
-        r"label holds classes as numbers \(0, 1, 2\).*0 = entailment.*write the words.*--columns score=label",
+        r"label holds classes as numbers.*0 = entailment.*write the words.*--columns score=label",
     ),
     "numbered, no gold.jsonl": (
-        '{"text1": "a", "text2": "b", "gold_label": 1.0}\n{"text1": "c", "text2": "d", "gold_label": -1.0}\n',
-        r"gold_label holds classes as numbers \(-1, 1\)",
+        '{"text1": "a", "text2": "b", "gold_label": 1.0}\n{"text1": "c", "text2": "d", "gold_label": -1.0}\n'
+        '{"text1": "e", "text2": "f", "gold_label": 0.0}\n',
+        "gold_label holds classes as numbers",
     ),
     "no gold.csv": (f"{HEADER}a,b,4.5\nc,d,-1\ne,f,0\n", "line 3: score is -1, .* no score; drop .* --scale -1 4.5"),
     "opening quote.csv": (f'{HEADER}"a,b,1\nc,d,2\n"Go" she said,f,3\n', "line 2: a field begins with .*line 4: "),
@@ -161,9 +174,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "names.txt": ("anchor,positive,negative\na,b,c\n", "reads as a header or a table"),
     "some mac.txt": ("one\ntwo\rthree\n", "line 2: a carriage return"),
     "some mac.csv": ("text\none\ntwo\rthree\n", "line 3: a carriage return"),
-    "nul.csv": (f"{HEADER}a,b,1\nc,d\0,2\n", "line 3: a NUL byte"),
-    "utf-16 without a mark.csv": (HEADER.encode("utf-16-le"), "line 1: a NUL byte, perhaps of UTF-16"),
-    "a key twice.jsonl": ('{"text": "a", "text": "b"}\n', "line 1: not a JSON object .*repeated"),
+    "nul.csv": (f"{HEADER}a,b,1\nc,d\0,2\n", "line 3: byte 0x00 is not UTF-8"),
+    "utf-16 without a mark.csv": (HEADER.encode("utf-16-le"), "line 1: byte 0x00 is not UTF-8"),
     "list.jsonl": ('{"text": "a"}\n{"text": ["b", "c"]}\n', r"line 2: text is .*\(list\), not text"),
     "number.jsonl": ('{"text": "a"}\n{"text": 7}\n', r"line 2: text is '7' \(int\), not text"),
     "truth.jsonl": ('{"text": "a"}\n\n{"text": true}\n', r"line 3: text is 'True' \(bool\), not text"),
@@ -203,6 +215,25 @@ def test_a_file_is_read_as_it_is_meant(tmp_path: Path) -> None:
         assert source in pairs.source
 
 
+PROSE = [
+    ["1,000 people came, and 300 left.", "In 1990, 3 men sailed to Rome, then to Paris", "1990, a good year"],
+    ["It was the spring of 1,000", "They moved on May 1, 1990", "Paris, 2024"],
+    ["She sang; he danced.", "The seller delivers;", "Rain fell; the match was cancelled;"],
+    ["Weather today | The Daily News", "Sport: a late goal | The Daily News"],
+    ["\tIndented text", "\tMore of it\t", "And a third line"],
+    ["你好,世界", "今天天气很好,我们去公园吧"],
+    ["Well,yes", "No"],
+]
+
+
+def test_ordinary_sentences_in_a_text_file_are_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "prose.txt"
+    for sentences in PROSE:
+        path.write_text("\n".join(sentences), encoding="utf-8")
+        expected = [sentence.replace("\t", " ") for sentence in sentences]
+        assert load_sentences(path).sentences == expected
+
+
 def test_a_file_that_would_be_read_wrongly_is_refused_in_one_line(tmp_path: Path) -> None:
     for name, (content, refusal) in REFUSED.items():
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -219,7 +250,7 @@ def test_a_file_in_utf_16_is_read(tmp_path: Path) -> None:
     for encoding in ("utf-16", "utf-8-sig"):
         (tmp_path / "unicode.tsv").write_bytes(f"{HEADER}Grüße,b,1\nc,d,0\n".replace(",", "\t").encode(encoding))
         assert load_pairs(tmp_path / "unicode.tsv").sentence1 == ["Grüße", "c"]
-    with pytest.raises(DataError, match=r"lower case, as in my.csv"):
+    with pytest.raises(DataError, match="in lower case"):
         load_pairs("My.Csv")
 
 
@@ -249,6 +280,10 @@ def test_lists_of_positives_and_negatives_become_a_triplet_for_each_two(tmp_path
         assert rows(data) == COMBINED
         assert data.extra == {"id": ["1", "1", "1", "1", "2", "5"]}
         assert re.search(r"6 triplets of the lists in 3 rows \(2 rows without \w+ or \w+ left out\)", data.source)
+    named = {"pos": "positive", "neg": "negative"}
+    for score in ("label", "score"):  # the columns of pairs are there too
+        frame.rename(columns=named).assign(**{score: 1}).to_parquet(tmp_path / "graded.parquet")
+        assert rows(load_data(tmp_path / "graded.parquet")) == COMBINED
     wide = pd.DataFrame({"query": ["a", "b"], "pos": [["c"], ["d"]], "neg": [["e"] * 3, ["f", b"g"]]})
     with pytest.raises(DataError, match=r"frame, row 1: neg is \"b'g'\" \(bytes\), not text"):
         Triplets.from_frame(wide)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from workbench.data._tables import Table, to_number
+from workbench.data._tables import Table, is_number, to_number
 from workbench.errors import DataError, SettingError, did_you_mean
 from workbench.files import project_path
 
@@ -80,10 +80,14 @@ ROLES: Mapping[Kind, Mapping[str, list[str]]] = _TABLES["columns"]
 
 def parse_columns(text: str) -> dict[str, str]:
     """Return {"sentence1": "left", ...} for "sentence1=left,score=how close"."""
-    parts = [[half.strip() for half in part.partition("=")] for part in text.split(",")] if text else []
-    if not all(role and column for role, _, column in parts):
-        raise SettingError(f"--columns {text!r}: expected ROLE=COLUMN,..., for example sentence1=left,score=grade")
-    return {role: column for role, _, column in parts}
+    chosen = {}
+    for part in filter(None, text.split(",")):
+        role, _, column = map(str.strip, part.partition("="))
+        if not role or not column:
+            example = "for example sentence1=left,score=grade"
+            raise SettingError(f"--columns {text!r}: expected ROLE=COLUMN,..., {example}")
+        chosen[role] = column
+    return chosen
 
 
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
@@ -92,34 +96,41 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     kinds: list[Kind] = [kind for kind in ROLES if matches[kind] and all(matches[kind].values())]
     if not kinds:
         nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
-        raise _missing_columns(table, nearest, matches[nearest])
+        raise _missing_columns(table, nearest, matches[nearest], chosen)
+    if "triplets" in kinds:
+        positive, negative = (matches["triplets"][role][0] for role in ("positive", "negative"))
+        if table.has_lists(positive, negative):
+            return ("triplets",)
     return tuple(kinds)
 
 
 def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
     """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
     matches = _match_columns(kind, table.columns, chosen)
-    if not matches:
-        wrong, roles = ", ".join(chosen or {}), ", ".join(ROLES[kind])
-        raise DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {roles}")
-    if not all(matches.values()):
-        raise _missing_columns(table, kind, matches)
+    if not matches or not all(matches.values()):
+        raise _missing_columns(table, kind, matches, chosen)
     roles = {role: columns[0] for role, columns in matches.items()}
     for role, texts in table.by_role(roles).items():
-        if matches[role][1:] and _plain(roles[role]) not in ROLES[kind][role][:3]:
+        column = roles[role]
+        is_usual = _plain(column) in ROLES[kind][role][:3]
+        if len(matches[role]) > 1 and not is_usual:
             several = " or ".join(map(repr, matches[role]))
-            raise DataError(f"{table.where}: {role} could be {several}; choose with --columns {role}=NAME")
-        if role != "score" and not any(math.isnan(to_number(text)) for text in texts):
-            raise DataError(f"{table.where}: {roles[role]} has a number in every row; if swapped, name them: --columns")
+            problem = f"{role} could be {several}; choose with --columns {role}=NAME"
+            raise DataError(f"{table.where}: {problem}")
+        if role != "score" and all(map(is_number, texts)):
+            problem = f"{column} has a number in every row; if swapped, name them: --columns"
+            raise DataError(f"{table.where}: {problem}")
     entry = DataSet(name, kind, "your own", (table.where,), "your own", roles)
+    notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
+    unread = [column for column in table.columns if column not in roles.values()]
     if kind == "triplets":
         table = table.combine_lists(roles["positive"], roles["negative"])
-    notes = [f"{role} = {column}" for role, column in roles.items() if role != column]
     if kind == "pairs":
-        entry, table, note = _read_scores(entry, table, scale, explicit=roles["score"] in (chosen or {}).values())
+        explicit = roles["score"] in (chosen or {}).values()
+        entry, table, note = _read_scores(entry, table, scale, explicit=explicit)
         notes.append(note)
-    elif unread := ", ".join(column for column in table.columns if column not in roles.values()):
-        notes.append(f"not read: {unread}")
+    elif unread:
+        notes.append(f"not read: {', '.join(unread)}")
     return entry, table, ", ".join(filter(None, [*notes, table.note]))
 
 
@@ -130,80 +141,94 @@ def _plain(name: str) -> str:
 def _match_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[str, list[str]]:
     """Return role -> the columns that may have it, best first; {} if a chosen role is not one of this kind."""
     named = {_plain(role): column for role, column in (chosen or {}).items()}
-    taken, matches = set(named.values()), {}
+    taken = set(named.values())
+    plain = {column: _plain(column) for column in columns}
+    matches = {}
     for role, names in ROLES[kind].items():
-        if key := next((name for name in names if name in named), None):
+        key = next((name for name in names if name in named), None)
+        if key is not None:
             matches[role] = [named.pop(key)]
             continue
-        free = [(_plain(column), column) for column in columns if column not in taken]
-        matches[role] = [column for name in names for plain, column in free if plain == name]
-        if kind == "pairs" and not matches[role] and {*_TABLES["companions"].get(role, [])} & {*map(_plain, columns)}:
-            matches[role] = [column for plain, column in free if plain in ("text", "sentence")]
-        taken.update(matches[role][:1])
+        free = [column for column in plain if column not in taken]
+        found = [column for name in names for column in free if plain[column] == name]
+        companions = _TABLES["companions"].get(role, [])
+        if not found and not set(companions).isdisjoint(plain.values()):
+            found = [column for column in free if plain[column] in ("text", "sentence")]
+        matches[role] = found
+        taken.update(found[:1])
     return {} if named else matches
 
 
-def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]]) -> DataError:
-    known = ", ".join(f"{role} = {columns[0]}" for role, columns in matches.items() if columns) or "none"
-    missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns) or "ROLE=NAME"
-    have = f"{table.where}: the columns are {', '.join(list(table.columns)[:12])} (known: {known})"
-    what = f"{kind} have {', '.join(ROLES[kind])}: rename columns in the file"
+def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]], chosen: Columns) -> DataError:
+    """Return an error with the columns of a table and the roles that none of them has."""
+    roles = ", ".join(ROLES[kind])
+    if not matches:
+        wrong = ", ".join(chosen or {})
+        return DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {roles}")
+    have = ", ".join(list(table.columns)[:12])
+    known = [f"{role} = {columns[0]}" for role, columns in matches.items() if columns]
+    missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns)
+    problem = f"the columns are {have} (known: {', '.join(known) or 'none'})"
+    rule = f"{kind} have {roles}"
     if missing in ("score=NAME", "negative=NAME"):
-        what = f"no method trains on pairs without a score or a negative; {what}"
-    return DataError(f"{have}; {what}, or rewrite it with `workbench data split` and --columns {missing}")
+        rule = f"no method trains on pairs without a score or a negative; {rule}"
+    remedy = "rename columns in the file, or rewrite it with `workbench data split` and --columns"
+    return DataError(f"{table.where}: {problem}; {rule}: {remedy} {missing}")
 
 
 def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) -> tuple[DataSet, Table, str]:
     """Return entry and table with scores that can be read, and a note; `explicit`: the user chose the column."""
-    if scale is not None and not (len(scale) == 2 and to_number(str(scale[0])) < to_number(str(scale[1]))):
-        raise DataError(f"scale is {scale}: give the lowest score, then the highest, such as (0, 5) or --scale 0 5")
-    column, note = entry.roles["score"], ""
+    if scale is not None and not (len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf):
+        example = "such as (0, 5) or --scale 0 5"
+        raise DataError(f"scale is {scale}: give the lowest score, then the highest, {example}")
+    column = entry.roles["score"]
     labels = [score.strip().casefold() for score in table.columns[column]]
-    if classes := next((ordered for ordered in _CLASSES if {*labels} - {"-"} <= {*ordered}), ()):
-        entry = replace(entry, classes=classes, unlabelled="-", scale=scale or (0.0, len(classes) - 1.0))
-        return entry, replace(table, columns={**table.columns, column: labels}), f"classes {' < '.join(classes)}"
+    for classes in _CLASSES:
+        if {*labels} <= {*classes, "-"}:
+            scale = scale or (0.0, len(classes) - 1.0)
+            entry = replace(entry, classes=classes, unlabelled="-", scale=scale)
+            table = replace(table, columns={**table.columns, column: labels})
+            return entry, table, f"classes {' < '.join(classes)}"
+    values = sorted(set(map(to_number, {*labels})))
     stated = _STATED_SCALE.search(column)
-    numbers = list(map(to_number, labels))
-    if not explicit and not stated:
-        _refuse_numbered_classes(entry, table, {*numbers})
-    if scale is None and stated and to_number(stated[1]) < to_number(stated[2]):
-        scale = (float(stated[1]), float(stated[2]))
-    if scale is None and not any(map(math.isnan, numbers)):  # a score that is not a number is refused later by its line
-        low, high = min(numbers), max(numbers)
-        _refuse_missing_gold(table, column, numbers)
-        usual = [one for one in _USUAL_SCALES if one[0] <= low and high <= one[1] and one[0] in (low, 0, -1)]
-        scale = (low, high) if not usual or all(map(float.is_integer, numbers)) else usual[0]
+    if stated and scale is None:
+        low, high = map(to_number, stated.groups())
+        scale = (low, high) if low < high else None
+    if not explicit and not stated and _are_numbered_classes(entry, {*values}):
+        what = f"{column} holds classes as numbers, and most published files count from 0 = entailment"
+        remedy = "write the words (or triplets: docs/own-data.md)"
+        closer = f"if larger is closer rename it to score, or --columns score={column}"
+        raise DataError(f"{table.where}: {what}; {remedy}; {closer}")
+    note = ""
+    if scale is None and not any(map(math.isnan, values)):  # otherwise refused later, by its line
+        low, high = values[0], values[-1]
+        if low == -1 and high > 1 and values[1] >= 0:
+            row = next(row for row, label in enumerate(labels) if to_number(label) == -1)
+            what = f"{column} is -1, which often means that there is no score"
+            remedy = f"drop such rows, or state the range with --scale -1 {high:g}"
+            raise DataError(f"{table.at(row)}: {what}; {remedy}")
+        scale = _guess_scale(values)
         note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
-        if _is_label(column) and scale == (0, 1):
-            note += " (1 = similar)"
     return replace(entry, scale=scale), table, note
 
 
-def _is_label(column: str) -> bool:
-    return "label" in _plain(column)
+def _are_numbered_classes(entry: DataSet, values: set[float]) -> bool:
+    """Return whether scores are classes of inference as numbers, whose lowest is often the closest.
 
-
-def _refuse_numbered_classes(entry: DataSet, table: Table, values: set[float]) -> None:
-    """Raise DataError for classes of inference written as numbers, in which the lowest is often the closest.
-
-    Labels of 0 and 1 are those of paraphrases (1 = similar), unless the first sentence is a premise.
+    Without a premise, labels of 0 and 1 are those of paraphrases (1 = similar), labels of -1 and 1 are similar or not,
+    and labels of a query are grades of relevance.
     """
-    column = entry.roles["score"]
-    is_premise = _plain(entry.roles["sentence1"]) == "premise"
-    is_class = is_premise or (_is_label(column) and not values <= {0, 1})
-    if not is_class or not values <= {-1, 0, 1, 2}:
-        return
-    known = ", ".join(f"{value:g}" for value in sorted(values))
-    what = f"{column} holds classes as numbers ({known}), and most published files count from 0 = entailment"
-    closer = f"if larger is closer rename it to score, or --columns score={column}"
-    remedy = f"write the words (or triplets: docs/own-data.md); {closer}"
-    raise DataError(f"{table.where}: {what}; {remedy}")
+    first = _plain(entry.roles["sentence1"])
+    is_label = "label" in _plain(entry.roles["score"]) and first not in ("query", "question", "question1")
+    is_class = first == "premise" or (is_label and 0 in values and not values <= {0, 1})
+    return is_class and values <= {-1, 0, 1, 2}
 
 
-def _refuse_missing_gold(table: Table, column: str, numbers: list[float]) -> None:
-    """Raise DataError with the row of a -1 below scores from 0: published files write it for a missing score."""
-    lowest, *others = sorted({*numbers})
-    if lowest == -1 and others and others[0] >= 0 and others[-1] > 1:
-        what = f"{column} is -1, which often means that there is no score"
-        place = table.at(numbers.index(-1))
-        raise DataError(f"{place}: {what}; drop such rows, or state the range with --scale -1 {others[-1]:g}")
+def _guess_scale(values: list[float]) -> tuple[float, float]:
+    """Return the first usual scale that contains scores, or for whole numbers and in other cases their range."""
+    low, high = min(values), max(values)
+    if not all(map(float.is_integer, values)):
+        for lowest, highest in _USUAL_SCALES:
+            if lowest <= low and high <= highest and lowest in (low, 0, -1):
+                return lowest, highest
+    return low, high

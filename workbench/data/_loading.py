@@ -15,8 +15,26 @@ from typing import Any
 import numpy as np
 
 from workbench.config import BUNDLED_MODELS
-from workbench.data._catalogue import CATALOGUE, Columns, DataSet, Kind, Scale, find_set, kinds_of_table, read_roles
-from workbench.data._sets import TRANSFER, Pairs, Sentences, TransferTask, Triplets, make_set, sample, sample_queries
+from workbench.data._catalogue import (
+    CATALOGUE,
+    Columns,
+    DataSet,
+    Kind,
+    Scale,
+    find_set,
+    kinds_of_table,
+)
+from workbench.data._sets import (
+    TRANSFER,
+    Pairs,
+    Sentences,
+    TransferTask,
+    Triplets,
+    make_set,
+    read_set,
+    sample,
+    sample_queries,
+)
 from workbench.data._tables import (
     Table,
     content_checksum,
@@ -52,14 +70,15 @@ def load_data(
 
     Raises DataError if the set or file does not exist, is damaged, or cannot be read as this kind.
     """
-    kind = kind or kinds_of(name, columns)[0]
-    if path := own_file(name):
+    path = own_file(name)
+    if path:
         stem = set_name(path)
         if stem in CATALOGUE:
             raise DataError(f"{path}: {stem} is the name of a data set of the catalogue; rename the file")
-        entry, table, note = read_roles(stem, kind, read_own(path, file_checksum(path)), columns, scale)
-        source = f"file {path}" + (f"; {note}" if note else "")
-        _log_once(f"{path}: {kind}; {note}".removesuffix("; "))
+        table = read_own(path, file_checksum(path))
+        kind = kind or kinds_of_table(table, columns)[0]
+        data = read_set(stem, kind, table, f"file {path}", columns=columns, scale=scale)
+        _log_once(f"{kind} of {data.source}")
     elif scale is not None or columns:
         raise DataError(f"{name}: columns and scale follow from the catalogue; they can only be set for your own file")
     else:
@@ -67,7 +86,8 @@ def load_data(
         table, source = _read_set(entry)
         if entry.rows not in (0, len(table)):  # perhaps a sample
             source += f" ({len(table)} rows; published: {entry.rows})"
-    return sample(make_set(entry, table, source), limit, seed)
+        data = make_set(entry, table, source)
+    return sample(data, limit, seed)
 
 
 def load_sentences(name: str | Path, **options: Any) -> Sentences:
@@ -103,15 +123,22 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
 
 def load_dev(config: Any) -> Pairs:
     """Load the scored pairs of `config.dev`; of several sets, their subsets, whose gold is scaled to 0 to 1."""
-    first, *others = sets = [load_pairs(name) for name in config.dev_sets]
-    if not others:
-        return first
-    one, two = ([*chain(*side)] for side in zip(*(each.texts for each in sets), strict=True))
+    sets = [load_pairs(name) for name in config.dev_sets]
+    if len(sets) == 1:
+        return sets[0]
     gold = [(each.gold - each.score_range[0]) / np.ptp(each.score_range) for each in sets]
-    names = [each.name for each in sets for _ in each.gold]
-    rows = [f"{each.name} {row}" for each in sets for row in each.pair_id]
-    source, checksum = "; ".join(each.source for each in sets), text_checksum(" ".join(each.checksum for each in sets))
-    return Pairs(config.dev, one, two, np.concatenate(gold), names, rows, (0.0, 1.0), source, checksum, how="mean")
+    return Pairs(
+        config.dev,
+        [text for each in sets for text in each.sentence1],
+        [text for each in sets for text in each.sentence2],
+        np.concatenate(gold),
+        subset=[each.name for each in sets for _ in each.gold],
+        pair_id=[f"{each.name} {row}" for each in sets for row in each.pair_id],
+        score_range=(0.0, 1.0),
+        source="; ".join(each.source for each in sets),
+        checksum=text_checksum(" ".join(each.checksum for each in sets)),
+        how="mean",
+    )
 
 
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:

@@ -45,8 +45,8 @@ class _Rows:
     @classmethod
     def from_frame(cls, frame: Any, *, name: str = "frame", columns: Columns = None, scale: Scale = None) -> Self:
         """Return the data set in a DataFrame, a datasets.Dataset or a dictionary of columns, checked like a file."""
-        entry, table, note = read_roles(name, cls.kind, table_of(frame, name), columns, scale)
-        return make_set(entry, table, f"{name}, in memory" + (f"; {note}" if note else ""))
+        table = table_of(frame, name)
+        return read_set(name, cls.kind, table, f"{name}, in memory", columns=columns, scale=scale)
 
     @classmethod
     def from_lists(cls, *lists: Iterable[Any], name: str = "lists", scale: Scale = None) -> Self:
@@ -112,6 +112,7 @@ class LabelledSentences(_Rows):
     """Sentences with a class each: `label` counts into `classes`. Empty sentences are kept, as SentEval keeps them."""
 
     kind = "labelled"
+    kind = "labelled"
     sentences: list[str]
     label: list[int]
     source: str
@@ -150,31 +151,44 @@ class TransferTask:
         return len(self.judged)
 
 
+_KINDS = {made.kind: made for made in (Sentences, Pairs, Triplets, LabelledSentences)}
 AnySet = Sentences | Pairs | Triplets | LabelledSentences
 SomeSet = TypeVar("SomeSet", bound=AnySet)
 
 
+def read_set(name: str, kind: Kind, table: Table, source: str, *, columns: Columns, scale: Scale) -> Any:
+    """Return the data set in a user's table; its `source` also states what was guessed."""
+    entry, table, note = read_roles(name, kind, table, columns, scale)
+    return make_set(entry, table, f"{source}; {note}" if note else source)
+
+
 def make_set(entry: DataSet, table: Table, source: str) -> Any:
     """Return the data set in a table. Raises DataError with the line of the first sentence or label that is wrong."""
-    columns = table.by_role(entry.roles)
-    sides = [column for role, column in entry.roles.items() if role not in ("score", "label", "subset")]
+    roles = entry.roles
+    columns = table.by_role(roles)
+    sides = [column for role, column in roles.items() if role not in ("score", "label", "subset")]
     texts = [_read_sentences(entry, table, column) for column in sides]
-    extra = {name: values for name, values in table.columns.items() if name not in entry.roles.values()}
-    facts: dict[str, Any] = {"source": source, "checksum": table.checksum, "extra": extra}
+    extra = {name: values for name, values in table.columns.items() if name not in roles.values()}
+    made: Any = _KINDS[entry.kind]
+    facts: dict[str, Any] = dict(zip(made.sides, texts, strict=True))
+    facts |= {"name": entry.name, "source": source, "checksum": table.checksum, "extra": extra}
     if entry.kind == "labelled":
-        label = _read_gold(entry, table, entry.roles["label"]).astype(int).tolist()
-        return LabelledSentences(entry.name, texts[0], label, classes=tuple(entry.classes), **facts)
+        facts["label"] = _read_gold(entry, table, roles["label"]).astype(int).tolist()
+        facts["classes"] = tuple(entry.classes)
     if entry.kind != "pairs":
-        made: Any = Triplets if entry.kind == "triplets" else Sentences
-        return made(entry.name, *texts, **facts)
-    gold = _read_gold(entry, table, entry.roles["score"])
+        return made(**facts)
+    gold = _read_gold(entry, table, roles["score"])
     rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
     low, high = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
-    ids = _pair_ids(entry, table)
-    first, second = texts
-    pairs = Pairs(entry.name, first, second, np.nan_to_num(gold), columns.get("subset"), ids, (low, high), **facts)
+    pairs = Pairs(
+        **facts,
+        gold=np.nan_to_num(gold),
+        subset=columns.get("subset"),
+        pair_id=_pair_ids(entry, table),
+        score_range=(low, high),
+    )
     if dropped := len(gold) - len(rows):
         return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
     return pairs
@@ -196,19 +210,20 @@ def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
 def _read_gold(entry: DataSet, table: Table, column: str) -> np.ndarray:
     """Return scores as numbers, and labels as their place among the classes; nan for the label without gold."""
     labels = table.columns[column]
+    low, high = entry.scale or (-math.inf, math.inf)
     if entry.classes:
         codes = {name: float(place) for place, name in enumerate(entry.classes)}
-        codes |= {entry.unlabelled: math.nan} if entry.unlabelled else {}
+        if entry.unlabelled:
+            codes[entry.unlabelled] = math.nan
         allowed = f"one of {', '.join(map(repr, codes))}"
         gold = np.array([codes.get(label, math.inf) for label in labels])
-        wrong = np.flatnonzero(np.isinf(gold))
     else:
-        low, high = entry.scale or (-math.inf, math.inf)
         allowed = f"a number from {low:g} to {high:g}" if entry.scale else "a finite number"
-        gold = np.array(list(map(to_number, labels)))
-        wrong = np.flatnonzero(~((gold >= low) & (gold <= high)))
+        gold = np.nan_to_num(list(map(to_number, labels)), nan=math.inf)
+    wrong = np.flatnonzero(np.isinf(gold) | (gold < low) | (gold > high))
     if len(wrong):
-        raise DataError(f"{table.at(wrong[0])}: {column} is {labels[wrong[0]]!r}, not {allowed}; correct it")
+        row = wrong[0]
+        raise DataError(f"{table.at(row)}: {column} is {labels[row]!r}, not {allowed}; correct it")
     return gold
 
 
@@ -234,20 +249,27 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
     """Return `limit` rows of a data set, drawn with `seed` and kept in order, with a checksum of their own."""
     if limit is None or limit >= len(data):
         return data
-    rows = np.sort(np.random.default_rng(seed).choice(len(data), limit, replace=False)).tolist()
+    rows = _draw_rows(len(data), limit, seed)
     source = f"{data.source}, {limit} of {len(data)} rows sampled with seed {seed}"
-    return _take(data, rows, source=source, checksum=text_checksum(f"{data.checksum} {limit} {seed}"))
+    checksum = text_checksum(f"{data.checksum} {limit} {seed}")
+    return _take(data, rows, source=source, checksum=checksum)
 
 
 def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
     """Return all pairs of `limit` queries (sentences in four or more pairs), drawn with `seed` and kept in order."""
-    groups = [*ranking_groups(data.sentence1, data.sentence2, data.gold).values()]
+    groups = list(ranking_groups(data.sentence1, data.sentence2, data.gold).values())
     if limit is None or limit >= len(groups):
         return data
-    chosen = np.random.default_rng(seed).choice(len(groups), limit, replace=False)
+    chosen = _draw_rows(len(groups), limit, seed)
     rows = np.unique(np.concatenate([groups[number].pairs for number in chosen])).tolist()
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
-    return _take(data, rows, source=f"{data.source}, {how}", checksum=text_checksum(f"{data.checksum} {how}"))
+    checksum = text_checksum(f"{data.checksum} {how}")
+    return _take(data, rows, source=f"{data.source}, {how}", checksum=checksum)
+
+
+def _draw_rows(count: int, limit: int, seed: int) -> list[int]:
+    generator = np.random.default_rng(seed)
+    return np.sort(generator.choice(count, limit, replace=False)).tolist()
 
 
 def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
@@ -263,16 +285,21 @@ def split(data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0) 
 
     dev, test: shares of the queries, from 0 (none) to below 1 together; drawn with `seed`.  Raises DataError.
     """
-    numbers, queries = pd.factorize(np.array(data.texts[0], dtype=object))
-    counts = [max(1, round(share * len(queries))) if share > 0 else 0 for share in (dev, test)]
-    if not 0 <= dev + test < 1 or sum(counts) >= len(queries):
-        raise DataError(f"{data.name}: dev {dev:g} and test {test:g} of {len(queries)} queries leave none to train on")
-    part_of, parts = np.full(len(queries), "train"), {}
+    query_of, queries = pd.factorize(np.array(data.texts[0], dtype=object))
+    shares = {"dev": dev, "test": test}
+    counts = {part: max(1, round(share * len(queries))) for part, share in shares.items() if share > 0}
+    held_out = sum(counts.values())
+    if not 0 <= dev + test < 1 or held_out >= len(queries):
+        problem = f"dev {dev:g} and test {test:g} of {len(queries)} queries leave none to train on"
+        raise DataError(f"{data.name}: {problem}")
     order = np.random.default_rng(seed).permutation(len(queries))
-    part_of[order[: sum(counts)]] = np.repeat(["dev", "test"], counts)
-    for part in ("train", "dev", "test"):
-        if rows := np.flatnonzero(part_of[numbers] == part).tolist():
-            how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
-            changed = {"source": f"{data.source}; {how}", "checksum": text_checksum(f"{data.checksum} {how}")}
-            parts[part] = _take(data, rows, name=f"{data.name}-{part}", **changed)
+    part_of = np.full(len(queries), "train")
+    part_of[order[:held_out]] = np.repeat([*counts], [*counts.values()])
+    parts = {}
+    for part in ("train", *counts):
+        rows = np.flatnonzero(part_of[query_of] == part).tolist()
+        how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
+        checksum = text_checksum(f"{data.checksum} {how}")
+        name, source = f"{data.name}-{part}", f"{data.source}; {how}"
+        parts[part] = _take(data, rows, name=name, source=source, checksum=checksum)
     return parts

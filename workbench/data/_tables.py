@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import compress, pairwise, zip_longest
+from itertools import chain, compress, islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,21 @@ from workbench.files import OWN_FILES, atomic_path, text_checksum
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
 _QUOTING = 'put the field in quotes and write a quote inside it as "", or save the file as .tsv'
 _AS_SENTENCES = 'if its lines are sentences, give them a header "sentence" and save the file as .tsv'
+# A line of a table or a JSON object. Prose has a space after a comma, a semicolon or a bar, and digits around the
+# comma of a number.
+_TABLE_LINE = re.compile(
+    r"""^{"                     # an object
+    | \S\s*\t\s*\S             # a tab between two texts
+    | [;|]\S                    # a mark without a space after it
+    | ^-?[\d.]*\s*\|            # a bar at the start, or after a number there
+    | ^-?\d*\.?\d+,[^\s\d]     # a number, then a text
+    | [^\s\d],-?\d*\.?\d+\s*$  # a text, then a number""",
+    re.VERBOSE,
+)
+_HEADER_LINE = re.compile(
+    r"sentences?|text|(sent\w*|text\w*|anchor|query|premise|question\w*|label|score|id)(,\w+)+",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -35,9 +50,9 @@ class Table:
     where: str
     checksum: str  # sha256 of the content
     lines: Sequence[int] = ()
+    unit: str = "row"  # what `lines` counts
     cells: Mapping[str, list[Any]] = field(default_factory=dict)  # of columns that hold more than text
     note: str = ""  # how the rows were made
-    unit: str = "line"  # what `lines` counts
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -51,7 +66,8 @@ class Table:
 
     def at(self, row: int) -> str:
         """Return the place of a row, for an error."""
-        return f"{self.where}, {f'{self.unit} {self.lines[row]}' if len(self.lines) else f'row {row}'}"
+        number = self.lines[row] if self.lines else row
+        return f"{self.where}, {self.unit} {number}"
 
     def require_text(self, column: str) -> None:
         """Raise DataError with the first row of a column whose cell is neither text nor missing."""
@@ -60,10 +76,14 @@ class Table:
                 shown = f"{column} is {str(cell)[:40]!r} ({type(cell).__name__}), not text"
                 raise DataError(f"{self.at(row)}: {shown}; write one text per cell, a number in quotes")
 
+    def has_lists(self, *columns: str) -> bool:
+        """Return whether a cell of these columns is a list."""
+        cells = chain.from_iterable(self.cells.get(column, ()) for column in columns)
+        return any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells)
+
     def combine_lists(self, positive: str, negative: str) -> "Table":
         """Return a row for each positive with each negative, if one of the two columns holds lists of texts."""
-        cells = [*self.cells.get(positive, ()), *self.cells.get(negative, ())]
-        if not any(isinstance(cell, (list, tuple, np.ndarray)) for cell in cells):
+        if not self.has_lists(positive, negative):
             return self
         frame: Any = pd.DataFrame({**self.columns, **self.cells}, dtype=object)
         for name in (positive, negative):
@@ -76,16 +96,17 @@ class Table:
         note = f"{len(rows)} triplets of the lists in {used} rows"
         if used < len(self):
             note += f" ({len(self) - used} rows without {positive} or {negative} left out)"
-        lines = [self.lines[row] for row in rows] if len(self.lines) else rows
-        unit = self.unit if len(self.lines) else "row"
-        return replace(table_of(frame, self.where, lines), note=note, unit=unit)
+        table = table_of(frame, self.where)
+        lines = [self.lines[row] for row in rows]
+        return replace(table, lines=lines, unit=self.unit, note=note)
 
 
 def read_table(path: Path) -> Table:
     """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one tab, no quotes."""
     content = _read_content(path)
-    columns, lines = _make_columns(*_parse_plain(_decode(content, path)), path, "\t")
-    return Table(columns, str(path), text_checksum(content), lines)
+    records, lines = _parse_plain(_decode(content, path))
+    columns, lines = _make_columns(records, lines, path, "\t")
+    return Table(columns, str(path), text_checksum(content), lines, "line")
 
 
 @lru_cache(maxsize=1024)
@@ -101,10 +122,10 @@ def own_file(name: str | Path) -> Path | None:
         if not path.is_file():
             raise DataError(f"{path}: {'not a regular file' if path.exists() else f'no such file in {Path.cwd()}'}")
         return path
-    if path.name.lower().endswith(OWN_FILES):
-        raise DataError(f"{name}: write the ending of the file in lower case, as in {path.name.lower()}")
-    if path.suffix in (".json", ".xlsx", ".xls") or isinstance(name, Path) or "/" in name:
-        raise DataError(f"{name}: expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet; convert the file")
+    is_other_file = path.name.lower().endswith((*OWN_FILES, ".json", ".xlsx", ".xls"))
+    if is_other_file or isinstance(name, Path) or "/" in name:
+        what = "expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet"
+        raise DataError(f"{name}: {what}, in lower case; convert the file, or rename it")
     return None
 
 
@@ -123,20 +144,30 @@ def read_own(path: Path, _checksum: str) -> Table:
     if kind == "jsonl":
         return _parse_json(text, path)
     if kind == "txt":
-        return _parse_sentences(text, path)
+        columns = {"sentence": _parse_sentences(text, path)}
+        lines = range(1, len(columns["sentence"]) + 1)
+        checksum = text_checksum(text)
+    else:
+        columns, lines = _parse_table(text, path, kind)
+        checksum = text_checksum(table_content(columns))
+    if len(columns) == 1 and "\r" in text:  # is such a row one text, or two?
+        line = text.partition("\r")[0].count("\n") + 1
+        problem = "a carriage return (Mac line end), where other rows end with a line feed"
+        raise DataError(f"{path}, line {line}: {problem}; save the file with one kind of line end")
+    return Table(columns, str(path), checksum, lines, "line")
+
+
+def _parse_table(text: str, path: Path, kind: str) -> tuple[dict[str, list[str]], Sequence[int]]:
+    """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, kind)
     if delimiter == "\t" and not _uses_quotes(text):
         records, lines = _parse_plain(text)
     else:
         records, lines = _parse_quoted(text, path, delimiter)
-    if stated:
-        records, lines = records[1:], lines[1:]
-    columns, lines = _make_columns(records, lines, path, delimiter)
-    if len(columns) == 1:
-        _refuse_carriage_returns(text, path)
-    columns = {name: list(map(one_line, values)) for name, values in columns.items()}
-    return Table(columns, str(path), text_checksum(table_content(columns)), lines)
+    first = 1 if stated else 0
+    columns, lines = _make_columns(records[first:], lines[first:], path, delimiter)
+    return {name: list(map(one_line, texts)) for name, texts in columns.items()}, lines
 
 
 def _read_content(path: Path) -> bytes:
@@ -149,9 +180,6 @@ def _read_content(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read ({problem}); restore it") from None
     if not content or content.isspace():
         raise DataError(f"{path}: the file is empty")
-    if b"\0" in content:
-        line = content.count(b"\n", 0, content.index(b"\0")) + 1
-        raise DataError(f"{path}, line {line}: a NUL byte, perhaps of UTF-16; save the file as UTF-8 text")
     content = content.removeprefix(codecs.BOM_UTF8)
     if b"\r" in content:
         content = re.sub(rb"\r+\n", b"\n", content)
@@ -162,11 +190,17 @@ def _read_content(path: Path) -> bytes:
 
 
 def _decode(content: bytes, path: Path) -> str:
+    wrong = content.find(b"\0")  # perhaps UTF-16 without its mark
+    text = ""
     try:
-        return content.decode()
+        text = content.decode()
     except UnicodeDecodeError as problem:
-        line, byte = content.count(b"\n", 0, problem.start) + 1, content[problem.start]
-        raise DataError(f"{path}, line {line}: byte 0x{byte:02x} is not UTF-8 text; save the file as UTF-8") from None
+        wrong = problem.start
+    if wrong >= 0:
+        line = content.count(b"\n", 0, wrong) + 1
+        problem = f"byte 0x{content[wrong]:02x} is not UTF-8 text; save the file as UTF-8"
+        raise DataError(f"{path}, line {line}: {problem}")
+    return text
 
 
 def _find_delimiter(text: str, kind: str) -> str:
@@ -174,29 +208,31 @@ def _find_delimiter(text: str, kind: str) -> str:
     head = text.split("\n", 20)[:20]
 
     def agreement(delimiter: str) -> tuple[int, int]:
-        counts = [line.count(delimiter) for line in head]
-        return (counts.count(counts[0]) if counts[0] else 0), counts[0]
+        header, *others = (line.count(delimiter) for line in head)
+        return others.count(header) if header else -1, header
 
     return max(_DELIMITERS[kind], key=agreement)
 
 
-def _parse_plain(text: str) -> tuple[Sequence[Sequence[str]], Sequence[int]]:
+def _parse_plain(text: str) -> tuple[list[list[str]], Sequence[int]]:
     """Return the records of tab-separated text in which a quote is text, and the line of each."""
-    lines = text.removesuffix("\n").split("\n")
-    records = [line.split("\t") for line in lines] if "\t" in text else list(zip(lines, strict=True))
-    return records, range(1, len(lines) + 1)
+    records = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
+    return records, range(1, len(records) + 1)
 
 
-def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[Sequence[Sequence[str]], Sequence[int]]:
+def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[list[list[str]], Sequence[int]]:
     """Return the records of delimited text whose fields may be in quotes, and the line that each begins in.
 
     Raises DataError with the lines of a field that begins with a quote and does not end with one, and of one that joins
     what reads as several rows.
     """
     # The csv module takes a carriage return outside of quotes for the end of a row; here it is white space.
-    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default a text has 131,072 characters at most
-    lines = io.StringIO(text.replace("\r", " "), newline="\n")
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    plain = text.replace("\r", " ")
+    # It refuses a space between a closing quote and the delimiter, as in aligned columns.
+    plain = re.sub(rf'"(?<=[^"\n{delimiter}]") +(?=[\n{delimiter}])', '"', plain)
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default 131,072 characters
+    source = io.StringIO(plain, newline="\n")
+    reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
     records: list[list[str]] = []
     starts = [1]
     try:
@@ -206,36 +242,32 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[Sequence[Seque
     except csv.Error as problem:
         what = f"a field begins with a quote and does not end with one (line {reader.line_num}: {problem})"
         raise DataError(f"{path}, line {starts[-1]}: {what}; {_QUOTING}") from None
-    _refuse_merged_rows(text, path, delimiter, starts)
+    width = max(map(len, records))
+    _refuse_merged_rows(text, path, delimiter, starts, width)
     return records, starts[:-1]
 
 
-def _refuse_merged_rows(text: str, path: Path, delimiter: str, starts: Sequence[int]) -> None:
+def _refuse_merged_rows(text: str, path: Path, delimiter: str, starts: list[int], width: int) -> None:
     """Raise DataError for a record of several lines that all read as rows of their own if quotes are text.
 
-    A row has a number where most lines of the file have one. If those have none, every line must be such a row.
+    Rows have numbers in the same columns. If they have none, all lines of the file must have as many fields.
     """
-    joined = [(start - 1, end - 1) for start, end in pairwise(starts) if end - start > 1]
+    joined = [(start, end) for start, end in pairwise(starts) if end > start + 1]
     if not joined:
         return
-    lines = text.removesuffix("\n").split("\n")
-    shapes = Counter(_row_shape(line, delimiter) for line in lines[1:1000])
-    usual = shapes.most_common(1)[0][0]
-    agree = all(line.count(delimiter) == len(usual) - 1 for line in lines if line)
+    lines = text.split("\n")
+    is_even = len({line.count(delimiter) for line in lines if line}) == 1
     for start, end in joined:
-        are_rows = all(_row_shape(line, delimiter) == usual for line in lines[start:end])
-        if are_rows and len(usual) > 1 and (agree or any(usual)):
-            what = f"a quote joins it with the lines up to {end}, which read as rows of their own"
-            raise DataError(f"{path}, line {start + 1}: {what}; {_QUOTING}")
-
-
-def _row_shape(line: str, delimiter: str) -> tuple[bool, ...]:
-    """Return which fields of a line are numbers."""
-    return tuple(map(_is_number, line.split(delimiter)))
+        rows = [line.split(delimiter) for line in lines[start - 1 : end - 1]]
+        shape, *others = {tuple(map(is_number, row)) for row in rows}
+        are_rows = not others and len(shape) == width > 1
+        if are_rows and (is_even or any(shape)):
+            what = f"a quote joins it with the lines up to {end - 1}, which read as rows of their own"
+            raise DataError(f"{path}, line {start}: {what}; {_QUOTING}")
 
 
 def _make_columns(
-    records: Sequence[Sequence[str]], lines: Sequence[int], path: Path, delimiter: str
+    records: Sequence[list[str]], lines: Sequence[int], path: Path, delimiter: str
 ) -> tuple[dict[str, list[str]], Sequence[int]]:
     """Return the columns of records, the first of which names them, and the line of each row.
 
@@ -255,20 +287,12 @@ def _make_columns(
     if len(records) == 1:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
     columns = zip_longest(*records, fillvalue="")
-    return {name: list(column[1:]) for name, column in zip(names, columns, strict=True)}, lines[1:]
+    return {name: texts for name, (_, *texts) in zip(names, columns, strict=True)}, lines[1:]
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise DataError(f"{where}: a column name is repeated ({', '.join(repeated)}); rename one of the columns")
-
-
-def _refuse_carriage_returns(text: str, path: Path) -> None:
-    """Raise DataError where a row of one column holds a carriage return: is it a text, or two?"""
-    if (place := text.find("\r")) >= 0:
-        line = text.count("\n", 0, place) + 1
-        what = "a carriage return (Mac line end) inside a row of a file whose rows end with a line feed"
-        raise DataError(f"{path}, line {line}: {what}; save the file with one kind of line end")
 
 
 def _uses_quotes(text: str) -> bool:
@@ -277,6 +301,8 @@ def _uses_quotes(text: str) -> bool:
     All fields that begin with a quote end with one, and the header, a doubled quote or a line break is quoted. If all
     lines have as many tabs, no field contains a line break.
     """
+    if '"' not in text:
+        return False
     tabs = {line.count("\t") for line in text.split("\n") if line}
     excluded = r"\t\n" if len(tabs) == 1 else ""
     begins = r'(?<![^\t\n])"'
@@ -287,23 +313,16 @@ def _uses_quotes(text: str) -> bool:
     return is_evident and not re.search(begins, re.sub(whole_field, "", text))
 
 
-def _parse_sentences(text: str, path: Path) -> Table:
+def _parse_sentences(text: str, path: Path) -> list[str]:
     """Return one sentence per line. Raises DataError for a header or a table, which would be trained on."""
-    _refuse_carriage_returns(text, path)
     lines = text.removesuffix("\n").split("\n")
-    filled = [line for line in lines if line.strip()]
-    is_table = len(filled) > 1 and 2 * sum(map(_has_fields, filled)) > len(filled)
-    if is_table or re.fullmatch(r"sentences?|text|\w+(,\w+)+", lines[0].strip().lower()):
+    filled = list(islice(filter(str.strip, lines), 1000))
+    rows = len(list(filter(_TABLE_LINE.search, filled)))
+    is_table = len(filled) > 1 and rows > len(filled) / 2
+    if is_table or _HEADER_LINE.fullmatch(lines[0].strip()):
         what = f"line 1, {lines[0][:60]!r}, reads as a header or a table"
         raise DataError(f"{path}: {what}; rename the file to .tsv or .csv; {_AS_SENTENCES}")
-    sentences = [line.replace("\t", " ") for line in lines]
-    return Table({"sentence": sentences}, str(path), text_checksum(text), range(1, len(lines) + 1))
-
-
-def _has_fields(line: str) -> bool:
-    """Return whether a line reads as a row: prose has commas, but no number as its first or last field."""
-    ends = (line.partition(",")[0], line.rpartition(",")[2])
-    return line.startswith('{"') or any(mark in line for mark in "\t;|") or any(map(_is_number, ends))
+    return [line.replace("\t", " ") for line in lines]
 
 
 def _parse_json(text: str, path: Path) -> Table:
@@ -311,7 +330,7 @@ def _parse_json(text: str, path: Path) -> Table:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows[number] = json.loads(line, object_pairs_hook=_make_object)
+                rows[number] = json.loads(line)
                 if not isinstance(rows[number], dict):
                     raise ValueError(f"it is {line[:40]!r}")  # noqa: TRY004, TRY301
                 json.dumps(rows[number], ensure_ascii=False).encode()  # fails for half a surrogate pair
@@ -319,14 +338,6 @@ def _parse_json(text: str, path: Path) -> Table:
                 raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
     return table_of(pd.DataFrame([*rows.values()], dtype=object), str(path), [*rows])
-
-
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; Python would keep the last of two values of one key without a word."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError(f"a key of {', '.join(made)} is repeated")
-    return made
 
 
 def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
@@ -341,7 +352,8 @@ def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
     texts = {name: list(map(_cell_text, values)) for name, values in cells.items()}
     checksum = text_checksum(*("\n".join([name, *values, ""]) for name, values in texts.items()))
     others = {name: values for name, values in cells.items() if not all(isinstance(cell, str) for cell in values)}
-    return Table(texts, where, checksum, lines, others)
+    unit = "line" if lines else "row"
+    return Table(texts, where, checksum, lines or range(len(table)), unit, others)
 
 
 def _cell_text(cell: Any) -> str:
@@ -357,7 +369,8 @@ def to_number(text: str) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text is a finite number."""
     return not math.isnan(to_number(text))
 
 
