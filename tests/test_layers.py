@@ -16,7 +16,7 @@ LAYERS = [
     {"checkpoints", "data", "runs", "rankings"},
     {"encoder", "teachers", "baselines"},
     {"methods", "evaluation", "training"},
-    {"views", "lessons"},
+    {"views", "look", "lessons"},
     {"execution", "sweeps", "cli_runs", "cli", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
@@ -31,6 +31,7 @@ NO_TORCH = {
     "runs",
     "data",
     "views",
+    "look",
     "execution",
     "sweeps",
     "cli_runs",
@@ -109,7 +110,7 @@ def test_only_live_views_import_widgets():
 
 def test_runs_and_views_load_neither_torch_nor_scipys_statistics_and_runs_no_widgets():
     names = sorted(name for name in NO_TORCH if (PACKAGE / f"{name}.py").is_file() or (PACKAGE / name).is_dir())
-    views = ["views"]
+    views = ["views", "look"]
     code = "import sys, workbench.cli\nassert 'pandas' not in sys.modules\n"  # which --help and a refusal need not
     code += "import workbench\nworkbench.list_runs\n"
     code += "".join(f"import workbench.{name}\n" for name in names if name not in views)

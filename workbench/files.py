@@ -1,6 +1,7 @@
 """Atomic writes, checksums, and the paths of bundled files."""
 
 import datetime
+import filecmp
 import hashlib
 import json
 import os
@@ -58,7 +59,8 @@ def set_name(name: str | Path) -> str:
 def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
     """Yield an empty file or folder next to `target`; rename it to `target` if the block succeeds.
 
-    Its content is synced to the disk first: a power loss leaves the old content or the new one.
+    A folder that has the same files already is left as it is. The content is synced to the disk
+    first: a power loss leaves the old content or the new one.
     """
     new, old = undo_write(target)
     new.mkdir() if folder else new.touch()
@@ -69,11 +71,20 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
             path.chmod(path.stat().st_mode | mode)  # safetensors lets only the owner read its files
             _sync(path)
         if folder and target.exists():
+            if _has_same_files(new, target):
+                return
             target.rename(old)
         new.replace(target)
         _sync(target.parent)
     finally:
         undo_write(target)
+
+
+def _has_same_files(folder: Path, other: Path) -> bool:
+    """Return whether two folders have the same files with the same bytes."""
+    names = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    others = {path.relative_to(other) for path in other.rglob("*") if path.is_file()}
+    return names == others and all(filecmp.cmp(folder / name, other / name, shallow=False) for name in names)
 
 
 @contextmanager

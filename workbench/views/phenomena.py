@@ -26,7 +26,7 @@ _FLIPS, _RESAMPLES = 10_000, 2_000  # of the test over queries, and of the queri
 Shares = dict[str, np.ndarray]  # label -> `ranked_right`
 _SHOWN = 100  # targets behind a cell
 _DARKEST = 0.2  # the difference from which a cell has the darkest shade
-_SIGNS = {1: " ▲", 0: "", -1: " ▼"}
+_SIGNS = {1: " ▲", -1: " ▼"}
 _WORDS = {1: "gains on", -1: "loses on"}
 _NOTE = (
     "Share of the targets of a relation that are ranked right against those of a higher and of a lower grade, x 100, "
@@ -228,7 +228,7 @@ class Phenomena(View):
 def _share_cell(row: dict[Any, Any], *, is_live: bool) -> str:
     text = title = ""
     if row["targets"]:
-        text = f"{100 * row['share']:.0f}{_SIGNS[row['verdict']]}"
+        text = f"{100 * row['share']:.0f}" + _SIGNS.get(row["verdict"], "")
     if not np.isnan(row["difference"]):
         title = "{label}, {relation}: {difference:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row)
     button = tag("button", text, value="{relation}\n{label}".format(**row)) if is_live and text else text
