@@ -138,12 +138,15 @@ def permutation_tests(
     """
     truth, second = paired_numbers(gold, other)
     first = [paired_numbers(gold, scores)[1] for scores in predicted]
-    prepare, permute = _PERMUTATIONS[measure]
-    sides, observed = [], np.zeros(len(first))
+    prepare, contributions, permute = _PERMUTATIONS[measure]
+    sides = []
+    observed = np.zeros(len(first))
     rows = rows_by_set(sets, len(truth))
     for row in rows:
         of_models = np.stack([prepare(scores[row]) for scores in first])
-        side = prepare(truth[row]), of_models, prepare(second[row])[None]
+        of_other = prepare(second[row])[None]
+        target = prepare(truth[row])
+        side = target, contributions(target, of_models), contributions(target, of_other)
         unchanged = np.zeros((1, len(row)))
         observed += permute(unchanged, *side)[0] / len(rows)
         sides.append(side)
@@ -262,21 +265,31 @@ def _ranks_of_integers(codes: np.ndarray) -> np.ndarray:
     return (counts.cumsum(axis=1) - (counts - 1) / 2).ravel()[places].reshape(codes.shape)
 
 
+def _hits(gold: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return 1.0 for each correct class, otherwise 0."""
+    return (classes == gold).astype(np.float64)
+
+
 def _permuted_gains(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the difference of the two accuracies [samples, models] for each row of `swap`."""
-    gains = (first == gold) * 1.0 - (second == gold)
+    """Return the difference of the two accuracies [samples, models] for each row of `swap`.
+
+    first: `_hits` [models, n]; second: the same [1, n].
+    """
+    gains = first - second
     return (1 - 2 * swap) @ gains.T / len(gold)
+
+
+def _rank_sums(gold: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Return, per pair, what the sum, the sum of squares and the product with gold add up."""
+    return np.stack([ranks, ranks**2, gold * ranks])
 
 
 def _permuted_correlations(swap: np.ndarray, gold: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the difference of the two correlations [samples, models] for each row of `swap`.
 
-    gold: Centred ranks [n]; first: [models, n]; second: [1, n]; swap: 0 or 1, [samples, n]. Sum,
-    sum of squares and product with gold of all mixtures are one matrix product.
+    gold: Centred ranks [n]; first: `_rank_sums` [3, models, n]; second: the same [3, 1, n]; swap:
+    0 or 1, [samples, n]. The sums of all mixtures are one matrix product.
     """
-
-    def totals(ranks: np.ndarray) -> np.ndarray:
-        return np.stack([ranks, ranks**2, gold * ranks])
 
     def correlations(sums: np.ndarray) -> np.ndarray:
         total, squares, product = sums.swapaxes(0, 1)
@@ -285,16 +298,15 @@ def _permuted_correlations(swap: np.ndarray, gold: np.ndarray, first: np.ndarray
             # Sums of half numbers are exact, so a constant mixture has no spread at all.
             return np.where(spread > 0, product / np.sqrt(spread), np.nan)
 
-    of_first, of_second = totals(first), totals(second)
-    change = (of_second - of_first).reshape(-1, len(gold))
-    exchanged = (swap @ change.T).reshape(len(swap), 3, len(first))
-    one = of_first.sum(axis=-1) + exchanged
-    other = of_second.sum(axis=-1) - exchanged
+    change = (second - first).reshape(-1, len(gold))
+    exchanged = (swap @ change.T).reshape(len(swap), 3, -1)
+    one = first.sum(axis=-1) + exchanged
+    other = second.sum(axis=-1) - exchanged
     return correlations(one) - correlations(other)
 
 
-# measure -> preparation of one side, and the difference of all exchanged mixtures
-_PERMUTATIONS: dict[str, tuple[Any, Any]] = {
-    "spearman": (centred_ranks, _permuted_correlations),
-    "accuracy": (np.asarray, _permuted_gains),
+# measure -> what is compared, the terms of its sums per pair, the difference of exchanged mixtures
+_PERMUTATIONS: dict[str, tuple[Any, Any, Any]] = {
+    "spearman": (centred_ranks, _rank_sums, _permuted_correlations),
+    "accuracy": (np.asarray, _hits, _permuted_gains),
 }

@@ -257,7 +257,8 @@ class Run:
 
         facts: Those of this run, if they have been read already.
         """
-        return read_json(self._existing(FINISHED, stage, facts), _METRICS)
+        path, content = self._content(FINISHED, stage, facts)
+        return _parse_json(path, content, _METRICS)
 
     def scores(self, stage: str = "") -> pd.DataFrame:
         """Return suite, subset, pair_id, gold, predicted."""
@@ -318,20 +319,22 @@ class Run:
             shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
 
     def _table(self, name: str, stage: str) -> pd.DataFrame:
-        return read_stored_table(self._existing(name, stage))
+        path, content = self._content(name, stage)
+        return _parse_table(path, content)
 
-    def _existing(self, name: str, stage: str, facts: dict[str, Any] | None = None) -> Path:
-        """Return the path of a file after comparing its content with what was written."""
+    def _content(self, name: str, stage: str, facts: dict[str, Any] | None = None) -> tuple[Path, bytes]:
+        """Return path and content of a file after comparing the content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
-            remedy = _REMEDY if self.finished else "the run is not finished: run it again and it goes on"
-            raise RunError(f"{path} is missing; {remedy}")
+            unfinished = "the run is not finished: run it again and it goes on"
+            raise RunError(f"{path} is missing; {_REMEDY if self.finished else unfinished}")
+        content = _read_bytes(path)
         facts = self.facts() if facts is None else facts
         written = facts.get("files", {}).get((Path(stage) / name).as_posix())
         is_compared = written is not None and self.has(stage)
-        if is_compared and text_checksum(_read_bytes(path)) != written["sha256"]:
+        if is_compared and text_checksum(content) != written["sha256"]:
             raise RunError(f"{path} is not what the run wrote: it was cut or changed since; {_REMEDY}")
-        return path
+        return path, content
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {'finished' if self.finished else 'unfinished'})"
@@ -376,8 +379,12 @@ def is_running(path: Path) -> bool:
 
 def read_json(path: Path, kind: TypeAdapter = _ANY_OBJECT) -> Any:
     """Return the content of a JSON file. Raises RunError if it cannot be read or has another form."""
+    return _parse_json(path, _read_bytes(path), kind)
+
+
+def _parse_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
     try:
-        return kind.validate_json(_read_bytes(path))
+        return kind.validate_json(content)
     except ValidationError as problem:
         first = problem.errors()[0]
         raise _refuse_file(path, ": ".join(map(str, (*first["loc"], first["msg"])))) from None
@@ -388,14 +395,21 @@ def read_stored_table(path: Path) -> pd.DataFrame:
 
     Raises RunError if it cannot be read or has another form.
     """
-    types, content = _TABLES[path.name], BytesIO(_read_bytes(path))
+    return _parse_table(path, _read_bytes(path))
+
+
+def _parse_table(path: Path, content: bytes) -> pd.DataFrame:
+    types = _TABLES[path.name]
     # A training that goes on writes its watched rankings again, to the last digit.
     first: Any = str if types is _WATCHED else types
     try:
-        table = pd.read_csv(content, dtype=first, na_filter=path.name == "history.csv")
-        return table.astype(types)  # which fails if a column is missing
-    except (ValueError, KeyError) as problem:
+        table = pd.read_csv(BytesIO(content), dtype=first, na_filter=path.name == "history.csv")
+        missing = types.keys() - set(table)
+        if not missing:
+            return table.astype(types) if first is str else table
+    except ValueError as problem:
         raise _refuse_file(path, problem) from None
+    raise _refuse_file(path, f"it has no column {min(missing)}")
 
 
 def _read_bytes(path: Path) -> bytes:

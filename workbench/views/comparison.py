@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -213,27 +213,48 @@ def resampled(
     Raises RunError if a run cannot be read or has no pairs of the suite, ValueError if the two scored different pairs.
     """
     pairs, predicted = _scores_on(run, suite, stage, base)
-    return list(resample(pairs["gold"].to_numpy(), *predicted, sets=pairs["suite"].tolist(), **options))
+    return list(resample(pairs["gold"], *predicted, sets=pairs["suite"].tolist(), **options))
 
 
 def _scores_on(
     run: Run, suite: str, stage: str = "", base: tuple[Any, ...] = ()
-) -> tuple[pd.DataFrame, list[np.ndarray]]:
-    """Return the pairs, and the scores of the run and of the base, if any."""
-    sources = [(run, stage), *([(Run(base[0]), base[1])] if base else [])]
-    pairs, *others = (_scored_pairs(source, kind, suite) for source, kind in sources)
-    if any(not pairs[column].equals(other[column]) for other in others for column in _IDENTITY):
-        files = " and ".join(str(source.path / kind / "scores.csv") for source, kind in sources)
-        raise ValueError(f"{files} have different pairs of {suite!r}; score both runs on one version of the set")
-    return pairs, [table["predicted"].to_numpy() for table in (pairs, *others)]
+) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """Return the columns of the pairs, and the scores of the run and of the base, if any."""
+    pairs = _scored_pairs(run, stage, suite)
+    if not base:
+        return pairs, [pairs["predicted"]]
+    base_run = Run(base[0])
+    other = _scored_pairs(base_run, base[1], suite)
+    if not all(np.array_equal(pairs[column], other[column]) for column in _IDENTITY):
+        own_file = run.path / stage / "scores.csv"
+        base_file = base_run.path / base[1] / "scores.csv"
+        raise ValueError(
+            f"{own_file} and {base_file} have different pairs of {suite!r}; score both runs on one version of the set"
+        )
+    return pairs, [pairs["predicted"], other["predicted"]]
 
 
-def _scored_pairs(run: Run, stage: str, suite: str) -> pd.DataFrame:
-    parts, sets = finished.rows_by_suite(run, "scores", stage), AVERAGES.get(suite, [set_name(suite)])
+def _scored_pairs(run: Run, stage: str, suite: str) -> dict[str, np.ndarray]:
+    """Return column -> values of the pairs of a suite, or of all sets of an average."""
+    file = run.path / stage / "scores.csv"
+    parts = _read_columns(str(run.path), stage, finished.time_changed(file))
+    sets = AVERAGES.get(suite, [set_name(suite)])
     if missing := [name for name in sets if name not in parts]:
-        raise RunError(f"{run.path / stage / 'scores.csv'} has no pairs of {', '.join(missing)}; run it again")
-    tables = [parts[name] for name in sets]
-    return pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+        raise RunError(f"{file} has no pairs of {', '.join(missing)}; run it again")
+    if len(sets) == 1:
+        return parts[sets[0]]
+    return {
+        column: np.concatenate([parts[name][column] for name in sets]) for column in ("suite", *_IDENTITY, "predicted")
+    }
+
+
+@lru_cache(maxsize=64)
+def _read_columns(path: str, stage: str, _changed: int) -> dict[str, dict[str, np.ndarray]]:
+    """Return suite -> column -> values: arrays are compared ten times as fast as data frames."""
+    table = Run(path).scores(stage)
+    columns = {column: table[column].to_numpy() for column in ("suite", *_IDENTITY, "predicted")}
+    rows_of = table.groupby("suite", sort=False).indices
+    return {str(suite): {column: values[rows] for column, values in columns.items()} for suite, rows in rows_of.items()}
 
 
 @dataclass(frozen=True)
@@ -393,7 +414,7 @@ def _run_tests(
         if scores:
             pairs, predicted = scores
             measure = run["scores"][suite][1]
-            groups[suite, measure, base_path].append((number, pairs["gold"].to_numpy(), *predicted))
+            groups[suite, measure, base_path].append((number, pairs["gold"], *predicted))
     results = {}
     for (suite, measure, _), members in groups.items():
         numbers, golds, predicted, others = zip(*members, strict=True)
