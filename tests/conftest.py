@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Before the first import of the package: every annotated tensor is checked at every call of the tests. Settings, data,
 # runs and evaluation are left out: they validate arguments of users, and the tests check their errors.
-_WITH_TENSORS = ["losses", "ranks", "metrics", "encoder", "distributed", "methods", "training"]
+_WITH_TENSORS = ["losses", "ranks", "metrics", "encoder", "methods", "training"]
 install_import_hook([f"workbench.{name}" for name in _WITH_TENSORS], "beartype.beartype")
 
 PROJECT = Path(__file__).resolve().parent.parent

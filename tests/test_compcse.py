@@ -109,7 +109,7 @@ def test_the_loss_is_the_equation_and_reaches_every_weight(spread_encoder: Path,
 
 
 def token_rows(method: CompCSE) -> list[list[int]]:
-    batch = method.rows.batch(range(len(method.rows)))
+    batch = method.composition.tokens.batch(range(len(method.composition.tokens)))
     return [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
 
 

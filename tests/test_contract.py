@@ -14,7 +14,7 @@ from torch import Tensor
 from workbench.config import CONFIGS
 from workbench.data import Pairs, Sentences, Triplets
 from workbench.errors import EncoderError, SettingError
-from workbench.methods import METHODS, masked_words
+from workbench.methods import METHODS, masked_language
 from workbench.methods.base import Method
 from workbench.training import fit
 
@@ -281,8 +281,8 @@ def test_a_backbone_without_dropout_by_default_gets_some_and_its_classifier_keep
 GRADIENTS = """
 import os, sys, torch, torch.distributed as dist
 from workbench.config import CONFIGS
-from workbench.methods import METHODS, masked_words
-masked_words.CHOSEN, masked_words.MASKED = 2.0, 2.0  # every word: which ones, each process draws for itself
+from workbench.methods import METHODS, masked_language
+masked_language.CHOSEN, masked_language.MASKED = 2.0, 2.0  # every word: which ones, each process draws for itself
 jobs = torch.load(sys.argv[1], weights_only=False)
 dist.init_process_group("gloo")
 rank, found = dist.get_rank(), []
@@ -305,7 +305,7 @@ def test_two_processes_give_the_gradient_of_one(
 ):
     """Compare gradients; all forms of a method but the first also use chunks of 3 texts."""
     for share in ("CHOSEN", "MASKED"):
-        monkeypatch.setattr(masked_words, share, 2.0)
+        monkeypatch.setattr(masked_language, share, 2.0)
     cases = [(name, form, 3 if form else None) for name, form in CASES]
     jobs = [(name, bench.settings(name, form, chunk_size=chunk), bench.data(name, form)) for name, form, chunk in cases]
     for (name, form, _), together in zip(cases, in_two_processes(GRADIENTS, jobs), strict=True):

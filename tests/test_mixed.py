@@ -77,8 +77,8 @@ def test_terms_add_up_over_the_same_scores(settings: dict[str, Any], graded: Pai
     batch = method.collate(range(5))
     terms = method(batch)
     assert set(terms) == {"info_nce", "consistency", "listnet", "rank_lists", "rank_mse", "cosent_gold"}
-    scores = cosine_matrix(*method.composed_views(method.embed(batch["tokens"]), method.head))
-    seen = method.targets.similarities(batch["base"])
+    scores = cosine_matrix(*method.composition.views(method.embed(batch["tokens"]), method.head))
+    seen = method.ranks.targets.similarities(batch["base"])
     assert scores.shape == seen.shape == (10, 10)  # both sentences of each pair
     assert_close(terms["rank_lists"], 2 * listnet(scores, seen, student_temperature=0.025, teacher_temperature=0.0125))
     alone = method_of("mixed", settings | {"train": "world-train", "dropout": 0.0, "cosent": 0.5, "info_nce": False})

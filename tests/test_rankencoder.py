@@ -21,7 +21,8 @@ from workbench.evaluation import evaluate
 from workbench.losses import info_nce
 from workbench.methods.rank_mixture import RankMixture, rank_premise, rank_similarity
 from workbench.methods.rank_targets import RankTargets, draw_corpus
-from workbench.methods.rankencoder import RankEncoder, load_e1
+from workbench.methods.rank_distillation import load_e1
+from workbench.methods.rankencoder import RankEncoder
 from workbench.methods.simcse import SimCSE
 from workbench.metrics import similar_third, spearman, uniformity
 from workbench.ranks import Corpus, rank_vectors
@@ -93,9 +94,9 @@ def test_targets_stored_ranked_in_the_step_and_in_closed_form_are_the_exact_rank
     for asked, how, atol in (({}, "exact", 5e-3), ({"ranks": "stored"}, "exact", 5e-3), ({}, "gaussian", 5e-3)):
         method = prepared(spread, sentences, similarity=how, **asked)
         expected = rank_similarity(rows, rows, base.encode(method.corpus), how=how)
-        found = method.targets.similarities(method.collate(ROWS)["base"])
+        found = method.ranks.targets.similarities(method.collate(ROWS)["base"])
         torch.testing.assert_close(found, expected, rtol=0, atol=atol)
-        itself = method.targets.similarities(method.collate(everyone)["base"])
+        itself = method.ranks.targets.similarities(method.collate(everyone)["base"])
         assert itself.max() <= 1
         assert itself.diagonal().min() > 0.999
     with pytest.raises(SettingError, match="ranks='stored' would keep"):

@@ -140,7 +140,7 @@ def test_two_processes_train_as_one_does(settings: Settings, tmp_path: Path, mon
 
 GATHERED = """
 import sys, torch, torch.distributed as dist
-from workbench.losses.distributed import gather_rows
+from workbench.methods.distributed import gather_rows
 
 dist.init_process_group("gloo")
 own = torch.tensor([[float(dist.get_rank() + 1)]], requires_grad=True)

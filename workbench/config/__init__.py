@@ -22,6 +22,7 @@ from workbench.config._rankencoder import RankEncoderConfig as RankEncoderConfig
 from workbench.config._training import (
     BUNDLED_MODELS as BUNDLED_MODELS,
     SEVEN_STS as SEVEN_STS,
+    ContrastiveConfig as ContrastiveConfig,
     Pooling as Pooling,
     SimCSEConfig as SimCSEConfig,
     TrainingConfig as TrainingConfig,

@@ -40,14 +40,18 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """weight of CoSENT over the pairs of a batch, scale cosent_scale; needs scored pairs to train on"""
 
     @property
-    def ranked(self) -> bool:
+    def uses_e1(self) -> bool:
         """Whether training or test needs E1 and a corpus."""
         return bool(self.rank_lists or self.rank_weight or self.inference_weight)
 
     @property
-    def listed(self) -> bool:
+    def uses_scores(self) -> bool:
         """Whether a term reads the scores between the two views of a batch."""
         return bool(self.info_nce or self.beta or self.gamma or self.rank_lists or self.rank_weight)
+
+    @property
+    def has_terms(self) -> bool:
+        return self.uses_scores or bool(self.cosent)
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
@@ -56,11 +60,11 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
 
     @property
     def reads_e1(self) -> bool:
-        return self.ranked or self.start == "base"
+        return self.uses_e1 or self.start == "base"
 
     @property
     def dropout_views(self) -> bool:
-        return self.listed and super().dropout_views
+        return self.uses_scores and super().dropout_views
 
     @pydantic.model_validator(mode="after")
     def _terms_fit(self) -> "MixedConfig":

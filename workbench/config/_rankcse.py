@@ -94,10 +94,15 @@ class RankCSEConfig(ContrastiveConfig):
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 
     @property
-    def layered(self) -> tuple[bool, bool]:
+    def after_mlp(self) -> tuple[bool, bool]:
         """Whether the ranking loss's lists, and those of the consistency, are read after the train-only layer."""
         after = self.lists_after_mlp
         return after, after if self.consistency_after_mlp is None else self.consistency_after_mlp
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether there is a loss at all."""
+        return bool(self.info_nce or self.beta or self.gamma)
 
     @property
     def checkpoints(self) -> list[str]:
@@ -118,7 +123,8 @@ class RankCSEConfig(ContrastiveConfig):
         for name in ("teacher_pooling", "teacher_template"):
             if unknown := sorted(set(getattr(self, name)) - set(self.teachers)):
                 raise ValueError(f"{name}: {unknown[0]!r} is not one of the teachers {', '.join(self.teachers)}")
-        terms = ("info_nce", "beta", "gamma", "rank_lists", "rank_weight", "cosent")  # the last three: mixed
-        if not any(getattr(self, name, 0) for name in terms):
-            raise ValueError("info_nce is false and all weights (beta, gamma, ...) are 0; set one, there is no loss")
+        if not self.has_terms:
+            raise ValueError(
+                "info_nce is false and all weights (beta, gamma, ...) are 0; set one, there is no loss"
+            )
         return self

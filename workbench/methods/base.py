@@ -16,12 +16,12 @@ from torch.utils.checkpoint import checkpoint
 from transformers import set_seed
 
 from workbench.checkpoints import Checkpoint, Reading, find_checkpoint
-from workbench.config import TrainingConfig
+from workbench.config import ContrastiveConfig, TrainingConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder, TokenRows, has_no_dropout, weights_checksum
 from workbench.errors import DataError, EncoderError
-from workbench.losses.distributed import gather_rows
-from workbench.methods.masked_words import MaskedWords
+from workbench.methods.distributed import gather_rows
+from workbench.methods.masked_language import MaskedLanguageModel
 
 _LOG = logging.getLogger("workbench")
 _DROPOUT = 0.1  # BERT's own rate, the best of SimCSE's table 2
@@ -97,11 +97,15 @@ class Method(nn.Module):
 
     def _chunks(self, tokens: Batch) -> list[slice]:
         """Return the rows of each chunk of a batch."""
-        config, (rows, width) = self.config, tokens["input_ids"].shape
-        size, most = config.mini_batch_size or rows, config.mini_batch_tokens or rows * width
-        starts, count = [0], 0
-        for row, length in enumerate(tokens.get("lengths") or [width] * rows):
-            if row > starts[-1] and (row - starts[-1] == size or count + length > most):
+        rows, width = tokens["input_ids"].shape
+        most_rows = self.config.mini_batch_size or rows
+        most_tokens = self.config.mini_batch_tokens or rows * width
+        lengths = tokens.get("lengths") or [width] * rows
+        starts = [0]
+        count = 0  # tokens of the last chunk so far
+        for row, length in enumerate(lengths):
+            is_full = row - starts[-1] == most_rows or count + length > most_tokens
+            if is_full and row > starts[-1]:
                 starts.append(row)
                 count = 0
             count += length
@@ -112,10 +116,16 @@ class Method(nn.Module):
         if len(chunks) == 1 or not torch.is_grad_enabled():
             return read(tokens)
         # On the encoder's device: checkpoint keeps the random state of the devices that it sees.
-        place = self.encoder.device
-        tokens = {name: v.to(place) if isinstance(v, Tensor) else v for name, v in tokens.items()}
-        parts = ({name: v[rows] for name, v in tokens.items()} for rows in chunks)
-        return torch.cat([checkpoint(read, part, use_reentrant=False) for part in parts])
+        device = self.encoder.device
+        on_device = {
+            name: values.to(device) if isinstance(values, Tensor) else values
+            for name, values in tokens.items()
+        }
+        vectors = []
+        for rows in chunks:
+            part = {name: values[rows] for name, values in on_device.items()}
+            vectors.append(checkpoint(read, part, use_reentrant=False))
+        return torch.cat(vectors)
 
     def observe(self, **values: Tensor) -> None:
         """Keep values of this step for the history, on their device: reading them every step would wait for it."""
@@ -124,9 +134,13 @@ class Method(nn.Module):
 
     def observations(self) -> dict[str, float]:
         """Return what was observed since the last call: flags (bool) counted, numbers averaged."""
-        observed = {name: torch.stack(values) for name, values in self._observed.items()}
+        observed = {}
+        for name, steps in self._observed.items():
+            values = torch.stack(steps)
+            total = values.sum() if values.dtype == torch.bool else values.mean()
+            observed[name] = float(total)
         self._observed = {}
-        return {name: float(v.sum() if v.dtype == torch.bool else v.mean()) for name, v in observed.items()}
+        return observed
 
     def encode_plain(self, sentences: list[str] | str, batch_size: int = 64) -> Float[Tensor, "*n d"]:
         """Return unit rows of the encoder alone, which dev is measured with during training."""
@@ -156,31 +170,36 @@ class Method(nn.Module):
 
 
 class ContrastiveMethod(Method):
-    """A method whose loss may read sentence vectors through a train-only layer, and guess masked words."""
+    """A method with a train-only layer on the sentence vectors, and masked language modelling.
 
-    def __init__(self, config: TrainingConfig) -> None:
+    head_is_read: Whether a loss term reads the layer; otherwise there is none, because training in
+    several processes refuses a layer without gradient.
+    """
+
+    config: ContrastiveConfig
+
+    def __init__(self, config: ContrastiveConfig, *, head_is_read: bool = True) -> None:
         super().__init__(config)
-        self.head = MLPHead(self.encoder.dimension) if self.reads_head() else None
-        self.words_weight = getattr(config, "mlm_weight", 0.0)
-        self.words = MaskedWords(self.encoder) if self.words_weight else None
-
-    def reads_head(self) -> bool:
-        """Return whether a loss term reads the layer: several processes refuse a layer without gradient."""
-        return getattr(self.config, "mlp", "none") not in (False, "none")
+        has_head = head_is_read and config.mlp not in (False, "none")
+        self.head = MLPHead(self.encoder.dimension) if has_head else None
+        self.words = MaskedLanguageModel(self.encoder) if config.mlm_weight else None
 
     def token_batch(self, tokens: TokenRows, rows: Sequence[int] | np.ndarray) -> Batch:
-        """Return the tokens of these rows, for `embed` and `guess_words`: words to guess are chosen here."""
+        """Return the tokens of these rows, for `embed` and `mlm_terms`, which masks words here."""
         batch = tokens.batch(rows)
-        return batch if self.words is None else batch | self.words.mask(batch["input_ids"])
+        if self.words is None:
+            return batch
+        return batch | self.words.mask(batch["input_ids"])
 
-    def guess_words(self, tokens: Batch) -> dict[str, Tensor]:
-        """Return {"mlm": mlm_weight x the mean loss of the batch's masked words}, or {} if that weight is 0."""
+    def mlm_terms(self, tokens: Batch) -> dict[str, Tensor]:
+        """Return {"mlm": mlm_weight x the mean loss of masked words}, or {} if the weight is 0."""
         words = self.words
         if words is None:
             return {}
         sums = self._apply_in_chunks(lambda part: words(self.encoder.token_states, part), tokens)
-        loss, count = gather_rows(sums.sum(dim=0, keepdim=True)).sum(dim=0)
-        return {"mlm": self.words_weight * loss / count.clamp_min(1)}
+        of_processes = gather_rows(sums.sum(dim=0, keepdim=True))
+        loss, count = of_processes.sum(dim=0)
+        return {"mlm": self.config.mlm_weight * loss / count.clamp_min(1)}
 
 
 def unit_rows(

@@ -16,8 +16,8 @@ from workbench.data import Pairs, Triplets
 from workbench.encoder import CrossEncoder, Encoder
 from workbench.errors import DataError
 from workbench.losses import contrastive, cosent, mse, triplet
-from workbench.losses.distributed import gather_rows
 from workbench.methods.base import Batch, Method, gathered_views, require_kind
+from workbench.methods.distributed import gather_rows
 
 
 class PairClassifier(nn.Module):

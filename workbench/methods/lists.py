@@ -15,8 +15,8 @@ from workbench.config import ListsConfig
 from workbench.data import Pairs
 from workbench.errors import DataError
 from workbench.losses import approx_ndcg, cosent_lists, graded_listmle, listnet
-from workbench.losses.distributed import gather_rows, max_over_processes
 from workbench.methods.base import Batch, Method, require_kind
+from workbench.methods.distributed import gather_rows, max_over_processes
 from workbench.metrics import ranking_groups
 
 _LOG = logging.getLogger("workbench")

@@ -14,7 +14,7 @@ from torch import Tensor
 from workbench.data import Sentences
 from workbench.errors import DataError, EncoderError, SettingError
 from workbench.losses import corpus_covariance, full_precision, gaussian_rank_similarity
-from workbench.losses.distributed import gather_rows
+from workbench.methods.distributed import gather_rows
 from workbench.ranks import Corpus, rank_vectors
 
 _LOG = logging.getLogger("workbench")

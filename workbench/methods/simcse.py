@@ -35,7 +35,7 @@ class SimCSE(ContrastiveMethod):
         return {"tokens": self.token_batch(self.tokens, [start + row for start in self.starts for row in rows])}
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        terms = self.guess_words(batch["tokens"])
+        terms = self.mlm_terms(batch["tokens"])
         anchors, *others = gathered_views(self.embed(batch["tokens"]), self.head, count=len(self.starts))
         scores = cosine_matrix(anchors, torch.cat(others))
         return terms | {"info_nce": info_nce(scores, temperature=self.config.temperature)}

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from workbench.data import Pairs
 from workbench.encoder import weights_checksum
 from workbench.errors import DataError, RunError
-from workbench.losses.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.methods.base import Method
+from workbench.methods.distributed import broadcast_from_rank0, process_count, process_rank
 from workbench.printing import steady_stdout
 from workbench.runs import Run
 from workbench.training._launch import fit_in_processes

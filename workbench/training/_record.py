@@ -15,8 +15,8 @@ from workbench.data import Pairs
 from workbench.errors import RunError
 from workbench.evaluation import dev_values
 from workbench.files import atomic_write, reraise_os_error
-from workbench.losses.distributed import process_rank
 from workbench.methods.base import Method
+from workbench.methods.distributed import process_rank
 from workbench.metrics import ranking_groups
 from workbench.runs import read_stored_table, short_value
 from workbench.training._listeners import Listener, Row

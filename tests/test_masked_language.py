@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM, RobertaForMasked
 from workbench.config import SimCSEConfig
 from workbench.data import Sentences
 from workbench.encoder import Encoder
-from workbench.methods.masked_words import CHOSEN, MASKED, RANDOM, MaskedWords
+from workbench.methods.masked_language import CHOSEN, MASKED, RANDOM, MaskedLanguageModel
 from workbench.methods.simcse import SimCSE
 from workbench.runs import Run
 from workbench.training import fit
@@ -39,7 +39,7 @@ def test_the_loss_is_that_of_the_checkpoints_own_masked_language_model(kind: str
     method = trained_on(pretrained(tmp_path / kind, kind), sentences)
     torch.manual_seed(7)
     tokens = method.collate(range(40))["tokens"]
-    found = method.guess_words(tokens)["mlm"]
+    found = method.mlm_terms(tokens)["mlm"]
     labels = torch.where(tokens["chosen"], tokens["input_ids"], -100)
     model = AutoModelForMaskedLM.from_pretrained(tmp_path / kind).train(False)
     wanted = model(input_ids=tokens["masked"], attention_mask=tokens["attention_mask"], labels=labels).loss
@@ -52,7 +52,7 @@ def test_bert_masks_as_its_paper_says_and_never_a_special_token(tiny_encoder: Pa
     tokens = encoder.tokenize(["the red cat sees a small dog in the old park today"] * 4000)
     ids = tokens["input_ids"]
     torch.manual_seed(0)
-    holed = MaskedWords(encoder).mask(ids)
+    holed = MaskedLanguageModel(encoder).mask(ids)
     special = torch.isin(ids, torch.tensor(encoder.tokenizer.all_special_ids))
     chosen = holed["chosen"]
     assert not bool((chosen & special).any())

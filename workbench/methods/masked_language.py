@@ -15,7 +15,7 @@ from workbench.losses import full_precision
 CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1  # of all words; of the chosen ones (BERT sec. 3.1)
 
 
-class MaskedWords(nn.Module):
+class MaskedLanguageModel(nn.Module):
     """The cross-entropy of chosen words given the others, under the checkpoint's own head (BERT sec. 3.1).
 
     Of the tokens that are not special, 15% are chosen for each text; of these 80% become [MASK], 10% a random word, and

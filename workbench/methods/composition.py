@@ -1,0 +1,191 @@
+"""The texts of CompCSE and their composition: views of a sentence made of the vectors of its parts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from workbench.config import CompCSEConfig
+from workbench.data import Sentences
+from workbench.encoder import Encoder, TokenRows
+from workbench.errors import DataError, SettingError
+from workbench.files import file_checksum
+from workbench.losses import COMPOSITIONS, compose
+from workbench.methods.base import gathered_views
+from workbench.methods.distributed import gather_rows
+from workbench.methods.splitting import Spans, read_spans, split_words, subsample
+
+
+class Composition:
+    """z and z+ = aggregate(z', z'') of the sentences of a batch (CompCSE eq. 1).
+
+    Order: pool each text, aggregate, tanh layer, first d0 coordinates. That is figure 1 and the
+    published code; the text of section 3 puts the layer before the aggregation, which is the
+    setting mlp="before".
+
+    is_read: Whether a loss term reads the views; otherwise `projection` is None, because training
+    in several processes refuses a layer without gradient.
+    """
+
+    def __init__(self, config: CompCSEConfig, encoder: Encoder, *, is_read: bool = True) -> None:
+        width = encoder.dimension
+        if config.subvector is not None and config.subvector > width:
+            raise SettingError(
+                f"subvector is {config.subvector}, but vectors of {config.encoder} have {width} "
+                f"coordinates; set 1 to {width}, or none for all"
+            )
+        self.config = config
+        self.encoder = encoder
+        is_composed = config.compose != "none"
+        is_projected = is_composed and is_read and config.aggregation not in COMPOSITIONS
+        self.projection = Projection(width, config) if is_projected else None
+        self.texts_per_row = 1 + config.parts  # the anchor, then its parts
+        whole = [0]
+        parts = list(range(1, self.texts_per_row))
+        anchor = parts if config.compose in ("anchor", "both") else whole
+        positive = parts if config.compose in ("positive", "both") else whole
+        # Indices of a row's texts that form each view.
+        self.view_texts = (anchor, positive)
+
+    def inputs(self) -> dict[str, tuple[str, str]]:
+        """Return source and sha256 of the file of spans, if the settings name one."""
+        spans = self.config.spans
+        if spans is None:
+            return {}
+        return {"spans": (f"file {spans}", file_checksum(Path(spans)))}
+
+    def prepare(self, data: Sentences, sentences: list[str]) -> list[str]:
+        """Add subsampled texts to the sentences and tokenise all; return the whole text per row."""
+        spans = self._subsample(data)
+        if not self.config.keep_sentences:
+            sentences = []
+        if len(sentences) + len(spans) < 2:
+            raise DataError(
+                f"{data.name}: only {len(spans)} text is subsampled; CompCSE needs at least 2 texts"
+            )
+        self.tokens = self._tokenize(sentences, spans)
+        return [*sentences, *(span.anchor for span in spans)]
+
+    def __len__(self) -> int:
+        """Return the number of sentences and subsampled texts."""
+        return len(self.tokens) // self.texts_per_row
+
+    def whole_texts(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return the places of these rows' whole texts among `tokens`."""
+        return np.asarray(rows) * self.texts_per_row
+
+    def texts(self, rows: Sequence[int]) -> np.ndarray:
+        """Return the places of all texts of these rows' views, text by text."""
+        first = self.whole_texts(rows)
+        return np.concatenate([first + text for view in self.view_texts for text in view])
+
+    def split(self, vectors: Float[Tensor, "texts d"]) -> list[Float[Tensor, "n d"]]:
+        """Return the vectors of a batch of `texts` for each text of a row."""
+        count = sum(len(view) for view in self.view_texts)
+        return list(vectors.chunk(count))
+
+    def views(
+        self, vectors: Float[Tensor, "texts d"], head: nn.Module | None
+    ) -> tuple[Float[Tensor, "n d0"], Float[Tensor, "n d0"]]:
+        """Return z and z+ of all processes' sentences under `head`, cut to d0 coordinates."""
+        if self.config.compose == "none":
+            anchor, positive = gathered_views(vectors, head)
+        else:
+            texts = self.split(vectors)
+            in_anchor = len(self.view_texts[0])
+            anchor = self._compose(texts[:in_anchor], head)
+            positive = self._compose(texts[in_anchor:], head)
+        d0 = self.config.subvector
+        return anchor[:, :d0], positive[:, :d0]
+
+    def _compose(
+        self, vectors: Sequence[Float[Tensor, "n d"]], head: nn.Module | None
+    ) -> Float[Tensor, "all d"]:
+        """Return one view from its texts' vectors; layer and aggregation in the order of `mlp`."""
+        is_before = self.config.mlp == "before"
+        if head is not None and is_before:
+            vectors = [head(vector) for vector in vectors]
+        if len(vectors) == 1:
+            composed = vectors[0]
+        elif self.projection is not None:
+            composed = self.projection(vectors)
+        else:
+            composed = compose(vectors, self.config.aggregation)
+        if head is not None and not is_before:
+            composed = head(composed)
+        return gather_rows(composed)
+
+    def _subsample(self, data: Sentences) -> list[Spans]:
+        config = self.config
+        if config.subsampling == "none":
+            return []
+        if config.spans is not None:
+            return read_spans(config.spans, data.sentences)
+        spans = subsample(data.sentences, config.subsampling, config.subsuming_depth)
+        if not spans:
+            raise DataError(
+                f"{data.name}: no sentence has two clauses to subsample ({config.subsampling}); "
+                "set subsampling=none, or subsampling=spans and spans=FILE"
+            )
+        return spans
+
+    def _tokenize(self, sentences: list[str], spans: list[Spans]) -> TokenRows:
+        """Return the tokens of every row's anchor and parts, one after the other."""
+        config = self.config
+        of_spans = chain.from_iterable((span.anchor, *span.parts) for span in spans)
+        if config.partition == "tokens":
+            whole = self.encoder.bare_rows(chain(sentences, of_spans))
+            return split_tokens(whole, len(sentences), config)
+        of_sentences = chain.from_iterable(
+            (text, *split_words(text, config.parts)) for text in sentences
+        )
+        return self.encoder.token_rows(chain(of_sentences, of_spans))
+
+
+def split_tokens(rows: TokenRows, sentences: int, config: CompCSEConfig) -> TokenRows:
+    """Return each of the first `sentences` rows with its parts (runs of tokens), then the rest.
+
+    A part is no copy: it points into the sentence's own tokens; the special tokens are added in
+    the batch. Bounds are those of `split_words`.
+    """
+    starts = rows.starts[:sentences, None]
+    lengths = rows.lengths[:sentences, None]
+    bounds = lengths * np.arange(config.parts + 1) // config.parts
+    part_lengths = np.diff(bounds)
+    # With fewer tokens than parts, an empty part is replaced by all of them.
+    is_empty = part_lengths == 0
+    part_starts = starts + np.where(is_empty, 0, bounds[:, :-1])
+    part_lengths = np.where(is_empty, lengths, part_lengths)
+    all_starts = np.hstack([starts, part_starts]).ravel()
+    all_lengths = np.hstack([lengths, part_lengths]).ravel()
+    room = config.max_seq_length - len(rows.before) - len(rows.after)
+    return replace(
+        rows,
+        starts=np.concatenate([all_starts, rows.starts[sentences:]]),
+        lengths=np.minimum(np.concatenate([all_lengths, rows.lengths[sentences:]]), room),
+    )
+
+
+class Projection(nn.Module):
+    """W [u; v] or W [u; v; |u - v|], back to the width of one part.
+
+    CompCSE table 3 gives no formula, so there is no bias.
+    """
+
+    def __init__(self, width: int, config: CompCSEConfig) -> None:
+        super().__init__()
+        self.has_difference = config.aggregation == "concat_difference_project"
+        features = 3 if self.has_difference else config.parts
+        self.linear = nn.Linear(features * width, width, bias=False)
+        nn.init.normal_(self.linear.weight, std=0.02)
+
+    def forward(self, parts: Sequence[Float[Tensor, "n d"]]) -> Float[Tensor, "n d"]:
+        features = list(parts)
+        if self.has_difference:
+            features.append((parts[0] - parts[1]).abs())
+        return self.linear(torch.cat(features, dim=1))

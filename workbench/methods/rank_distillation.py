@@ -1,0 +1,113 @@
+"""E1 of RankEncoder: its ranks of a corpus as targets, and the loss that a student learns them by."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from workbench.config import CONFIGS, RankEncoderConfig
+from workbench.data import Sentences, load_sentences
+from workbench.encoder import FixedEncoder
+from workbench.errors import EncoderError
+from workbench.losses import kept_pairs, rank_mse
+from workbench.methods.base import ContrastiveMethod
+from workbench.methods.rank_targets import RankTargets, draw_corpus
+from workbench.ranks import Corpus
+from workbench.runs import is_finished, run_path
+from workbench.teachers import Teacher, cached_embeddings, load_teacher
+
+
+class RankDistillation:
+    """The corpus, the targets u_i . u_j of E1, and l_r (RankEncoder eqs. 4 to 6)."""
+
+    def __init__(self, config: RankEncoderConfig) -> None:
+        self.config = config
+        self.corpus: list[str] = []
+        self.inputs: dict[str, tuple[str, str]] = {}
+
+    def prepare(self, data: Sentences, sentences: list[str], device: torch.device) -> None:
+        """Draw the corpus and embed it and the sentences with E1, from the cache if possible."""
+        config = self.config
+        drawn_from = data if config.corpus is None else load_sentences(config.corpus)
+        self.corpus = draw_corpus(drawn_from, config.corpus_size, config.corpus_seed)
+        base = load_e1(config)
+        self.inputs = {"base": (base.source, base.checksum)}
+        if config.corpus is not None:
+            self.inputs["corpus"] = (drawn_from.source, drawn_from.checksum)
+        of_corpus = cached_embeddings(base, self.corpus, folder=config.cache)
+        corpus_rows = torch.from_numpy(np.asarray(of_corpus, dtype=np.float32))
+        self.targets = RankTargets(
+            cached_embeddings(base, sentences, folder=config.cache),
+            Corpus(corpus_rows.to(device)),
+            similarity=config.similarity,
+            stored=config.ranks == "stored",
+        )
+
+    def take(self, rows: Sequence[int]) -> Tensor:
+        """Return a batch's part of the targets."""
+        return self.targets.take(rows)
+
+    def similarities(self, taken: Tensor, device: torch.device) -> Float[Tensor, "n n"]:
+        """Return u_i . u_j of all processes' sentences, from what `take` returned."""
+        return self.targets.similarities(taken).to(device)
+
+    def terms(
+        self,
+        method: ContrastiveMethod,
+        contrastive: Float[Tensor, ""],
+        scores: Float[Tensor, "n n"],
+        target: Float[Tensor, "n n"],
+    ) -> dict[str, Tensor]:
+        """Return contrastive and rank loss, combined as the setting `combination` says (eq. 5)."""
+        config = self.config
+        bounds: dict[str, Any] = {"lower": config.lower, "upper": config.upper}
+        distilled = config.rank_weight * rank_mse(scores, target, **bounds)
+        method.observe(
+            kept_pairs=kept_pairs(target, **bounds).float().mean(),
+            rank_larger=(distilled > contrastive).float(),
+            info_nce=contrastive,
+            rank_mse=distilled,
+        )
+        if config.combination == "max":
+            return {"hinge": torch.maximum(contrastive, distilled)}
+        return {"info_nce": contrastive, "rank_mse": distilled}
+
+
+def load_e1(config: RankEncoderConfig) -> Teacher | FixedEncoder:
+    """Load E1, frozen. Raises EncoderError if it is missing or unfinished, or if its pooling is unknown."""
+    name, reading = find_e1(config)
+    return load_teacher(
+        name,
+        max_seq_length=config.base_max_seq_length,
+        precision=config.precision,
+        device=config.device,
+        **reading,
+    )
+
+
+def find_e1(config: RankEncoderConfig) -> tuple[str, dict[str, Any]]:
+    """Return E1's name, the folder if it is a run of a method, and how the settings read it."""
+    name = config.base
+    if name in CONFIGS:
+        if config.base_root is None:
+            raise EncoderError(
+                f"E1 is a run of {name!r}: set base_root to the folder of runs, or base to the run's"
+            )
+        config_of_e1 = CONFIGS[name].from_parameters(config.base_profile, config.seed)
+        folder = run_path(config_of_e1, config.base_root)
+        if not is_finished(folder):
+            command = f"workbench run {name} --profile {config.base_profile} --seed {config.seed}"
+            raise EncoderError(
+                f"E1 is the run {folder}, which is missing or not finished; "
+                f"run `{command} --runs {config.base_root}`"
+            )
+        name = str(folder)
+    reading = {
+        "pooling": config.base_pooling,
+        "template": config.base_template,
+        "revision": config.revisions.get(config.base),
+    }
+    return name, reading

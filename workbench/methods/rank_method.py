@@ -1,0 +1,135 @@
+"""What RankEncoder and mixed share: a start that may be E1, and rank similarity at test."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from workbench.checkpoints import Reading, published_reading
+from workbench.config import RankEncoderConfig
+from workbench.encoder import Encoder, replace_encoder
+from workbench.errors import RunError
+from workbench.methods.base import ContrastiveMethod
+from workbench.methods.rank_distillation import RankDistillation, find_e1
+from workbench.methods.rank_mixture import RankMixture
+from workbench.methods.rank_targets import read_corpus, write_corpus
+from workbench.teachers import find_teacher
+
+
+class RankMethod(ContrastiveMethod):
+    """A method whose similarity at test is the mixture of RankEncoder eq. 7.
+
+    The corpus is embedded again by the trained encoder, E2; in training dev is measured with E2's
+    unit rows alone.
+
+    saves_corpus: Whether an encoder is saved with its corpus, which `restore` then needs.
+    """
+
+    config: RankEncoderConfig
+
+    def __init__(
+        self, config: RankEncoderConfig, *, head_is_read: bool = True, saves_corpus: bool = True
+    ) -> None:
+        super().__init__(config, head_is_read=head_is_read)
+        self.saves_corpus = saves_corpus
+        self.ranks = RankDistillation(config)
+        self._mixture: RankMixture | None = None
+        self.encoder.backbone.register_load_state_dict_post_hook(self._drop_mixture)
+
+    @property
+    def corpus(self) -> list[str]:
+        """The distinct sentences that are ranked; empty before `prepare` or `restore`."""
+        return self.ranks.corpus
+
+    def load_start(self, **options: Any) -> Encoder:
+        """Return E2: the setting `encoder`, or with start "base" a copy of E1, read as E1.
+
+        In a template, sentences end as E1's do.
+        """
+        config = self.config
+        if config.start == "base":
+            name, reading_of_e1 = find_e1(config)
+            options["new_pooler"] = False  # E1's own layer
+            return Encoder(*find_teacher(name, **reading_of_e1), **options)
+        checkpoint = self.find_start()
+        reading = checkpoint.read(config.pooling, config.template) or Reading("cls")
+        of_base = published_reading(config.base)
+        if reading.template is not None and of_base is not None:
+            reading = replace(reading, full_stop=of_base.full_stop, endings=of_base.endings)
+        return Encoder(checkpoint, reading, **options)
+
+    def encode(
+        self,
+        sentences: list[str] | str,
+        batch_size: int = 64,
+        *,
+        normalize_embeddings: bool = True,
+    ) -> Float[Tensor, "*n w"]:
+        """Return unit rows whose dot product is eq. 7: E2's vector and its rank vector.
+
+        They have d + n numbers. `score` computes the same similarity without vectors as wide as the
+        corpus; for the closed form it differs a little: see RankMixture. With
+        normalize_embeddings=False, or inference_weight 0, E2's vectors alone.
+
+        Raises:
+            RunError: There is no corpus before `prepare` or `restore`.
+        """
+        if self.config.inference_weight == 0 or not normalize_embeddings:
+            return super().encode(sentences, batch_size, normalize_embeddings=normalize_embeddings)
+        return self.mixture().encode(sentences, batch_size)
+
+    def score(self, sentence1: list[str], sentence2: list[str]) -> np.ndarray:
+        """Return eq. 7 for each pair."""
+        if self.config.inference_weight == 0:
+            return super().score(sentence1, sentence2)
+        return self.mixture().score(sentence1, sentence2)
+
+    def mixture(self) -> RankMixture:
+        """Return eq. 7 under the present weights.
+
+        The corpus is embedded again after a training step or a load.
+        """
+        if not self.corpus:
+            raise RunError(
+                "RankEncoder has no corpus before `prepare` or `restore`; use `encode_plain`"
+            )
+        if self._mixture is None:
+            self._mixture = RankMixture(
+                self.encode_plain,
+                self.corpus,
+                weight=self.config.inference_weight,
+                similarity=self.config.similarity,
+                device=self.encoder.device,
+            )
+        return self._mixture
+
+    def _drop_mixture(self, *_: Any) -> None:
+        """Forget the embedded corpus: weights change."""
+        self._mixture = None
+
+    def save(self, folder: str | Path, *, card: dict[str, Any] | None = None) -> None:
+        """Save E2 as any encoder, whose cosine is eq. 7 without the rank part, with the corpus."""
+        if not self.saves_corpus:
+            super().save(folder, card=card)
+            return
+        share = self.config.inference_weight
+        name = type(self).__name__
+        note = (
+            f"{name}'s own similarity is {1 - share:g} x the cosine and {share:g} x the rank "
+            f"similarity over the {len(self.corpus)} sentences of corpus.json.gz; "
+            f"`workbench.{name}` restores both."
+        )
+        card = dict(card or {})
+        card["description"] = f"{card.get('description', '')} {note}".strip()
+        with replace_encoder(folder) as fresh:
+            super().save(fresh, card=card)
+            write_corpus(fresh, self.corpus)
+
+    def restore(self, folder: str | Path) -> None:
+        """Load weights and corpus. Raises EncoderError if one is missing."""
+        corpus = read_corpus(Path(folder)) if self.saves_corpus else self.corpus
+        super().restore(folder)
+        self.ranks.corpus = corpus
