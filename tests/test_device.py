@@ -87,7 +87,8 @@ def build(spread_encoder: Path, wide_teacher: Path, sets: list[Any], listed: Pai
     def on_meta(name: str, form: dict[str, Any]) -> Method:
         usable = [listed] if name == "lists" else sets
         method = prepared(name, form, spread_encoder, wide_teacher, *usable)
-        targets: Any = getattr(method, "targets", SimpleNamespace(corpus=SimpleNamespace(rows=None), covariance=None))
+        no_targets = SimpleNamespace(corpus=SimpleNamespace(rows=None), covariance=None)
+        targets: Any = getattr(getattr(method, "ranks", None), "targets", no_targets)
         for owner, tensor in ((targets.corpus, "rows"), (targets, "covariance")):
             if getattr(owner, tensor) is not None:
                 setattr(owner, tensor, getattr(owner, tensor).to(META))

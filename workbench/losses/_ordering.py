@@ -20,10 +20,12 @@ from workbench.losses._listwise import clamp_masked, paired_lists
 
 def _lower_sums(logits: Float[Tensor, "n m"], labels: Shaped[Tensor, "n m"]) -> Float[Tensor, "n m"]:
     """Return log sum_{labels_b < labels_a} exp(logits_b - logits_a) of each item a, by rising label; -inf if none."""
-    labels, order = (labels.detach() + 0).sort(dim=1, stable=True)  # + 0 turns booleans into numbers
+    numbers = labels.detach() + 0  # booleans become numbers
+    labels, order = numbers.sort(dim=1, stable=True)
     logits = clamp_masked(logits.gather(1, order))
     lower = torch.searchsorted(labels, labels)  # how many items have a strictly lower label
-    running = logits.logcumsumexp(dim=1).gather(1, (lower - 1).clamp_min(0))
+    last_lower = (lower - 1).clamp_min(0)
+    running = logits.logcumsumexp(dim=1).gather(1, last_lower)
     return torch.where(lower > 0, running - logits, -math.inf)
 
 
@@ -97,12 +99,18 @@ def approx_ndcg(
     the fewer pairs have a gradient. The value is in [0, 1), up to rounding; a list whose gold is all 0 has loss 0.
     """
     student, gold = paired_lists(student, gold.detach(), exclude_positive=False)
-    missing, relevance = gold == -math.inf, gold.clamp_min(0).to(student.dtype)
-    gains = {"exponential": torch.exp2(relevance) - 1, "linear": relevance}[gain]
+    missing = gold == -math.inf
+    relevance = gold.clamp_min(0).to(student.dtype)
+    gains = torch.exp2(relevance) - 1 if gain == "exponential" else relevance
     scores = student.masked_fill(missing, 0)
-    behind = torch.sigmoid((scores[:, None] - scores[:, :, None]) / temperature)  # [list, j, k]
-    behind = behind.masked_fill(missing[:, None] | torch.eye(gold.shape[1], dtype=torch.bool, device=gold.device), 0)
-    reached = (gains / torch.log2(2 + behind.sum(dim=2))).sum(dim=1)
-    places = torch.arange(gold.shape[1], device=gold.device, dtype=student.dtype)
-    best = (gains.sort(dim=1, descending=True).values / torch.log2(2 + places)).sum(dim=1)
-    return torch.where(best > 0, 1 - reached / best.clamp_min(torch.finfo(best.dtype).tiny), 0).mean()
+    # How far target k is ahead of target j, in (0, 1): [list, j, k].
+    ahead = torch.sigmoid((scores[:, None] - scores[:, :, None]) / temperature)
+    itself = torch.eye(gold.shape[1], dtype=torch.bool, device=gold.device)
+    ahead = ahead.masked_fill(missing[:, None] | itself, 0)
+    discounts = torch.log2(2 + ahead.sum(dim=2))
+    dcg = (gains / discounts).sum(dim=1)
+    ranks = torch.arange(gold.shape[1], device=gold.device, dtype=student.dtype)
+    best_gains = gains.sort(dim=1, descending=True).values
+    best_dcg = (best_gains / torch.log2(2 + ranks)).sum(dim=1)
+    ndcg = dcg / best_dcg.clamp_min(torch.finfo(best_dcg.dtype).tiny)
+    return torch.where(best_dcg > 0, 1 - ndcg, 0).mean()

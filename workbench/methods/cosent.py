@@ -1,5 +1,6 @@
 """CoSENT (Huang et al. 2024): pairs with a higher label must score higher; and the losses that it is compared with."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -88,22 +89,29 @@ class CoSENT(Method):
         batch: Batch = {"target": self.target[list(rows)]}
         if isinstance(self.encoder, CrossEncoder):
             first, second = ([texts[row] for row in rows] for texts in self.texts)
-            return batch | {"tokens": self.encoder.tokenize_pairs(first, second)}
-        sides = [np.asarray(rows) + side * len(self.target) for side in range(len(self.texts))]
-        return batch | {"tokens": self.tokens.batch(np.concatenate(sides))}
+            batch["tokens"] = self.encoder.tokenize_pairs(first, second)
+        else:
+            # All first sentences, then all second ones (and third ones of triplets).
+            starts = len(self.target) * np.arange(len(self.texts))
+            batch["tokens"] = self.tokens.batch(np.add.outer(starts, rows).ravel())
+        return batch
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        target = gather_rows(batch["target"].to(self.encoder.device)[:, None]).squeeze(1)
-        objective = self.config.objective
+        target = batch["target"].to(self.encoder.device)
+        target = gather_rows(target[:, None]).squeeze(1)
+        vectors = self.embed(batch["tokens"])
+        return {self.config.objective: self._loss(vectors, target)}
+
+    def _loss(self, vectors: Float[Tensor, "n *d"], target: Float[Tensor, " m"]) -> Float[Tensor, ""]:
         if self.pairwise:
-            scores = gather_rows(self.embed(batch["tokens"])[:, None]).squeeze(1)
-            return {objective: self._pair_loss(scores, target)}
-        views = gathered_views(self.embed(batch["tokens"]), count=len(self.texts))
-        if objective == "triplet":
-            return {objective: triplet(*views, margin=self.config.margin)}
+            scores = gather_rows(vectors[:, None]).squeeze(1)
+            return self._pair_loss(scores, target)
+        views = gathered_views(vectors, count=len(self.texts))
+        if self.config.objective == "triplet":
+            return triplet(*views, margin=self.config.margin)
         if self.classifier is not None:
-            return {objective: functional.cross_entropy(self.classifier(*views), target.long())}
-        return {objective: self._pair_loss(functional.cosine_similarity(*views, dim=1), target)}
+            return functional.cross_entropy(self.classifier(*views), target.long())
+        return self._pair_loss(functional.cosine_similarity(*views, dim=1), target)
 
     def _pair_loss(self, scores: Float[Tensor, " n"], target: Float[Tensor, " n"]) -> Float[Tensor, ""]:
         """Return the loss of the objectives that read one score per pair."""
@@ -164,14 +172,22 @@ def number_classes(pairs: Pairs, graded: str) -> tuple[np.ndarray, int]:
 
     graded: What to do with labels between whole numbers: "whole" refuses them, "nearest" rounds half up, "floor" cuts.
     """
-    whole = {"nearest": np.floor(pairs.gold + 0.5), "floor": np.floor(pairs.gold)}.get(graded, pairs.gold)
+    whole = pairs.gold
+    if graded == "nearest":
+        whole = np.floor(whole + 0.5)
+    if graded == "floor":
+        whole = np.floor(whole)
     grades = pairs.gold[whole != np.floor(whole)]
     if len(grades):
-        problem = f"{pairs.name}: gold has grades such as {grades[0]:g}, and softmax needs classes"
-        raise DataError(f"{problem}; set softmax_labels to nearest or floor, or another objective")
+        raise DataError(
+            f"{pairs.name}: gold has grades such as {grades[0]:g}, and softmax needs classes; "
+            "set softmax_labels to nearest or floor, or another objective"
+        )
     labels, numbers = np.unique(whole, return_inverse=True)
     if len(labels) < 2:
-        raise DataError(f"{pairs.name}: all labels fall into class {labels[0]:g}; softmax needs two or more classes")
+        raise DataError(
+            f"{pairs.name}: all labels fall into class {labels[0]:g}; softmax needs two or more"
+        )
     return numbers.reshape(-1), len(labels)
 
 
@@ -182,11 +198,19 @@ def make_triplets(data: Pairs | Triplets, threshold: float | None) -> list[list[
     """
     if isinstance(data, Triplets):
         return data.texts
-    partners: dict[str, tuple[list[str], list[str]]] = {}
-    for first, second, side in zip(data.sentence1, data.sentence2, split_labels(data, threshold), strict=True):
-        partners.setdefault(first, ([], []))[0 if side else 1].append(second)
-    triplets = [(first, near, far) for first, (nears, fars) in partners.items() for near in nears for far in fars]
+    similar = split_labels(data, threshold)
+    positives = defaultdict(list)
+    negatives = defaultdict(list)
+    for first, second, is_similar in zip(data.sentence1, data.sentence2, similar, strict=True):
+        partners = positives if is_similar else negatives
+        partners[first].append(second)
+    triplets = []
+    for anchor in dict.fromkeys(data.sentence1):
+        for positive in positives[anchor]:
+            triplets += [(anchor, positive, negative) for negative in negatives[anchor]]
     if not triplets:
-        problem = f"{data.name}: no first sentence has a similar and a dissimilar partner to make a triplet"
-        raise DataError(f"{problem}; train on triplets such as nli-simcse, or set another objective")
+        raise DataError(
+            f"{data.name}: no first sentence has a similar and a dissimilar partner to make a "
+            "triplet; train on triplets such as nli-simcse, or set another objective"
+        )
     return [list(column) for column in zip(*triplets, strict=True)]

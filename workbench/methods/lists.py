@@ -36,63 +36,85 @@ class Lists(Method):
 
     def prepare(self, data: Any) -> None:
         require_kind(data, Pairs, "lists are made of scored pairs")
-        groups = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
-        self.groups = [group for group in groups if np.ptp(group.gold)]
+        every_group = ranking_groups(data.sentence1, data.sentence2, data.gold).values()
+        self.groups = [group for group in every_group if np.ptp(group.gold)]
         if not self.groups:
-            problem = f"{data.name}: no sentence is in four or more pairs whose gold scores are not all equal"
-            raise DataError(f"{problem}, so there are no lists; train with cosent")
-        used = len({pair for group in self.groups for pair in group.pairs.tolist()})
-        if used < len(data):
-            lists = f"{len(self.groups)} queries with {used} of {len(data)} pairs"
+            raise DataError(
+                f"{data.name}: no sentence is in four or more pairs whose gold scores are not all "
+                "equal, so there are no lists; train with cosent"
+            )
+        used = {pair for group in self.groups for pair in group.pairs.tolist()}
+        if len(used) < len(data):
+            lists = f"{len(self.groups)} queries with {len(used)} of {len(data)} pairs"
             _LOG.info("%s: %s; the other pairs are in no list", data.name, lists)
-        texts = list(dict.fromkeys(text for group in self.groups for text in (group.query, *group)))
-        row = {text: number for number, text in enumerate(texts)}
-        self.members = [[row[text] for text in (group.query, *group)] for group in self.groups]
-        self.tokens = self.encoder.token_rows(texts)
+        # Each distinct sentence is tokenised once; a list is the rows of its query and targets.
+        row_of: dict[str, int] = {}
+        self.lists = []
+        for group in self.groups:
+            texts = (group.query, *group)
+            self.lists.append([row_of.setdefault(text, len(row_of)) for text in texts])
+        self.tokens = self.encoder.token_rows(list(row_of))
+        gold = self._scale(data)
+        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
+
+    def _scale(self, data: Pairs) -> np.ndarray:
+        """Return gold as the loss reads it."""
         if self.config.ranking in ("listnet", "approx_ndcg"):
             low, high = data.score_range
-            gold = (data.gold - low) / (high - low)
-        else:  # the rank of each label, because float32 must not make two labels equal
-            gold = np.unique(data.gold, return_inverse=True)[1]
-        self.gold = [gold[group.pairs].astype(np.float32) for group in self.groups]
+            return (data.gold - low) / (high - low)
+        # The rank of each label, because float32 must not make two labels equal.
+        return np.unique(data.gold, return_inverse=True)[1]
 
     def examples(self, data: Any) -> int:
         """Return the number of queries."""
         return len(self.groups)
 
     def collate(self, rows: Sequence[int]) -> Batch:
-        members = [self.members[row] for row in rows]
-        texts, place = np.unique(np.concatenate(members), return_inverse=True)  # each text is read once per batch
-        place = np.split(place, np.cumsum([*map(len, members)])[:-1])
-        queries = torch.from_numpy(np.array([numbers[0] for numbers in place]))
-        targets = [torch.from_numpy(numbers[1:]) for numbers in place]
+        lists = [self.lists[row] for row in rows]
+        # Each text is read once per batch; index has the batch's row of each query and target.
+        texts, index = np.unique(np.concatenate(lists), return_inverse=True)
+        ends = np.cumsum([len(members) for members in lists])
+        index_of_list = [torch.from_numpy(part) for part in np.split(index, ends[:-1])]
         gold = [torch.from_numpy(self.gold[row]) for row in rows]
         return {
             "tokens": self.tokens.batch(texts),
-            "queries": queries,
-            "targets": pad_sequence(targets, batch_first=True),  # where gold is -inf, any row will do
+            "queries": torch.stack([part[0] for part in index_of_list]),
+            # Where gold is -inf, any row will do.
+            "targets": pad_sequence([part[1:] for part in index_of_list], batch_first=True),
             "gold": pad_sequence(gold, batch_first=True, padding_value=-torch.inf),
         }
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         vectors = self.embed(batch["tokens"])
-        place = self.encoder.device
-        gold, queries, targets = (batch[name].to(place) for name in ("gold", "queries", "targets"))
+        device = self.encoder.device
+        gold = batch["gold"].to(device)
+        queries = batch["queries"].to(device)
+        targets = batch["targets"].to(device)
+        # Rows are gathered at one width, that of the longest list of all processes.
         width = gold.shape[1]
-        missing = max_over_processes(width, place) - width  # rows are gathered at one width
+        missing = max_over_processes(width, device) - width
         gold = pad(gold, (0, missing), value=-torch.inf)
         targets = pad(targets, (0, missing))
         cosines = cosine_similarity(vectors[queries][:, None], vectors[targets], dim=2)
         cosines = cosines.masked_fill(gold == -torch.inf, -torch.inf)
-        return {self.config.ranking: self._list_loss(gather_rows(cosines), gather_rows(gold))}
+        loss = self._list_loss(gather_rows(cosines), gather_rows(gold))
+        return {self.config.ranking: loss}
 
-    def _list_loss(self, cosines: Float[Tensor, "n m"], gold: Float[Tensor, "n m"]) -> Float[Tensor, ""]:
-        tau = self.config.temperature
-        if self.config.ranking == "listnet":
-            taus = {"student_temperature": tau, "teacher_temperature": self.config.gold_temperature}
-            return listnet(cosines, gold, **taus, exclude_positive=False)
-        if self.config.ranking == "cosent":
+    def _list_loss(
+        self, cosines: Float[Tensor, "n m"], gold: Float[Tensor, "n m"]
+    ) -> Float[Tensor, ""]:
+        config = self.config
+        tau = config.temperature
+        if config.ranking == "listnet":
+            return listnet(
+                cosines,
+                gold,
+                student_temperature=tau,
+                teacher_temperature=config.gold_temperature,
+                exclude_positive=False,
+            )
+        if config.ranking == "cosent":
             return cosent_lists(cosines, gold, scale=1 / tau, exclude_positive=False)
-        if self.config.ranking == "listmle":
+        if config.ranking == "listmle":
             return graded_listmle(cosines, gold, temperature=tau)
-        return approx_ndcg(cosines, _GRADES * gold, temperature=tau, gain=self.config.gain)
+        return approx_ndcg(cosines, _GRADES * gold, temperature=tau, gain=config.gain)

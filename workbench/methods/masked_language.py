@@ -37,17 +37,23 @@ class MaskedLanguageModel(nn.Module):
         Drawn from torch's generator for a batch on the CPU: the same seed masks the same words for any device.
         """
         chosen = (torch.rand(words.shape) < CHOSEN) & ~torch.isin(words, self.special)
-        fate, drawn = torch.rand(words.shape), torch.randint(self.vocabulary, words.shape)
-        ids = torch.where(chosen & (fate < MASKED), self.mask_id, words)
-        ids = torch.where(chosen & (fate >= MASKED) & (fate < MASKED + RANDOM), drawn, ids)
+        fate = torch.rand(words.shape)
+        drawn = torch.randint(self.vocabulary, words.shape)
+        is_masked = chosen & (fate < MASKED)
+        is_random = chosen & (fate >= MASKED) & (fate < MASKED + RANDOM)
+        ids = torch.where(is_masked, self.mask_id, words)
+        ids = torch.where(is_random, drawn, ids)
         return {"masked": ids, "chosen": chosen, "counts": chosen.sum(dim=1).tolist()}
 
     def forward(self, read: Callable[[dict[str, Any]], Tensor], batch: dict[str, Any]) -> Float[Tensor, "1 2"]:
         """Return the sum of the chosen words' losses, and their number; `read` returns the states of tokens."""
         states = read(batch | {"input_ids": batch["masked"]})
         # Their number is known on the CPU, so that nothing waits for the device to count them.
-        places = batch["chosen"].flatten().byte().argsort(descending=True, stable=True)[: sum(batch["counts"])]
-        return _summed_losses(self.head(states.flatten(0, 1)[places]), batch["input_ids"].flatten()[places])
+        count = sum(batch["counts"])
+        order = batch["chosen"].flatten().byte().argsort(descending=True, stable=True)
+        index = order[:count]
+        logits = self.head(states.flatten(0, 1)[index])
+        return _summed_losses(logits, batch["input_ids"].flatten()[index])
 
 
 @full_precision

@@ -74,8 +74,10 @@ class RankMixture:
         self.embed, self.weight = embed, weight
         self.corpus = Corpus(embed(list(corpus), batch_size).to(device))
         self.root: Tensor | None = None
-        if similarity == "gaussian":  # the symmetric root of the covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b
-            values, vectors = torch.linalg.eigh(corpus_covariance(self.corpus.rows).double().cpu())
+        if similarity == "gaussian":
+            # The symmetric root of the covariance C: (C^(1/2) a) . (C^(1/2) b) = a' C b.
+            covariance = corpus_covariance(self.corpus.rows)
+            values, vectors = torch.linalg.eigh(covariance.double().cpu())
             root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
             self.root = root.float().to(self.corpus.rows.device)
         self._rank_width = len(self.corpus) if self.root is None else len(self.root)
@@ -95,9 +97,11 @@ class RankMixture:
         width = vectors.shape[1]
         result = torch.empty(len(vectors), width + self._rank_width)
         torch.mul(vectors, math.sqrt(1 - self.weight), out=result[:, :width])
+        device = self.corpus.rows.device
         for start in range(0, len(vectors), self._block_rows):
-            part = self.rank_part(vectors[start : start + self._block_rows].to(self.corpus.rows.device)).cpu()
-            torch.mul(part, math.sqrt(self.weight), out=result[start : start + self._block_rows, width:])
+            rows = slice(start, start + self._block_rows)
+            ranks = self.rank_part(vectors[rows].to(device)).cpu()
+            torch.mul(ranks, math.sqrt(self.weight), out=result[rows, width:])
         return result
 
     def score(self, sentence1: Sequence[str], sentence2: Sequence[str], batch_size: int = 64) -> np.ndarray:
@@ -112,9 +116,15 @@ class RankMixture:
         distinct, index = _index_distinct(sentence1, sentence2)
         vectors = self.embed(distinct, batch_size).to(self.corpus.rows.device)
         # Pairs in their order, at most a block of sentences at a time: the pairs of one query share it.
-        blocks = [self._pair_parts(vectors, pairs) for pairs in index.split(max(1, self._block_rows // 2), dim=1)]
-        cosine, ranked = (torch.cat(part).double().cpu().numpy() for part in zip(*blocks, strict=True))
-        return cosine, ranked
+        pairs_at_a_time = max(1, self._block_rows // 2)
+        blocks = [
+            self._pair_parts(vectors, pairs) for pairs in index.split(pairs_at_a_time, dim=1)
+        ]
+        cosines, rank_similarities = zip(*blocks, strict=True)
+        return (
+            torch.cat(cosines).double().cpu().numpy(),
+            torch.cat(rank_similarities).double().cpu().numpy(),
+        )
 
     def try_weights(self, pairs: Pairs, weights: Sequence[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)) -> pd.Series:
         """Return lambda_inf -> Spearman of eq. 7 on the dev pairs, which are ranked once; `idxmax()` is the best.
@@ -161,41 +171,70 @@ def rank_premise(
     """
     mixture = RankMixture(embed, corpus, weight=1.0, device=device)
     vectors = embed(list(sentences), 64).to(device)
-    both = [rows.double().cpu().numpy() for rows in (vectors, mixture.rank_part(vectors))]
-    plain, ranked = uniform = [uniformity(rows) for rows in both]
-    covariance = corpus_covariance(mixture.corpus.rows).double().cpu()
+    embeddings = vectors.double().cpu().numpy()
+    rank_rows = mixture.rank_part(vectors).double().cpu().numpy()
+    plain, ranked = uniformity(embeddings), uniformity(rank_rows)
+    measured: dict[str, Sequence[float]] = {"uniformity": (plain, ranked)}
+    for name, values in _TABLE_2.items():
+        measured[f"uniformity in the paper, {name}"] = values
     above = np.triu_indices(len(vectors), 1)
-    measured: dict[str, Sequence[float]] = {"uniformity": uniform}
-    measured |= {f"uniformity in the paper, {name}": values for name, values in _TABLE_2.items()}
-    measured["standard deviation of products"] = [(rows @ rows.T)[above].std() for rows in both]
-    measured["participation ratio of the corpus"] = [float(covariance.trace() ** 2 / covariance.square().sum()), np.nan]
+    products = [(rows @ rows.T)[above] for rows in (embeddings, rank_rows)]
+    measured["standard deviation of products"] = [values.std() for values in products]
+    covariance = corpus_covariance(mixture.corpus.rows).double().cpu()
+    directions = float(covariance.trace() ** 2 / covariance.square().sum())
+    measured["participation ratio of the corpus"] = [directions, np.nan]
     if pairs is not None:
-        parts, similar = mixture.parts(pairs.sentence1, pairs.sentence2), similar_third(pairs.gold, pairs.score_range)
-        for name, rows in {pairs.name: similar | True, f"{pairs.name}, similar third": similar}.items():
-            subset = pairs.subset and [*compress(pairs.subset, rows)]
-            values = [spearman_by_subset(pairs.gold[rows], part[rows], subset, how=pairs.how) for part in parts]
-            measured[f"Spearman x 100, {name}"] = [100 * value for value in values]
-    how, so = ("more", "eq. 2 may help") if ranked < plain else ("less", "do not expect eq. 2 to help")
-    numbers = f"uniformity {ranked:.2f} and {plain:.2f}; in the paper always more"
+        parts = mixture.parts(pairs.sentence1, pairs.sentence2)
+        is_similar = similar_third(pairs.gold, pairs.score_range)
+        measured[f"Spearman x 100, {pairs.name}"] = _spearman_of_rows(pairs, parts, is_similar | True)
+        of_third = _spearman_of_rows(pairs, parts, is_similar)
+        measured[f"Spearman x 100, {pairs.name}, similar third"] = of_third
     table = pd.DataFrame.from_dict(measured, orient="index", columns=["embeddings", "rank vectors"])
-    table.attrs["caption"] = f"Rank vectors spread {how} than the embeddings ({numbers}): {so}."
+    numbers = f"uniformity {ranked:.2f} and {plain:.2f}; in the paper always more"
+    if ranked < plain:
+        caption = f"Rank vectors spread more than the embeddings ({numbers}): eq. 2 may help."
+    else:
+        caption = (
+            f"Rank vectors spread less than the embeddings ({numbers}): do not expect eq. 2 to help."
+        )
+    table.attrs["caption"] = caption
     return table
 
 
+def _spearman_of_rows(
+    pairs: Pairs, scores: Sequence[np.ndarray], rows: np.ndarray
+) -> list[float]:
+    """Return Spearman x 100 of each kind of score, on these rows of the pairs."""
+    subset = pairs.subset and [*compress(pairs.subset, rows)]
+    gold = pairs.gold[rows]
+    values = [spearman_by_subset(gold, score[rows], subset, how=pairs.how) for score in scores]
+    return [100 * value for value in values]
+
+
 def neighbour_table(mixture: RankMixture, pairs: Pairs, *, nearest: int = 100) -> pd.DataFrame:
-    """Return cosine | ranked | shared | gold for each pair: both similarities, and neighbours in common (fig. 6).
+    """Return cosine | ranked | shared | gold for each pair: similarities, neighbours in common (fig. 6).
 
     nearest: Number of corpus sentences that count as neighbours; at most a tenth of the corpus.
     """
     cosine, ranked = mixture.parts(pairs.sentence1, pairs.sentence2)
     distinct, index = _index_distinct(pairs.sentence1, pairs.sentence2)
-    lists = mixture.corpus.lists(mixture.embed(distinct, 64).to(mixture.corpus.rows.device)).cpu()
-    best = lists.topk(min(nearest, len(mixture.corpus) // 10 + 1), dim=1).indices
-    near = torch.zeros_like(lists, dtype=torch.bool).scatter_(1, best, True)
-    shared = (near[index[0]] & near[index[1]]).sum(dim=1)
-    return pd.DataFrame({"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold})
+    vectors = mixture.embed(distinct, 64).to(mixture.corpus.rows.device)
+    lists = mixture.corpus.lists(vectors).cpu()
+    count = min(nearest, len(mixture.corpus) // 10 + 1)
+    neighbours = lists.topk(count, dim=1).indices
+    is_near = torch.zeros_like(lists, dtype=torch.bool).scatter_(1, neighbours, True)
+    shared = (is_near[index[0]] & is_near[index[1]]).sum(dim=1)
+    columns = {"cosine": cosine, "ranked": ranked, "shared": shared.numpy(), "gold": pairs.gold}
+    return pd.DataFrame(columns)
 
 
-def _index_distinct(sentence1: Sequence[str], sentence2: Sequence[str]) -> tuple[list[str], Int[Tensor, "2 p"]]:
-    place = {sentence: row for row, sentence in enumerate(dict.fromkeys([*sentence1, *sentence2]))}
-    return list(place), torch.tensor([[place[s] for s in side] for side in (sentence1, sentence2)], dtype=torch.long)
+def _index_distinct(
+    sentence1: Sequence[str], sentence2: Sequence[str]
+) -> tuple[list[str], Int[Tensor, "2 p"]]:
+    """Return the distinct sentences, and the rows of both sides among them."""
+    row_of: dict[str, int] = {}
+    sides = [
+        [row_of.setdefault(sentence, len(row_of)) for sentence in side]
+        for side in (sentence1, sentence2)
+    ]
+    return list(row_of), torch.tensor(sides, dtype=torch.long)

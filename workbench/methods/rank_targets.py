@@ -49,8 +49,10 @@ class RankTargets:
         ranks = np.empty((len(self.rows), len(self.corpus)), dtype=np.float16)
         device = self.corpus.rows.device
         for start in range(0, len(self.rows), _BLOCK_ROWS):
-            block = torch.from_numpy(np.asarray(self.rows[start : start + _BLOCK_ROWS], dtype=np.float32)).to(device)
-            ranks[start : start + len(block)] = rank_vectors(self.corpus.lists(block)).half().cpu().numpy()
+            rows = slice(start, start + _BLOCK_ROWS)
+            vectors = torch.from_numpy(np.asarray(self.rows[rows], dtype=np.float32))
+            lists = self.corpus.lists(vectors.to(device))
+            ranks[rows] = rank_vectors(lists).half().cpu().numpy()
         return ranks
 
     def take(self, rows: Sequence[int]) -> Tensor:
@@ -86,7 +88,8 @@ def draw_corpus(data: Sentences, size: int, seed: int) -> list[str]:
         _LOG.warning("corpus_size is %d; %s has %d distinct sentences: all are taken", size, data.name, len(distinct))
     if size >= len(distinct):
         return distinct
-    return [distinct[row] for row in np.sort(np.random.default_rng(seed).choice(len(distinct), size, replace=False))]
+    drawn = np.random.default_rng(seed).choice(len(distinct), size, replace=False)
+    return [distinct[row] for row in np.sort(drawn)]
 
 
 def write_corpus(folder: Path, sentences: Sequence[str]) -> None:

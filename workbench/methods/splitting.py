@@ -7,6 +7,7 @@ The paper finds clauses with a neural discourse parser whose code and checkpoint
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,14 +53,16 @@ def clauses(sentence: str) -> list[str]:
     place is one clause; an empty one has none.
     """
     words = sentence.split()
-    counted = [bool(_LETTER.search(word)) for word in words]
-    cuts = [0]
-    for place in range(1, len(words)):
-        needed = _words_around_cut(words[place - 1], words[place])
-        if needed and sum(counted[cuts[-1] : place]) >= needed and sum(counted[place:]) >= needed:
-            cuts.append(place)
-    ends = [*cuts[1:], len(words)]
-    return [" ".join(words[start:end]) for start, end in zip(cuts, ends, strict=True)] if words else []
+    has_letter = [bool(_LETTER.search(word)) for word in words]
+    bounds = [0]
+    for index in range(1, len(words)):
+        needed = _words_around_cut(words[index - 1], words[index])
+        words_before = sum(has_letter[bounds[-1] : index])
+        words_after = sum(has_letter[index:])
+        if needed and min(words_before, words_after) >= needed:
+            bounds.append(index)
+    bounds.append(len(words))
+    return [" ".join(words[start:end]) for start, end in pairwise(bounds) if end > start]
 
 
 def adjacent_spans(of: Sequence[str]) -> list[Spans]:
@@ -105,21 +108,27 @@ def read_spans(path: str | Path, sentences: Sequence[str]) -> list[Spans]:
     sentence from 0, which is the anchor, and left and right must occur in it. Raises DataError with the line.
     """
     table = read_table(Path(path))
-    numbered = "anchor" not in table.columns
-    columns = table.by_role({name: name for name in ("row" if numbered else "anchor", "left", "right")})
+    is_numbered = "anchor" not in table.columns
+    first_column = "row" if is_numbered else "anchor"
+    columns = table.by_role({name: name for name in (first_column, "left", "right")})
     spans = []
-    for place, (first, *parts) in enumerate(zip(*columns.values(), strict=True)):
-        at = table.at(place)
-        if numbered and not (first.isdecimal() and int(first) < len(sentences)):
-            raise DataError(f"{at}: row is {first!r}; the training set has the rows 0 to {len(sentences) - 1}")
-        anchor = sentences[int(first)] if numbered else first
-        for name, text in zip(("anchor", "left", "right"), (anchor, *parts), strict=True):
+    for number, (first, left, right) in enumerate(zip(*columns.values(), strict=True)):
+        at = table.at(number)
+        anchor = first
+        if is_numbered:
+            if not (first.isdecimal() and int(first) < len(sentences)):
+                last = len(sentences) - 1
+                raise DataError(f"{at}: row is {first!r}; the training set has the rows 0 to {last}")
+            anchor = sentences[int(first)]
+        for name, text in (("anchor", anchor), ("left", left), ("right", right)):
             if not text.strip():
                 raise DataError(f"{at}: {name} is empty")
-            if numbered and " ".join(text.split()) not in " ".join(anchor.split()):
-                problem = f"{at}: {name} {text!r} does not occur in sentence {first} {anchor!r}"
-                raise DataError(f"{problem}; rows are counted from 0, in the training set as loaded")
-        spans.append(Spans(anchor, tuple(parts)))
+            if is_numbered and " ".join(text.split()) not in " ".join(anchor.split()):
+                raise DataError(
+                    f"{at}: {name} {text!r} does not occur in sentence {first} {anchor!r}; "
+                    "rows are counted from 0, in the training set as loaded"
+                )
+        spans.append(Spans(anchor, (left, right)))
     return spans
 
 

@@ -57,13 +57,14 @@ def bootstrap_interval(
     Undefined resamples are left out; the ends are nan if most are undefined.
     """
     truth, scores = paired_numbers(gold, predicted)
-    sides = [scores] if other is None else [scores, paired_numbers(gold, other)[1]]
     rows = rows_by_set(sets, len(truth))
-    value, *theirs = (_value(measure, truth, side, rows) for side in sides)
-    value -= sum(theirs)
+    value = _value(measure, truth, scores, rows)
     options: Any = {"sets": sets, "measure": measure, "samples": samples, "seed": seed}
-    values, *theirs = (bootstrap_values(truth, side, **options) for side in sides)
-    values -= sum(theirs)
+    values = bootstrap_values(truth, scores, **options)
+    if other is not None:
+        second = paired_numbers(gold, other)[1]
+        value -= _value(measure, truth, second, rows)
+        values -= bootstrap_values(truth, second, **options)  # of the same resamples
     if np.isnan(value) or np.mean(np.isnan(values)) > 0.5:
         return Interval(value, float("nan"), float("nan"))
     low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2])
@@ -84,20 +85,29 @@ def bootstrap_values(
     rows = rows_by_set(sets, len(truth))
     if min(map(len, rows)) < 2:
         return np.full(samples, np.nan)
-    is_right, labels, codes = truth == scores, _integer_codes(truth, rows), _integer_codes(scores, rows)
+    is_right = truth == scores
+    gold_codes = _integer_codes(truth, rows)
+    score_codes = _integer_codes(scores, rows)
 
-    def of_set(row: np.ndarray) -> Any:
+    def values_of_set(drawn: np.ndarray) -> Any:
         if measure == "accuracy":
-            return is_right[row].mean(axis=-1)
-        a, b = (_ranks_of_integers(each[row]) - (row.shape[-1] + 1) / 2 for each in (labels, codes))
+            return is_right[drawn].mean(axis=-1)
+        centre = (drawn.shape[-1] + 1) / 2
+        a = _ranks_of_integers(gold_codes[drawn]) - centre
+        b = _ranks_of_integers(score_codes[drawn]) - centre
         squares = np.einsum("...n,...n", a, a) * np.einsum("...n,...n", b, b)
-        return np.clip(np.einsum("...n,...n", a, b) / np.sqrt(squares), -1, 1)
+        products = np.einsum("...n,...n", a, b)
+        return np.clip(products / np.sqrt(squares), -1, 1)
 
-    draw, block, values = np.random.default_rng(seed), max(1, _BLOCK // len(truth)), np.empty(samples)
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // len(truth))
+    values = np.empty(samples)
     for start in range(0, samples, block):
-        drawn = [row[draw.integers(0, len(row), (min(block, samples - start), len(row)))] for row in rows]
+        count = min(block, samples - start)
+        # All sets are drawn before any is computed: the resamples are those of earlier versions.
+        drawn = [row[generator.integers(0, len(row), (count, len(row)))] for row in rows]
         with np.errstate(invalid="ignore", divide="ignore"):
-            values[start : start + block] = sum(map(of_set, drawn)) / len(drawn)
+            values[start : start + block] = sum(map(values_of_set, drawn)) / len(drawn)
     return values
 
 
@@ -202,11 +212,17 @@ def hierarchical_interval(observed: Any, resampled: Any, level: float = 0.95) ->
     2008): that of `seed_interval`, and that of the quantile of the resampled means, which are shrunk by the interaction
     of seeds and pairs, since the first contains it. The ends are nan for one seed, or if a draw is undefined.
     """
-    if np.ndim(observed[0]):
-        observed, resampled = list(map(np.mean, observed)), [np.mean(of_start, axis=0) for of_start in resampled]
+    if np.ndim(observed[0]):  # of several starts
+        observed = [np.mean(of_start) for of_start in observed]
+        resampled = [np.mean(of_start, axis=0) for of_start in resampled]
     value, low, high = seed_interval(observed, level)
-    below, above = np.quantile(effects_of_pairs(resampled), [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, value - math.hypot(value - low, below), value + math.hypot(high - value, above))
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    below, above = np.quantile(effects_of_pairs(resampled), ends)
+    return Interval(
+        value,
+        value - math.hypot(value - low, below),
+        value + math.hypot(high - value, above),
+    )
 
 
 def effects_of_pairs(resampled: Any) -> np.ndarray:
@@ -217,8 +233,10 @@ def effects_of_pairs(resampled: Any) -> np.ndarray:
     draws = np.asarray(resampled, dtype=np.float64)
     effects = draws - draws.mean(axis=1, keepdims=True)
     means = effects.mean(axis=0)
-    interaction = ((effects - means) ** 2).mean() / max(1, len(draws) - 1)  # its part of the variance of `means`
-    return means * math.sqrt(max(0.0, 1 - interaction / max(means.var(), 1e-300)))
+    # The part of the variance of `means` that is an interaction.
+    interaction = ((effects - means) ** 2).mean() / max(1, len(draws) - 1)
+    share = interaction / max(means.var(), 1e-300)
+    return means * math.sqrt(max(0.0, 1 - share))
 
 
 def smallest_difference(
@@ -234,18 +252,34 @@ def smallest_difference(
     from scipy.special import gammaincinv, ndtr, ndtri, stdtrit
 
     error = math.hypot(std / math.sqrt(max(1, n)), pairs_std)
+    if n > 1 and error == 0:
+        return 0.0
     if n < 2 or not error > 0:
-        return 0.0 if n > 1 and error == 0 else float("nan")
-    estimated = std**2 * gammaincinv((n - 1) / 2, (np.arange(2000) + 0.5) / 2000) / ((n - 1) / 2)  # quantiles
+        return float("nan")
+    # Quantiles of the variance that a sweep of n seeds will estimate.
+    half = (n - 1) / 2
+    variances = std**2 * gammaincinv(half, (np.arange(2000) + 0.5) / 2000) / half
     tail = (1 + level) / 2
-    needed = np.sqrt(stdtrit(n - 1, tail) ** 2 * estimated / n + (ndtri(tail) * pairs_std) ** 2)
-    found: Any = brentq(lambda true: ndtr((true - needed) / error).mean() - power, 0, needed.max() + 10 * error)
-    return float(found)
+    of_seeds = stdtrit(n - 1, tail) ** 2 * variances / n
+    of_pairs = (ndtri(tail) * pairs_std) ** 2
+    # What the observed difference must exceed, and how often a true difference does.
+    needed = np.sqrt(of_seeds + of_pairs)
+
+    def missing_power(true: float) -> float:
+        return ndtr((true - needed) / error).mean() - power
+
+    smallest: Any = brentq(missing_power, 0, needed.max() + 10 * error)
+    return float(smallest)
 
 
 def _value(measure: Measure, gold: np.ndarray, predicted: np.ndarray, rows: list[np.ndarray]) -> float:
-    of_set = spearman if measure == "spearman" else lambda a, b: np.mean(a == b)
-    return float(np.mean([of_set(gold[row], predicted[row]) for row in rows]))
+    values = []
+    for row in rows:
+        if measure == "accuracy":
+            values.append(np.mean(gold[row] == predicted[row]))
+        else:
+            values.append(spearman(gold[row], predicted[row]))
+    return float(np.mean(values))
 
 
 def _integer_codes(values: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
@@ -258,11 +292,13 @@ def _integer_codes(values: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
 
 def _ranks_of_integers(codes: np.ndarray) -> np.ndarray:
     """Return average ranks along the last axis, by counting: a quarter of the time that sorting takes."""
-    flat = codes.reshape(-1, codes.shape[-1])
-    size = flat.max() + 1
-    places = flat + size * np.arange(len(flat))[:, None]
-    counts = np.bincount(places.ravel(), minlength=len(flat) * size).reshape(len(flat), size)
-    return (counts.cumsum(axis=1) - (counts - 1) / 2).ravel()[places].reshape(codes.shape)
+    rows = codes.reshape(-1, codes.shape[-1])
+    size = rows.max() + 1
+    # One count for all rows: row r counts in the cells from r * size.
+    cells = rows + size * np.arange(len(rows))[:, None]
+    counts = np.bincount(cells.ravel(), minlength=len(rows) * size).reshape(len(rows), size)
+    ranks_of_codes = counts.cumsum(axis=1) - (counts - 1) / 2
+    return ranks_of_codes.ravel()[cells].reshape(codes.shape)
 
 
 def _hits(gold: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -4,11 +4,11 @@ import html
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +77,22 @@ def paired_tests(runs: pd.DataFrame, suite: str, baseline: str = "", *, samples:
     for run, path, seed in with_opponents(runs, name):
         options["base"] = (path, BEFORE if name == BEFORE else "")
         interval = read_or_warn(run["path"], partial(resampled, bootstrap_interval, **options))
-        test = interval and read_or_warn(run["path"], partial(resampled, permutation_test, **options))
-        if interval and test:
-            rows.append((run["label"], run["seed"], f"{name}, seed {seed}", *interval, test[1], int(run["pairs"])))
+        if not interval:
+            continue
+        test = read_or_warn(run["path"], partial(resampled, permutation_test, **options))
+        if test:
+            of_run = run["label"], run["seed"], f"{name}, seed {seed}"
+            rows.append((*of_run, *interval, test[1], int(run["pairs"])))
     table = pd.DataFrame(rows, columns=["label", "seed", "against", "difference", "low", "high", "p_value", "pairs"])
-    over_seeds, ends = table.groupby("label")["difference"], {}
-    for label, group in table.groupby("label"):  # differences from one run are not independent
-        ends[label] = seed_interval(group["difference"] if group["against"].is_unique else [])[1:]
+    ends = {}
+    for label, group in table.groupby("label"):
+        # Differences from one run are not independent: they have no interval.
+        differences = group["difference"] if group["against"].is_unique else []
+        ends[label] = seed_interval(differences)[1:]
+    intervals_over_seeds = pd.DataFrame(ends, ["mean_low", "mean_high"], dtype=float).T
+    over_seeds = table.groupby("label")["difference"]
     table = table.assign(mean=over_seeds.transform("mean"), std=over_seeds.transform("std"))
-    return table.join(pd.DataFrame(ends, ["mean_low", "mean_high"], dtype=float).T, on="label")
+    return table.join(intervals_over_seeds, on="label")
 
 
 def smallest_differences(
@@ -113,7 +120,8 @@ def smallest_differences(
         common to all seeds. Differences of Spearman or accuracy are in [0, 2].
     """
     name = baseline_of(runs, baseline)
-    measure, values = measure_of(runs), runs.set_index("path")
+    measure = measure_of(runs)
+    values = runs.set_index("path")
     options: Any = {"suite": suite, "measure": measure, "samples": samples}
     resample = partial(resampled, bootstrap_values, **options)
     groups: dict[str, list[tuple[Any, ...]]] = {}
@@ -130,7 +138,9 @@ def smallest_differences(
     rows = []
     for label, group in groups.items():
         bases, pairs, differences, draws = zip(*group, strict=True)
-        varying = 2 if is_trained and len({*bases}) < len(bases) else 1  # other seeds of one run vary as the label's
+        is_one_base = len({*bases}) < len(bases)
+        # Other seeds of that run would vary as much as the label's.
+        varying = 2 if is_trained and is_one_base else 1
         seed_std = seed_spread(np.array(differences)).std * math.sqrt(varying)
         for times, n in product((0.25, 1, 4), seeds):
             pairs_std = float(effects_of_pairs(draws).std()) / math.sqrt(times)
@@ -152,11 +162,15 @@ def with_opponents(runs: pd.DataFrame, baseline: str) -> Iterator[tuple[dict[str
 
     For "before" this is the run itself; evaluated encoders, which were not trained, are left out.
     """
-    base = {run["seed"]: run["path"] for run in runs.to_dict("records") if run["label"] == baseline}
-    for run in runs.loc[runs["label"] != baseline].to_dict("records"):
-        seed = run["seed"] if run["seed"] in base else min(base, default=run["seed"])
-        if baseline != BEFORE or run["method"] != BaselineConfig.method:
-            yield run, base.get(seed, run["path"]), seed
+    is_base = runs["label"] == baseline
+    path_of_seed = dict(zip(runs.loc[is_base, "seed"], runs.loc[is_base, "path"], strict=True))
+    for run in runs.loc[~is_base].to_dict("records"):
+        if baseline == BEFORE and run["method"] == BaselineConfig.method:
+            continue
+        seed = run["seed"]
+        if seed not in path_of_seed:
+            seed = min(path_of_seed, default=seed)
+        yield run, path_of_seed.get(seed, run["path"]), seed
 
 
 def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
@@ -185,7 +199,7 @@ def summarize_tests(tests: pd.DataFrame) -> pd.DataFrame:
 def compare_with_start(run: Run) -> str:
     """Return a sentence: is the run better than its start, on an average of sets or its first suite?"""
     if not run.has(BEFORE):
-        return "The start was not evaluated, so that the run cannot be compared with it."
+        return "The start was not evaluated, so the run cannot be compared with it."
     if finished.is_its_start(run):
         advice = "Try a lower learning_rate, more training data, or a teacher (rankcse)."
         return f"It is its start: no step was better on dev, so that the start is kept. {advice}"
@@ -330,53 +344,64 @@ def compare(
     """
     rows = finished.finished_rows(runs_root)
     known = list(dict.fromkeys(suite for row in rows for suite in row["scores"]))
-    columns = list(map(set_name, suites)) or known
+    columns = [set_name(suite) for suite in suites] or known
     if unknown := set(columns) - set(known):
-        raise SettingError(unknown_name("suite", min(unknown), known, f"of finished runs under {runs_root}"))
+        where = f"of finished runs under {runs_root}"
+        raise SettingError(unknown_name("suite", min(unknown), known, where))
     if not rows:
-        raise SettingError(f"no finished run under {runs_root}; start one with: workbench run simcse")
-    runs = pd.DataFrame(rows).assign(label=finished.label_runs(rows)).sort_values(["label", "seed"], ignore_index=True)
-    groups = {str(label): group for label, group in runs.groupby("label")}
-    base = baseline or finished.default_baseline([*groups])
-    if base not in groups:
-        raise SettingError(unknown_name("runs", base, groups, f"under {runs_root}"))
-    for label, group in groups.items():
-        # Runs of a label must have read the same data; base and encoder are not data.
-        checksums = defaultdict(set)
-        for facts in group["facts"]:
-            for role, source in facts.get("inputs", {}).items():
-                checksums[role].add(source["sha256"])
-        several = {role for role, values in checksums.items() if len(values) > 1}
-        if different := ", ".join(sorted(several - {"base", "encoder"})):
-            raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
-    scores = pd.DataFrame([{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]])
+        raise SettingError(
+            f"no finished run under {runs_root}; start one with: workbench run simcse"
+        )
+    runs = pd.DataFrame(rows).assign(label=finished.label_runs(rows))
+    runs = runs.sort_values(["label", "seed"], ignore_index=True)
+    labels = list(dict.fromkeys(runs["label"]))
+    base = baseline or finished.default_baseline(labels)
+    if base not in labels:
+        raise SettingError(unknown_name("runs", base, labels, f"under {runs_root}"))
+    for label, group in runs.groupby("label"):
+        _require_same_data(str(label), group["facts"])
+    scores = pd.DataFrame(
+        [{suite: score for suite, (score, _) in row.items()} for row in runs["scores"]]
+    )
     table = scores.reindex(columns=columns).groupby(runs["label"]).agg(finished.format_spread)
     return Comparison(table, _test_labels(runs, base, columns, samples, alpha), base, alpha)
+
+
+def _require_same_data(label: str, facts_of_runs: Iterable[dict[str, Any]]) -> None:
+    """Raise ValueError unless the runs of a label read the same data; base and encoder are none."""
+    checksums = defaultdict(set)
+    for facts in facts_of_runs:
+        for role, source in facts.get("inputs", {}).items():
+            checksums[role].add(source["sha256"])
+    several = {role for role, values in checksums.items() if len(values) > 1}
+    if different := ", ".join(sorted(several - {"base", "encoder"})):
+        raise ValueError(f"{label}: runs of different {different} have no mean; pass another root")
 
 
 def _test_labels(runs: pd.DataFrame, base: str, suites: Sequence[str], samples: int, alpha: float) -> pd.DataFrame:
     """Return the tests of a Comparison; an average has no pairs of its own to test."""
     opponents = [(run, base_path) for run, base_path, _ in with_opponents(runs, base)]
     scored = runs.set_index("path")["scores"]
-    tested = [
-        (suite, number)
-        for number, (run, base_path) in enumerate(opponents)
-        for suite in suites
-        if suite in run["scores"].keys() & scored[base_path] - AVERAGES.keys()
-    ]
-    numbers = _stored_tests(opponents, tested, samples)
-    rows = [
-        (opponents[number][0]["label"], suite, *numbers[suite, number])
-        for suite, number in tested
-        if (suite, number) in numbers
-    ]
+    tested = []
+    for number, (run, base_path) in enumerate(opponents):
+        in_both = run["scores"].keys() & scored[base_path].keys()
+        tested += [(suite, number) for suite in suites if suite in in_both - AVERAGES.keys()]
+    results = _stored_tests(opponents, tested, samples)
+    rows = []
+    for suite, number in tested:
+        if (suite, number) in results:
+            label = opponents[number][0]["label"]
+            rows.append((label, suite, *results[suite, number]))
     tests: Any = pd.DataFrame(rows, columns=["label", "suite", "difference", "p_value"]).dropna()
     tests = tests.groupby(["label", "suite"], sort=False)
     table = tests.agg({"difference": "mean", "p_value": "max"}).reset_index()
-    one_way = (tests["difference"].min() > 0) | (tests["difference"].max() < 0)
-    table["p_value"] = table["p_value"].where(one_way.to_numpy(), 1.0)
+    # A verdict must hold in every seed.
+    is_better = tests["difference"].min() > 0
+    is_worse = tests["difference"].max() < 0
+    table["p_value"] = table["p_value"].where((is_better | is_worse).to_numpy(), 1.0)
     adjusted = holm(table["p_value"])
-    verdict = np.where(adjusted < alpha, np.where(table["difference"] > 0, "better", "worse"), "")
+    direction = np.where(table["difference"] > 0, "better", "worse")
+    verdict = np.where(adjusted < alpha, direction, "")
     return table.assign(adjusted=adjusted, verdict=verdict)
 
 
@@ -385,11 +410,13 @@ def _stored_tests(
 ) -> dict[tuple[str, int], Any]:
     """Return `_run_tests`, from the cache folder if the files of scores are the same as then."""
     pairs = [[run["path"], base_path] for run, base_path in opponents]
-    changed = {path: finished.time_changed(Path(path) / "scores.csv") for pair in pairs for path in pair}
+    paths = dict.fromkeys(chain.from_iterable(pairs))
+    changed = {path: finished.time_changed(Path(path) / "scores.csv") for path in paths}
     key = text_checksum(json.dumps([2, samples, pairs, changed, tested]))
     entry = cache_folder() / "comparisons" / f"{key[:32]}.json"
     with suppress(OSError, ValueError):
-        return dict(zip(tested, json.loads(entry.read_bytes()), strict=True))
+        stored = json.loads(entry.read_bytes())
+        return dict(zip(tested, stored, strict=True))
     results = _run_tests(opponents, tested, samples)
     # If a run was left out, its warning must appear again the next time.
     if len(results) == len(tested):
