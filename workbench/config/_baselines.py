@@ -5,33 +5,15 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._machinery import Count, Settings, Source, Unit
+from workbench.config._machinery import Count, Settings, Source, Unit, read_profiles
 from workbench.config._training import SEVEN_STS, EncoderName, Pooling, SetName, Suites
-
-_WHITENING: dict[str, Any] = {"kind": "whitening", "pooling": "avg_first_last"}
-_DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world", "suites": ["world-test"]}
 
 
 class BaselineConfig(Settings):
     """A pooling of a pretrained encoder, its whitening, its static word embeddings, or tf-idf."""
 
     method = "base"
-    profiles = {
-        "as-it-is": {},
-        "first-last": {"pooling": "avg_first_last"},
-        "embedding-last": {"pooling": "avg_embedding_last"},
-        "cls": {"pooling": "cls"},
-        "mean": {"pooling": "mean"},
-        "prompt": {"pooling": "mask", "template": 'This sentence : "{sentence}" means [MASK].'},
-        "whitening": {**_WHITENING, "width": 256},
-        "whitening-large": {**_WHITENING, "encoder": "bert-large-uncased", "width": 384},
-        "static": {"kind": "static"},
-        "tfidf": {"kind": "tfidf"},
-        "demo": {**_DEMO, "kind": "pooling", "pooling": "cls"},
-        "demo-whitening": {**_DEMO, **_WHITENING, "width": 64},
-        "demo-static": {**_DEMO, "kind": "static"},
-        "demo-tfidf": {**_DEMO, "kind": "tfidf"},
-    }
+    profiles = read_profiles("base")
 
     profile: str = "as-it-is"
     kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"

@@ -1,36 +1,23 @@
 """Settings of CompCSE."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Count, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, SetName
+from workbench.config._machinery import Count, Positive, Source, Unit, read_profiles
+from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
 Aggregation = Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
 Subsampling = Literal["none", "adjacent", "overlapping", "subsuming", "spans"]
-
-_BERT_LARGE = {"encoder": "bert-large-uncased", "learning_rate": 1e-5}
-_ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
 
 class CompCSEConfig(ContrastiveConfig):
     """CompCSE; the defaults are the published settings of BERT-base."""
 
     method = "compcse"
-    profiles = {
-        "paper": {},
-        "paper-bert-large": {**_BERT_LARGE, "subvector": None, "subsampling": "subsuming"},
-        "paper-roberta-base": {"encoder": "roberta-base", **_ROBERTA},
-        "paper-roberta-large": {"encoder": "roberta-large", "learning_rate": 1e-5, **_ROBERTA},
-        # Table 2's row "w/ composition", the start of tables 3 to 5: all coordinates, nothing subsampled.
-        "paper-composition": {"subvector": None},
-        # Table 2's and figure 3's baseline: the same run without composition.
-        "paper-simcse": {"compose": "none", "subvector": None},
-        "demo": {**DEMO, "subvector": None},
-    }
+    profiles = read_profiles("compcse")
 
     temperature: Annotated[Positive, Source("CompCSE eq. 1; value: SimCSE's")] = 0.05
     compose: Annotated[Compose, Source("CompCSE table 4; none: table 2, SimCSE")] = "positive"

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._machinery import Also, Positive, Source, Unit
+from workbench.config._machinery import Also, Positive, Source, Unit, read_profiles
 from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
@@ -14,21 +14,7 @@ class ListsConfig(SupervisedConfig):
     """Losses over the graded targets of each query, with the optimisation of CoSENT's paper."""
 
     method = "lists"
-    profiles = {
-        "paper": {"eval_steps": 20},
-        "demo": {
-            "encoder": "world-encoder",
-            "pooling": "mean",
-            "train": "world-train",
-            "dev": "world-dev",
-            "suites": ["world-test"],
-            "max_seq_length": 32,
-            "epochs": 3.0,
-            "learning_rate": 1e-3,
-            "eval_steps": 25,
-            "save_steps": 100,
-        },
-    }
+    profiles = read_profiles("lists")
 
     ranking: Annotated[ListLoss, Source("CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010")] = "listnet"
     """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with gains"""

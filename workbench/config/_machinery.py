@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # How published checkpoints are read.
 PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
+_PROFILES = tomllib.loads((project_path("data") / "profiles.toml").read_text(encoding="utf-8"))
 ALIASES: dict[str, str] = {}  # other name -> setting, of all methods
 
 # Name or value -> its former one, which counts in the digest, so that runs made under it keep their folders.
@@ -62,6 +64,15 @@ def current_value(value: Any) -> Any:
 
 
 Value = BeforeValidator(current_value)
+
+
+def read_profiles(method: str) -> dict[str, dict[str, Any]]:
+    """Return profile -> the settings that data/profiles.toml has for it."""
+    profiles = {}
+    for name, own in _PROFILES[method].items():
+        shared = [_PROFILES["like"][each] for each in own.pop("like", [])]
+        profiles[name] = dict(ChainMap(own, *shared))
+    return profiles
 
 
 class Settings(BaseModel):
@@ -134,7 +145,9 @@ class Settings(BaseModel):
     @classmethod
     def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the values that a profile sets; they may depend on the encoder and data that are given instead."""
-        return cls.profiles.get(profile, {})
+        values = cls.profiles.get(profile, {})
+        fields = cls.model_fields
+        return {name: read_value(value, fields[name].annotation) for name, value in values.items()}
 
     @classmethod
     def from_parameters(

@@ -6,10 +6,9 @@ import pydantic
 from annotated_types import Ge, Le
 
 from workbench.config._compcse import CompCSEConfig, Compose
-from workbench.config._machinery import Count, NonNegative, Source
+from workbench.config._machinery import Count, NonNegative, Source, read_profiles
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
-from workbench.config._training import DEMO, ContrastiveConfig
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
@@ -19,10 +18,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """
 
     method = "mixed"
-    profiles = {
-        **ContrastiveConfig.profiles,
-        "demo": {**DEMO, "compose": "positive", "gamma": 1.0, "teachers": ["world-teacher"], "lists_after_mlp": True},
-    }
+    profiles = read_profiles("mixed")
 
     compose: Compose = "none"
     subvector: Count | None = None

@@ -1,23 +1,15 @@
 """Settings of RankCSE."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
+from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit, read_profiles
+from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
-_ROBERTA_TEACHERS = ["princeton-nlp/unsup-simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-large"]
 Ranking = Literal["listnet", "listmle", "cosent"]
-
-
-def _table_9(encoder: str, ranking: str, rate: float, tau_2: float = 0.025, tau_3: float = 0.0125) -> dict[str, Any]:
-    """Return a column of RankCSE table 9; only ListNet uses tau_3."""
-    teachers = _ROBERTA_TEACHERS if encoder.startswith("roberta") else _BERT_TEACHERS
-    values = {"encoder": encoder, "ranking": ranking, "learning_rate": rate, "teachers": teachers}
-    return {**values, "student_temperature": tau_2, "teacher_temperature": tau_3}
 
 
 class RankCSEConfig(ContrastiveConfig):
@@ -25,31 +17,7 @@ class RankCSEConfig(ContrastiveConfig):
 
     method = "rankcse"
     added = ContrastiveConfig.added | {"consistency_after_mlp"}
-    profiles = {
-        "paper": _table_9("bert-base-uncased", "listnet", 3e-5, 0.025, 0.0125),
-        "paper-listmle": _table_9("bert-base-uncased", "listmle", 2e-5, 0.05),
-        "paper-bert-large": _table_9("bert-large-uncased", "listnet", 3e-5, 0.05, 0.025),
-        "paper-bert-large-listmle": _table_9("bert-large-uncased", "listmle", 2e-5, 0.05),
-        "paper-roberta-base": _table_9("roberta-base", "listnet", 2e-5, 0.05, 0.025),
-        "paper-roberta-base-listmle": _table_9("roberta-base", "listmle", 3e-5, 0.05),
-        "paper-roberta-large": _table_9("roberta-large", "listnet", 3e-5, 0.025, 0.0125),
-        "paper-roberta-large-listmle": _table_9("roberta-large", "listmle", 3e-5, 0.025),
-        # CoSENT table III: "the original settings of RankCSE" with CoSENT in the place of the ranking loss.
-        "paper-cosent": _table_9("bert-base-uncased", "cosent", 2e-5),
-        # The script of the public re-implementation.
-        "community": {
-            **_table_9("bert-base-uncased", "listmle", 3e-5, 0.05),
-            "teachers": ["voidism/diffcse-bert-base-uncased-sts", _BERT_TEACHERS[1]],
-            "teacher_weights": [0.33, 0.67],
-            "consistency": "entropy",
-            "temperatures": "community",
-            "lists_after_mlp": True,
-            "epochs": 1,
-            "warmup": 0.0,
-        },
-        # The world's dev shows no clear difference between above and below the layer (docs/results.md).
-        "demo": {**DEMO, "teachers": ["world-teacher"], "batch_size": 64, "lists_after_mlp": True},
-    }
+    profiles = read_profiles("rankcse")
 
     batch_size: Annotated[BatchSize, Source("RankCSE table 9")] = 128
     epochs: Annotated[Positive, Unit("epochs"), Source("RankCSE app. A")] = 4.0

@@ -5,43 +5,15 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
-from workbench.config._machinery import Also, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
-
-# PromptBERT cuts the sentence at 32 tokens; the template has ten more.
-_PROMPTBERT = {
-    **{"base": "royokong/unsup-PromptBERT", "pooling": "mask", "max_seq_length": 42, "batch_size": 256},
-    "learning_rate": 1e-5,
-    "template": 'This sentence of "{sentence}" means [MASK].',
-    "second_template": 'This sentence : "{sentence}" means [MASK].',
-}
-# SNCSE fits sentence and template into 32 tokens. Its checkpoint is no hub id: unpack it into a folder of this name.
-_SNCSE = {
-    **{"base": "sncse-bert-base-uncased", "pooling": "mask", "batch_size": 256, "learning_rate": 1e-5},
-    "template": 'This sentence : " {sentence} " means [MASK] .',
-    "second_template": 'This sentence of " {sentence} " means [MASK] .',
-}
-# Settings of two of the three released scripts instead of eqs. 5 and 6 with tau_u = 0.8.
-_WEIGHTED_SUM = {"combination": "sum", "upper": 0.9999, "corpus_size": 10_000, "corpus_seed": 42}
+from workbench.config._machinery import Also, NonNegative, Positive, Source, Unit, read_profiles
+from workbench.config._training import ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
 
 
 class RankEncoderConfig(ContrastiveConfig):
-    """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as E1.
-
-    The paper repeats each trial including the base (table 4), so its own profiles train E1 again for each seed.
-    """
+    """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as E1."""
 
     method = "rankencoder"
-    profiles = {
-        # The paper has BERT-base alone; other backbones have SimCSE's own settings, as sec. 4.3 has those of its base.
-        **{name: {**own, "base": "simcse", "base_profile": name} for name, own in ContrastiveConfig.profiles.items()},
-        "paper-promptbert": _PROMPTBERT,
-        "paper-sncse": _SNCSE,
-        "scripts-simcse": _WEIGHTED_SUM,
-        "scripts-promptbert": {**_PROMPTBERT, "corpus_size": 10_000, "corpus_seed": 42},
-        "scripts-sncse": {**_SNCSE, **_WEIGHTED_SUM, "batch_size": 128, "precision": "fp32"},
-        "demo": {**DEMO, "base": "simcse", "corpus_size": 10_000, "combination": "sum", "rank_weight": 100.0},
-    }
+    profiles = read_profiles("rankencoder")
 
     base: Annotated[str, MinLen(1), Source("RankEncoder sec. 4.1")] = "princeton-nlp/unsup-simcse-bert-base-uncased"
     """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or name of a method"""

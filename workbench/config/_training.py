@@ -18,6 +18,7 @@ from workbench.config._machinery import (
     Source,
     Unit,
     Value,
+    read_profiles,
     setting_text,
 )
 from workbench.errors import SettingError
@@ -30,10 +31,6 @@ SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
-
-# The bundled world, on which every "demo" profile trains and reports, and how long most train.
-DEMO: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}
-DEMO |= {"learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
 
 # Your own encoder and data: no recipe is known to help, so the start competes, and a ruined training ends.
 OWN_DATA: dict[str, Any] = {"keep_start": True, "stop_below_start": 3.0}
@@ -213,14 +210,6 @@ class SupervisedConfig(TrainingConfig):
 class ContrastiveConfig(TrainingConfig):
     """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published for BERT-base."""
 
-    profiles = {
-        "paper": {},
-        "paper-bert-large": {"encoder": "bert-large-uncased", "learning_rate": 1e-5},
-        "paper-roberta-base": {"encoder": "roberta-base", "batch_size": 512, "learning_rate": 1e-5},
-        "paper-roberta-large": {"encoder": "roberta-large", "batch_size": 512, "learning_rate": 3e-5},
-        "demo": DEMO,
-    }
-
     mlm_weight: Annotated[NonNegative, Source("SimCSE's code: 0.1; RankEncoder table 3")] = 0.0
     """weight of masked language modelling, which improves transfer tasks"""
     temperature: Annotated[Positive, Source("SimCSE eq. 4"), Also("temp")] = 0.05
@@ -233,19 +222,12 @@ class ContrastiveConfig(TrainingConfig):
         return True
 
 
-# The published script and its table of settings; the layer over [CLS] is the encoder's, so training adds none.
-_SUPERVISED: dict[str, Any] = {"supervised": True, "train": "nli-simcse", "pooling": "pooler", "mlp": False}
-
-
 class SimCSEConfig(ContrastiveConfig):
     """SimCSE, unsupervised or supervised."""
 
     method = "simcse"
     added = ContrastiveConfig.added | {"supervised"}
-    profiles = {
-        **ContrastiveConfig.profiles,
-        "paper-supervised": {**_SUPERVISED, "batch_size": 512, "epochs": 3.0, "learning_rate": 5e-5},
-    }
+    profiles = read_profiles("simcse")
 
     supervised: Annotated[bool, Source("SimCSE eq. 5")] = False
     """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence"""
