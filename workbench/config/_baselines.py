@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._machinery import Count, Settings, Source, Unit, read_profiles
+from workbench.config._machinery import Count, Settings, Unit, read_profiles
 from workbench.config._training import SEVEN_STS, EncoderName, Pooling, SetName, Suites
 
 
@@ -22,9 +22,9 @@ class BaselineConfig(Settings):
     """bundled name, local folder (of a finished run: its encoder) or hub id; tfidf has none"""
     pooling: Pooling | None = None
     """how token states become one vector; none: that of the checkpoint or of its published name"""
-    template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
+    template: Annotated[str | None, "PromptBERT sec. 4"] = None
     """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's"""
-    width: Annotated[Count | None, Unit("coordinates"), Source("BERT-whitening: 256 base, 384 large")] = None
+    width: Annotated[Count | None, Unit("coordinates"), "BERT-whitening: 256 base, 384 large"] = None
     """k: coordinates kept by whitening; none: all in which the sentences vary"""
     fit_on: SetName = "wiki1m"
     """sentences on which whitening and tfidf are fitted: a catalogue name or a file"""

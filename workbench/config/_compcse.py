@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Count, Positive, Source, Unit, read_profiles
+from workbench.config._machinery import Count, Positive, Unit, read_profiles
 from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
@@ -19,26 +19,26 @@ class CompCSEConfig(ContrastiveConfig):
     method = "compcse"
     profiles = read_profiles("compcse")
 
-    temperature: Annotated[Positive, Source("CompCSE eq. 1; value: SimCSE's")] = 0.05
-    compose: Annotated[Compose, Source("CompCSE table 4; none: table 2, SimCSE")] = "positive"
+    temperature: Annotated[Positive, "CompCSE eq. 1; value: SimCSE's"] = 0.05
+    compose: Annotated[Compose, "CompCSE table 4; none: table 2, SimCSE"] = "positive"
     """which sides of a pair are composed of parts; none: two dropout views, as SimCSE"""
-    aggregation: Annotated[Aggregation, Source("CompCSE table 3")] = "avg"
+    aggregation: Annotated[Aggregation, "CompCSE table 3"] = "avg"
     """how the parts' vectors become one"""
-    partition: Annotated[Literal["words", "tokens"], Source("CompCSE sec. 3: tokens; its files: words")] = "words"
+    partition: Annotated[Literal["words", "tokens"], "CompCSE sec. 3: tokens; its files: words"] = "words"
     """units between which sentences are cut: whitespace words, or the tokenizer's tokens"""
-    parts: Annotated[int, Ge(2), Le(4), Unit("parts"), Source("CompCSE table 5")] = 2
+    parts: Annotated[int, Ge(2), Le(4), Unit("parts"), "CompCSE table 5"] = 2
     """pieces a sentence is cut into"""
-    subsampling: Annotated[Subsampling, Source("CompCSE sec. 3, table 2")] = "none"
+    subsampling: Annotated[Subsampling, "CompCSE sec. 3, table 2"] = "none"
     """further training texts made of a sentence's clauses"""
-    subsuming_depth: Annotated[int, Ge(2), Le(3), Source("CompCSE's code")] = 2
+    subsuming_depth: Annotated[int, Ge(2), Le(3), "CompCSE's code"] = 2
     """2: a sentence and its halves; 3: its halves and quarters"""
     spans: SetName | None = None
     """a .tsv file of spans, for subsampling=spans"""
-    keep_sentences: Annotated[bool, Source("CompCSE sec. 3 (expand)")] = True
+    keep_sentences: Annotated[bool, "CompCSE sec. 3 (expand)"] = True
     """the whole sentences stay in the training set in addition to the subsampled texts"""
-    mlp: Annotated[Literal["after", "before", "none"], Source("CompCSE fig. 1, its code; sec. 3: before")] = "after"
+    mlp: Annotated[Literal["after", "before", "none"], "CompCSE fig. 1, its code; sec. 3: before"] = "after"
     """position of the tanh layer of training, after or before aggregation; dropped at test"""
-    subvector: Annotated[Count | None, Unit("coordinates"), Source("CompCSE table 6 (after DirectCLR)")] = 256
+    subvector: Annotated[Count | None, Unit("coordinates"), "CompCSE table 6 (after DirectCLR)"] = 256
     """d0: number of first coordinates that the loss reads; none: all"""
 
     @property

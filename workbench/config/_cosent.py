@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Also, Positive, Source, Unit, Value, read_profiles
+from workbench.config._machinery import Also, Positive, Unit, Value, read_profiles
 from workbench.config._training import Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
@@ -18,34 +18,34 @@ class CoSENTConfig(SupervisedConfig):
     method = "cosent"
     profiles = read_profiles("cosent")
 
-    architecture: Annotated[Architecture, Source("CoSENT fig. 2"), Also("model")] = "bi-encoder"
+    architecture: Annotated[Architecture, "CoSENT fig. 2", Also("model")] = "bi-encoder"
     """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together (interaction)"""
-    objective: Annotated[Objective, Source("CoSENT eqs. 2, 4-6, 10, 11")] = "cosent"
+    objective: Annotated[Objective, "CoSENT eqs. 2, 4-6, 10, 11"] = "cosent"
     """the loss; cross_entropy needs architecture=cross-encoder; mse, softmax, contrastive and triplet the other"""
-    scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
+    scale: Annotated[Positive, "CoSENT sec. IV-C"] = 20.0
     """lambda, multiplies score differences"""
-    interaction_scale: Annotated[Literal["paper", "code"], Source("CoSENT eq. 11")] = "paper"
+    interaction_scale: Annotated[Literal["paper", "code"], "CoSENT eq. 11"] = "paper"
     """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes"""
-    epsilon: Annotated[float, Ge(-1), Le(1), Source("CoSENT sec. V-H")] = 0.0
+    epsilon: Annotated[float, Ge(-1), Le(1), "CoSENT sec. V-H"] = 0.0
     """contrastive: the cosine above which a dissimilar pair has a loss"""
-    contrastive_form: Annotated[Literal["paper", "hinge"], Source("CoSENT eq. 2")] = "paper"
+    contrastive_form: Annotated[Literal["paper", "hinge"], "CoSENT eq. 2"] = "paper"
     """loss of a dissimilar pair; paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as in published code"""
-    threshold: Annotated[float | None, Source("CoSENT code")] = None
+    threshold: Annotated[float | None, "CoSENT code"] = None
     """contrastive and triplet: pairs with gold above it are similar; none: the middle of the range"""
-    margin: Annotated[Positive, Source("SBERT sec. 3.1")] = 1.0
+    margin: Annotated[Positive, "SBERT sec. 3.1"] = 1.0
     """triplet: epsilon, by how much the negative must be farther"""
-    softmax_labels: Annotated[Literal["whole", "nearest", "floor"], Source("CoSENT sec. V-B")] = "whole"
+    softmax_labels: Annotated[Literal["whole", "nearest", "floor"], "CoSENT sec. V-B"] = "whole"
     """softmax: classes of graded gold; whole: an error, nearest: rounded, floor: cut off as in published code"""
-    softmax_bias: Annotated[bool, Source("CoSENT eq. 5")] = False
+    softmax_bias: Annotated[bool, "CoSENT eq. 5"] = False
     """softmax: a bias in addition to W, as in sentence-transformers"""
 
-    max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Source("CoSENT code")] = 512
+    max_seq_length: Annotated[int, Ge(3), Unit("tokens"), "CoSENT code"] = 512
     """training sentences (cross-encoder: both together) are cut at this length"""
-    train: Annotated[SetName, Source("CoSENT tab. II")] = "stsb-train"
+    train: Annotated[SetName, "CoSENT tab. II"] = "stsb-train"
     """training pairs (triplet: triplets too): a name or a file"""
-    suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["stsb-test"]
+    suites: Annotated[Suites, "CoSENT tab. IV"] = ["stsb-test"]
     """scored pairs reported at the end"""
-    batch_size: Annotated[int, Ge(2), Unit("pairs"), Source("CoSENT sec. IV-C")] = 16
+    batch_size: Annotated[int, Ge(2), Unit("pairs"), "CoSENT sec. IV-C"] = 16
     """pairs per step, over all processes"""
 
     @property

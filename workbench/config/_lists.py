@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._machinery import Also, Positive, Source, Unit, read_profiles
+from workbench.config._machinery import Also, Positive, Unit, read_profiles
 from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
@@ -16,21 +16,21 @@ class ListsConfig(SupervisedConfig):
     method = "lists"
     profiles = read_profiles("lists")
 
-    ranking: Annotated[ListLoss, Source("CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010")] = "listnet"
+    ranking: Annotated[ListLoss, "CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010"] = "listnet"
     """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with gains"""
-    temperature: Annotated[Positive, Source("RankCSE tau_2; CoSENT 1 / lambda")] = 0.05
+    temperature: Annotated[Positive, "RankCSE tau_2; CoSENT 1 / lambda"] = 0.05
     """divides cosines, or in approx_ndcg their differences"""
-    gain: Annotated[Literal["exponential", "linear"], Source("Qin 2010")] = "exponential"
+    gain: Annotated[Literal["exponential", "linear"], "Qin 2010"] = "exponential"
     """approx_ndcg, of gold g scaled to 0 to 1; exponential: 2^5g - 1; linear: g, as in the reported NDCG"""
-    gold_temperature: Annotated[Positive, Source("RankCSE tau_3")] = 0.2
+    gold_temperature: Annotated[Positive, "RankCSE tau_3"] = 0.2
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts"""
 
     train_limit: Annotated[int | None, Ge(1), Unit("queries"), Also("max_train_samples")] = None
     """train on the pairs of a seeded sample of this many queries (a target in four of them is one too); none: all"""
-    train: Annotated[SetName, Source("CoSENT tab. II")] = "sick-train"
+    train: Annotated[SetName, "CoSENT tab. II"] = "sick-train"
     """scored pairs; a sentence with four or more partners is a query"""
-    dev: Annotated[SetName, Source("CoSENT tab. II")] = "sick-trial"
-    suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["sick-test"]
+    dev: Annotated[SetName, "CoSENT tab. II"] = "sick-trial"
+    suites: Annotated[Suites, "CoSENT tab. IV"] = ["sick-test"]
     batch_size: Annotated[int, Ge(1), Unit("queries")] = 8
     """queries per step, each with all its targets, over all processes"""
 

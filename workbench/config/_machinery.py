@@ -44,10 +44,6 @@ _PRESENT = {former: name for name, former in _FORMER.items()}
 _WITH_FORMER_VALUES = {"pooling", "base_pooling", "teacher_pooling", "architecture"}
 
 
-class Source(str):
-    """The place where a paper, or its code, gives the value; a setting without one is this project's choice."""
-
-
 class Also(str):
     """Other names that are accepted for a setting: those of other libraries and of the papers' code."""
 
@@ -78,7 +74,9 @@ def read_profiles(method: str) -> dict[str, dict[str, Any]]:
 class Settings(BaseModel):
     """Immutable, validated settings; every default is defined once, in a subclass.
 
-    The text under a setting is its meaning; its annotation has the allowed values, its unit and its source.
+    The text under a setting is its meaning. Its annotation has the allowed values, its unit, and as a
+    text its source: the place where a paper, or its code, gives the value; a setting without one is
+    this project's choice.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True)
@@ -222,7 +220,7 @@ class Settings(BaseModel):
         ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile, dict(self))
         for name, field in type(self).model_fields.items():
             marks: dict[type, Any] = {type(mark): mark for mark in field.metadata}
-            source = f"our choice for {self.profile!r}" if name in ours else marks.get(Source, "our choice")
+            source = f"our choice for {self.profile!r}" if name in ours else marks.get(str, "our choice")
             source = "set for this run" if name in changed else source
             # A setting that a subclass declares again, with another default, keeps its meaning.
             every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Source, Unit, read_profiles
+from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Unit, read_profiles
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
@@ -19,38 +19,38 @@ class RankCSEConfig(ContrastiveConfig):
     added = ContrastiveConfig.added | {"consistency_after_mlp"}
     profiles = read_profiles("rankcse")
 
-    batch_size: Annotated[BatchSize, Source("RankCSE table 9")] = 128
-    epochs: Annotated[Positive, Unit("epochs"), Source("RankCSE app. A")] = 4.0
-    warmup: Annotated[Fraction, Source("RankCSE app. A")] = 0.05
-    temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.05
+    batch_size: Annotated[BatchSize, "RankCSE table 9"] = 128
+    epochs: Annotated[Positive, Unit("epochs"), "RankCSE app. A"] = 4.0
+    warmup: Annotated[Fraction, "RankCSE app. A"] = 0.05
+    temperature: Annotated[Positive, "RankCSE table 9"] = 0.05
     """tau_1 of infoNCE and of the consistency; divides the cosines"""
     lists_after_mlp: bool = False
     """the student's lists are made of the vectors of infoNCE; false: of those before the tanh layer, better on dev"""
     consistency_after_mlp: bool | None = None
     """the same of the lists that the consistency compares; none: the lists of the ranking loss"""
-    info_nce: Annotated[bool, Source("RankCSE table 4")] = True
+    info_nce: Annotated[bool, "RankCSE table 4"] = True
     """the contrastive term"""
-    beta: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
+    beta: Annotated[NonNegative, "RankCSE app. A"] = 1.0
     """weight of the consistency of the two views"""
-    consistency: Annotated[Literal["js", "entropy"], Source("RankCSE eq. 2")] = "js"
+    consistency: Annotated[Literal["js", "entropy"], "RankCSE eq. 2"] = "js"
     """loss between the two views' lists; entropy: what the public code computes instead of eq. 2"""
-    gamma: Annotated[NonNegative, Source("RankCSE app. A")] = 1.0
+    gamma: Annotated[NonNegative, "RankCSE app. A"] = 1.0
     """weight of the ranking distillation"""
-    ranking: Annotated[Ranking, Source("RankCSE eqs. 4, 5; CoSENT table III")] = "listnet"
+    ranking: Annotated[Ranking, "RankCSE eqs. 4, 5; CoSENT table III"] = "listnet"
     """the loss that distils the teacher's lists"""
-    positive: Annotated[Literal["paper", "kept", "dropped"], Source("RankCSE eq. 5, footnote 1")] = "paper"
+    positive: Annotated[Literal["paper", "kept", "dropped"], "RankCSE eq. 5, footnote 1"] = "paper"
     """whether a sentence is in its own list; paper: ListMLE keeps it, the others drop it"""
-    student_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.025
+    student_temperature: Annotated[Positive, "RankCSE table 9"] = 0.025
     """tau_2 of the student's lists; divides the cosines"""
-    teacher_temperature: Annotated[Positive, Source("RankCSE table 9")] = 0.0125
+    teacher_temperature: Annotated[Positive, "RankCSE table 9"] = 0.0125
     """tau_3 of the teacher's lists, ListNet only; divides the cosines"""
-    temperatures: Annotated[Literal["paper", "community"], Source("RankCSE eqs. 4, 5")] = "paper"
+    temperatures: Annotated[Literal["paper", "community"], "RankCSE eqs. 4, 5"] = "paper"
     """community: as in the public code, tau_1 for the student's lists and tau_2 for the teacher's"""
-    cosent_scale: Annotated[Positive, Source("CoSENT sec. IV-C")] = 20.0
+    cosent_scale: Annotated[Positive, "CoSENT sec. IV-C"] = 20.0
     """lambda of CoSENT on lists; multiplies the cosines"""
-    teachers: Annotated[list[EncoderName], MinLen(1), Source("RankCSE app. A")] = _BERT_TEACHERS
+    teachers: Annotated[list[EncoderName], MinLen(1), "RankCSE app. A"] = _BERT_TEACHERS
     """frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled names, hub ids"""
-    teacher_weights: Annotated[list[float] | None, Source("RankCSE sec. 4.4, app. A")] = None
+    teacher_weights: Annotated[list[float] | None, "RankCSE sec. 4.4, app. A"] = None
     """shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for more"""
     teacher_pooling: dict[EncoderName, Pooling] = {}
     """teacher -> pooling, instead of that of its files or name"""

@@ -15,7 +15,6 @@ from workbench.config._machinery import (
     NonNegative,
     Positive,
     Settings,
-    Source,
     Unit,
     Value,
     read_profiles,
@@ -65,31 +64,31 @@ class TrainingConfig(Settings):
 
     added = Settings.added | {"keep_start", "stop_below_start"}
 
-    encoder: Annotated[EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path")] = "bert-base-uncased"
+    encoder: Annotated[EncoderName, "SimCSE sec. 6", Also("model_name_or_path")] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
-    pooling: Annotated[Pooling, Source("SimCSE sec. 6.3"), Also("pooler_type pooling_mode pooler")] = "cls"
+    pooling: Annotated[Pooling, "SimCSE sec. 6.3", Also("pooler_type pooling_mode pooler")] = "cls"
     """how token states become one sentence vector"""
     max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Also("max_tokens max_length")] = 32
     """training sentences are cut here, specials included"""
-    dropout: Annotated[Fraction | None, Source("SimCSE table 2"), Also("hidden_dropout_prob")] = None
+    dropout: Annotated[Fraction | None, "SimCSE table 2", Also("hidden_dropout_prob")] = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and views need it"""
-    train: Annotated[SetName, Source("SimCSE sec. 6"), Also("train_file train_dataset")] = "wiki1m"
+    train: Annotated[SetName, "SimCSE sec. 6", Also("train_file train_dataset")] = "wiki1m"
     """training set: a catalogue name or a file"""
     train_limit: Annotated[int | None, Ge(2), Unit("examples"), Also("max_train_samples")] = None
     """train on a seeded sample of this many examples; none: all"""
-    dev: Annotated[SetName, Source("SimCSE sec. 6.1"), Also("validation_file eval_dataset")] = "stsb-dev"
+    dev: Annotated[SetName, "SimCSE sec. 6.1", Also("validation_file eval_dataset")] = "stsb-dev"
     """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue: stsb-dev+sick-trial"""
-    suites: Annotated[Suites, Source("SimCSE sec. 6.1")] = SEVEN_STS
+    suites: Annotated[Suites, "SimCSE sec. 6.1"] = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
-    batch_size: Annotated[BatchSize, Source("SimCSE app. A"), Also("per_device_train_batch_size")] = 64
+    batch_size: Annotated[BatchSize, "SimCSE app. A", Also("per_device_train_batch_size")] = 64
     """sentences per step, over all processes"""
-    epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A"), Also("num_train_epochs num_epochs")] = 1.0
+    epochs: Annotated[Positive, Unit("epochs"), "SimCSE app. A", Also("num_train_epochs num_epochs")] = 1.0
     """passes over the training set"""
     max_steps: Annotated[Count | None, Unit("steps")] = None
     """stop after this many steps; none: after epochs"""
-    learning_rate: Annotated[Positive, Source("SimCSE app. A"), Also("lr")] = 3e-5
+    learning_rate: Annotated[Positive, "SimCSE app. A", Also("lr")] = 3e-5
     """AdamW's peak step size; it decays linearly to 0"""
     weight_decay: NonNegative = 0.0
     """AdamW's decoupled decay, without biases and LayerNorms"""
@@ -196,11 +195,11 @@ class TrainingConfig(Settings):
 class SupervisedConfig(TrainingConfig):
     """Settings of training on scored pairs; the defaults are the optimisation of CoSENT's paper."""
 
-    pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
-    epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
-    learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
-    weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
-    warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
+    pooling: Annotated[Pooling, "CoSENT sec. IV-C"] = "mean"
+    epochs: Annotated[Positive, Unit("epochs"), "CoSENT sec. IV-C"] = 4.0
+    learning_rate: Annotated[Positive, "CoSENT sec. IV-C"] = 2e-5
+    weight_decay: Annotated[NonNegative, "CoSENT sec. IV-C"] = 0.01
+    warmup: Annotated[Fraction, "CoSENT sec. IV-C"] = 0.1
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
@@ -210,11 +209,11 @@ class SupervisedConfig(TrainingConfig):
 class ContrastiveConfig(TrainingConfig):
     """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published for BERT-base."""
 
-    mlm_weight: Annotated[NonNegative, Source("SimCSE's code: 0.1; RankEncoder table 3")] = 0.0
+    mlm_weight: Annotated[NonNegative, "SimCSE's code: 0.1; RankEncoder table 3"] = 0.0
     """weight of masked language modelling, which improves transfer tasks"""
-    temperature: Annotated[Positive, Source("SimCSE eq. 4"), Also("temp")] = 0.05
+    temperature: Annotated[Positive, "SimCSE eq. 4", Also("temp")] = 0.05
     """tau of the infoNCE softmax; divides the cosines"""
-    mlp: Annotated[bool, Source("SimCSE sec. 6.3")] = True
+    mlp: Annotated[bool, "SimCSE sec. 6.3"] = True
     """a tanh layer on the sentence vector in training, dropped at test"""
 
     @property
@@ -229,7 +228,7 @@ class SimCSEConfig(ContrastiveConfig):
     added = ContrastiveConfig.added | {"supervised"}
     profiles = read_profiles("simcse")
 
-    supervised: Annotated[bool, Source("SimCSE eq. 5")] = False
+    supervised: Annotated[bool, "SimCSE eq. 5"] = False
     """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence"""
 
     @property

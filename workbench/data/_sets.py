@@ -181,13 +181,13 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     rows = np.flatnonzero(~np.isnan(gold)).tolist()
     if not rows:
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
-    low, high = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
+    scale: Any = entry.scale  # every set of pairs has one
     pairs = Pairs(
         **facts,
         gold=np.nan_to_num(gold),
         subset=columns.get("subset"),
         pair_id=_pair_ids(entry, table),
-        score_range=(low, high),
+        score_range=tuple(scale),
     )
     if dropped := len(gold) - len(rows):
         return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
@@ -202,8 +202,8 @@ def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
     if not empty or entry.kind == "labelled":
         return texts
     if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub) or len(empty) == len(texts):
-        more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
-        raise DataError(f"{table.at(empty[0])}: {column} is empty{more}; fill it in or drop the row")
+        problem = f"{column} is empty (the first of {len(empty)} such rows)"
+        raise DataError(f"{table.at(empty[0])}: {problem}; fill it in or drop the row")
     return [text if text.strip() else " " for text in texts]
 
 
