@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
+from workbench.config import SimCSEConfig
 from workbench.data import (
     CATALOGUE,
     Pairs,
@@ -207,6 +208,10 @@ def rows(data: Any) -> list[Any]:
     return list(zip(*data.texts, *more, strict=True))
 
 
+def training(name: str, encoder: str = "bert-base-uncased", **settings: Any) -> SimCSEConfig:
+    return SimCSEConfig(train=name, encoder=encoder, **settings)
+
+
 def test_a_file_is_read_as_it_is_meant(tmp_path: Path) -> None:
     for name, (content, expected, scale, source) in READ.items():
         (tmp_path / name).write_bytes(content.encode())
@@ -331,11 +336,11 @@ def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path
         assert kinds_of(path, columns) == kinds
         assert load_data(path, columns=columns).kind == kinds[0]
     path.write_text("text,category\na,x\nb,y\n")
-    trained: Any = load_training(SimpleNamespace(train=str(path)))
+    trained: Any = load_training(training(str(path)))
     assert trained.sentences == ["a", "b"]
     assert "not read: category" in trained.source
     with pytest.raises(DataError, match="mr holds labelled, not sentences"):
-        load_training(SimpleNamespace(train="mr"))
+        load_training(training("mr"))
     (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
     assert load_sentences(tmp_path / "my sentences.txt").sentences == ["one", "two words", " ", "three"]
     for name in ("a column.csv", "a column.tsv"):
@@ -512,7 +517,7 @@ def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(ro
     assert some.sentences == [sentences[row] for row in drawn]
     assert some.checksum == hashlib.sha256(f"{whole.checksum} 60 3".encode()).hexdigest()
     assert some.source.endswith("60 of 200 rows sampled with seed 3")
-    one, two = (load_training(SimpleNamespace(train="wiki", train_limit=9, seed=seed)) for seed in (1, 2))
+    one, two = (load_training(training("wiki", train_limit=9, seed=seed)) for seed in (1, 2))
     assert one == two
 
 
@@ -525,7 +530,7 @@ def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path, caplog: pytest.
         (folder / "mine.csv").write_text(f"{HEADER}a,b,1\nc,d,2\n")
     with pytest.raises(DataError, match="two sets are called mine"):
         load_suites([str(root / "mine.csv"), str(root / "other" / "mine.csv")])
-    load_training(SimpleNamespace(train=str(root / "mine.csv"), encoder="world-encoder"))
+    load_training(training(str(root / "mine.csv"), encoder="world-encoder"))
     assert "use another encoder" in caplog.text
 
 

@@ -107,9 +107,7 @@ class Settings(BaseModel):
         Raises SettingError for an unknown name, with a suggestion, and for a value that is not allowed.
         """
         fields = type(self).model_fields
-        # A field's own name comes first: another method may use it as an alias.
-        settings = [name if name in fields else self.setting_name(name) for name in values]
-        named = unique_keys(zip(settings, values.values(), strict=True))
+        named = unique_keys((self.setting_name(name), value) for name, value in values.items())
         named = {name: read_value(value, fields[name].annotation) for name, value in named.items()}
         given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)
@@ -134,10 +132,12 @@ class Settings(BaseModel):
     @classmethod
     def setting_name(cls, name: str) -> str:
         """Return the setting of this name or alias. Raises SettingError, with a suggestion, if none."""
+        fields = cls.model_fields
         plain = name.replace("-", "_")
-        setting = ALIASES.get(plain, plain)
-        if setting not in cls.model_fields:
-            raise SettingError(unknown_name("setting", name, cls.model_fields, f"in {cls.method}"))
+        # A field's own name comes first: another method may use it as an alias.
+        setting = plain if plain in fields else ALIASES.get(plain, plain)
+        if setting not in fields:
+            raise SettingError(unknown_name("setting", name, fields, f"in {cls.method}"))
         return setting
 
     @classmethod

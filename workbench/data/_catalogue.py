@@ -15,8 +15,6 @@ from workbench.files import project_path
 Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
 Columns = Mapping[str, str] | None
 Scale = tuple[float, float] | None
-_CLASSES = (("contradiction", "neutral", "entailment"), ("false", "true"), ("no", "yes"))
-_USUAL_SCALES = ((0.0, 1.0), (-1.0, 1.0), (1.0, 5.0), (0.0, 5.0), (0.0, 10.0), (0.0, 100.0))
 # As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
 _STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)(?:\s*,\s*[\d.]+)*\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")
 
@@ -76,6 +74,8 @@ _TABLES = tomllib.loads((project_path("data") / "catalogue.toml").read_text(enco
 CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
 # Kind -> role -> the usual names of its column; the kind with the most roles comes first.
 ROLES: Mapping[Kind, Mapping[str, list[str]]] = _TABLES["columns"]
+# Transfer task -> the set of each split; "all" is cut into folds.
+TRANSFER: Mapping[str, Mapping[str, str]] = _TABLES["transfer"]
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -104,9 +104,7 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     return tuple(kinds)
 
 
-def read_roles(
-    name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale
-) -> tuple[DataSet, Table, str]:
+def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
     """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
     matches = _match_columns(kind, table.columns, chosen)
     if not all(matches.values()):
@@ -181,7 +179,7 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
         raise DataError(f"scale is {scale}: give the lowest score, then the highest, {example}")
     column = entry.roles["score"]
     labels = [score.strip().casefold() for score in table.columns[column]]
-    for classes in _CLASSES:
+    for classes in _TABLES["guess"]["classes"]:
         if {*labels} <= {*classes, "-"}:
             scale = scale or (0.0, len(classes) - 1.0)
             entry = replace(entry, classes=classes, unlabelled="-", scale=scale)
@@ -227,7 +225,7 @@ def _guess_scale(values: list[float]) -> tuple[float, float]:
     """Return the first usual scale that contains scores, or for whole numbers and in other cases their range."""
     low, high = min(values), max(values)
     if not all(map(float.is_integer, values)):
-        for lowest, highest in _USUAL_SCALES:
+        for lowest, highest in _TABLES["guess"]["scales"]:
             if lowest <= low and high <= highest and lowest in (low, 0, -1):
                 return lowest, highest
     return low, high

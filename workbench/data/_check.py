@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._catalogue import CATALOGUE, Columns, Scale, find_set
+from workbench.data._catalogue import CATALOGUE, TRANSFER, Columns, Scale, find_set
 from workbench.data._loading import kinds_of, load_data, located
-from workbench.data._sets import TRANSFER, AnySet, LabelledSentences, Pairs
+from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
 from workbench.files import set_name

@@ -17,6 +17,7 @@ import numpy as np
 from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import (
     CATALOGUE,
+    TRANSFER,
     Columns,
     DataSet,
     Kind,
@@ -25,7 +26,6 @@ from workbench.data._catalogue import (
     kinds_of_table,
 )
 from workbench.data._sets import (
-    TRANSFER,
     Pairs,
     Sentences,
     TransferTask,
@@ -110,15 +110,16 @@ def load_task(name: str) -> TransferTask:
 
 def load_training(config: Any) -> Sentences | Pairs | Triplets:
     """Load the set of `config.train`, at most `config.train_limit` rows or queries, the same for every seed."""
-    name, encoder = config.train, getattr(config, "encoder", "")
-    if (words := BUNDLED_MODELS.get(encoder)) and own_file(name):
+    name = config.train
+    words = BUNDLED_MODELS.get(config.encoder)
+    if words and own_file(name):
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
-        _LOG.warning(text, encoder, words, name)
-    kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
-    kind, limit = kinds[0] if kinds else "sentences", getattr(config, "train_limit", None)
+        _LOG.warning(text, config.encoder, words, name)
+    trained_on: tuple[Kind, ...] = ("sentences", "triplets", "pairs")
+    kind = next((kind for kind in kinds_of(name) if kind in trained_on), "sentences")
     if kind == "pairs" and getattr(config, "trains_on_queries", False):
-        return sample_queries(load_data(name, kind), limit, seed=0)
-    return load_data(name, kind, limit=limit)
+        return sample_queries(load_data(name, kind), config.train_limit, seed=0)
+    return load_data(name, kind, limit=config.train_limit)
 
 
 def load_dev(config: Any) -> Pairs:

@@ -9,18 +9,12 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import SEVEN_STS
-from workbench.data._catalogue import ROLES, Columns, DataSet, Kind, Scale, read_roles
+from workbench.data._catalogue import ROLES, TRANSFER, Columns, DataSet, Kind, Scale, read_roles
 from workbench.data._tables import Table, table_of, to_number
 from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
 
-# Task -> the set of each split; "all" is cut into folds.
-TRANSFER: Mapping[str, Mapping[str, str]] = {
-    **{name: {"all": name} for name in ("mr", "cr", "subj", "mpqa")},
-    "sst2": {split: f"sst2-{split}" for split in ("train", "dev", "test")},
-    **{name: {split: f"{name}-{split}" for split in ("train", "test")} for name in ("trec", "mrpc")},
-}
 AVERAGES = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}  # means of seven sets in a run's metrics
 
 

@@ -244,9 +244,7 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> dict[int, list[str]]
     return records
 
 
-def _refuse_merged_rows(
-    text: str, path: Path, delimiter: str, records: Mapping[int, list[str]]
-) -> None:
+def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Mapping[int, list[str]]) -> None:
     """Raise DataError for a record of several lines that all read as rows of their own if quotes are text.
 
     Rows have numbers in the same columns. If they have none, all lines of the file must have as many fields.
