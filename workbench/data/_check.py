@@ -79,22 +79,23 @@ def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
 def report(data: AnySet) -> list[str]:
     """Return one line per fact: how rows were read, their number and scale, duplicates, empty and long ones."""
     rows, texts = _rows(data), [*chain(*data.texts)]
+    lines = [data.source, f"{len(data)} rows of {data.kind}"]
+    if isinstance(data, Pairs):
+        gold = data.gold
+        groups = ranking_groups(data.sentence1, data.sentence2, gold)
+        scale = "{:g} to {:g}".format(*data.score_range)
+        lines += [
+            f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale {scale}",
+            f"{len(set(data.sentence1))} queries (first sentences)",
+            f"{len(groups)} sentences in {FEWEST_TARGETS} pairs or more, which rankings use as queries",
+        ]
     counts = {
         "duplicate rows": len(rows) - len(set(rows)),
         "empty sentences": sum(not text.strip() for text in texts),
         "sentences of more than 64 words (training cuts them)": sum(len(text.split()) > 64 for text in texts),
     }
-    lines = [data.source, f"{len(data)} rows of {data.kind}"]
-    if isinstance(data, Pairs):
-        gold, groups = data.gold, len(ranking_groups(data.sentence1, data.sentence2, data.gold))
-        scale = "{:g} to {:g}".format(*data.score_range)
-        lines += [
-            f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale {scale}",
-            f"{len(set(data.sentence1))} queries (first sentences)",
-            f"{groups} sentences in {FEWEST_TARGETS} pairs or more, which rankings use as queries",
-        ]
-    lines += [f"{what}: {number}" for what, number in counts.items() if number] or ["no duplicate, empty or long rows"]
-    return lines
+    remarks = [f"{what}: {number}" for what, number in counts.items() if number]
+    return lines + (remarks or ["no duplicate, empty or long rows"])
 
 
 def training_commands(file: str, kind: str, options: str = "") -> list[str]:

@@ -1,7 +1,7 @@
 """The four kinds of data sets, how they are made of a table, samples of them, and splits by query."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -172,8 +172,8 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     if entry.kind != "pairs":
         return made(**facts)
     gold = _read_gold(entry, table, roles["score"])
-    rows = np.flatnonzero(~np.isnan(gold)).tolist()
-    if not rows:
+    rows = np.flatnonzero(~np.isnan(gold))
+    if not len(rows):
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
     scale: Any = entry.scale  # every set of pairs has one
     pairs = Pairs(
@@ -244,9 +244,8 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
     if limit is None or limit >= len(data):
         return data
     rows = _draw_rows(len(data), limit, seed)
-    source = f"{data.source}, {limit} of {len(data)} rows sampled with seed {seed}"
-    checksum = text_checksum(f"{data.checksum} {limit} {seed}")
-    return _take(data, rows, source=source, checksum=checksum)
+    note = f", {limit} of {len(data)} rows sampled with seed {seed}"
+    return _take_part(data, rows, note, f"{limit} {seed}")
 
 
 def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
@@ -255,22 +254,30 @@ def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
     if limit is None or limit >= len(groups):
         return data
     chosen = _draw_rows(len(groups), limit, seed)
-    rows = np.unique(np.concatenate([groups[number].pairs for number in chosen])).tolist()
+    rows = np.unique(np.concatenate([groups[number].pairs for number in chosen]))
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
-    checksum = text_checksum(f"{data.checksum} {how}")
-    return _take(data, rows, source=f"{data.source}, {how}", checksum=checksum)
+    return _take_part(data, rows, f", {how}", how)
 
 
-def _draw_rows(count: int, limit: int, seed: int) -> list[int]:
+def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
-    return np.sort(generator.choice(count, limit, replace=False)).tolist()
+    return np.sort(generator.choice(count, limit, replace=False))
 
 
-def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
-    changed |= {key: [value[row] for row in rows] for key, value in vars(data).items() if isinstance(value, list)}
-    changed["extra"] = {key: [column[row] for row in rows] for key, column in data.extra.items()}
+def _take_part(data: Any, rows: np.ndarray, note: str, how: str, **changed: Any) -> Any:
+    """Return some rows with `note` in their source and `how` they were chosen in their checksum."""
+    checksum = text_checksum(f"{data.checksum} {how}")
+    return _take(data, rows, source=data.source + note, checksum=checksum, **changed)
+
+
+def _take(data: Any, rows: np.ndarray, **changed: Any) -> Any:
+    def take(column: list[Any]) -> list[Any]:
+        return [column[row] for row in rows.tolist()]
+
+    changed |= {key: take(value) for key, value in vars(data).items() if isinstance(value, list)}
+    changed["extra"] = {key: take(column) for key, column in data.extra.items()}
     if isinstance(data, Pairs):
-        changed["gold"] = data.gold[list(rows)]
+        changed["gold"] = data.gold[rows]
     return replace(data, **changed)
 
 
@@ -291,9 +298,7 @@ def split(data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0) 
     part_of[order[:held_out]] = np.repeat([*counts], [*counts.values()])
     parts = {}
     for part in ("train", *counts):
-        rows = np.flatnonzero(part_of[query_of] == part).tolist()
+        rows = np.flatnonzero(part_of[query_of] == part)
         how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
-        checksum = text_checksum(f"{data.checksum} {how}")
-        name, source = f"{data.name}-{part}", f"{data.source}; {how}"
-        parts[part] = _take(data, rows, name=name, source=source, checksum=checksum)
+        parts[part] = _take_part(data, rows, f"; {how}", how, name=f"{data.name}-{part}")
     return parts
