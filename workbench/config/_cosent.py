@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Also, Positive, Unit, Value, read_profiles
+from workbench.config._machinery import Positive, Unit, Value, read_profiles
 from workbench.config._training import Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
@@ -18,7 +18,7 @@ class CoSENTConfig(SupervisedConfig):
     method = "cosent"
     profiles = read_profiles("cosent")
 
-    architecture: Annotated[Architecture, "CoSENT fig. 2", Also("model")] = "bi-encoder"
+    architecture: Annotated[Architecture, "CoSENT fig. 2"] = "bi-encoder"
     """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together (interaction)"""
     objective: Annotated[Objective, "CoSENT eqs. 2, 4-6, 10, 11"] = "cosent"
     """the loss; cross_entropy needs architecture=cross-encoder; mse, softmax, contrastive and triplet the other"""

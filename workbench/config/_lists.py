@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._machinery import Also, Positive, Unit, read_profiles
+from workbench.config._machinery import Positive, Unit, read_profiles
 from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
@@ -25,7 +25,7 @@ class ListsConfig(SupervisedConfig):
     gold_temperature: Annotated[Positive, "RankCSE tau_3"] = 0.2
     """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts"""
 
-    train_limit: Annotated[int | None, Ge(1), Unit("queries"), Also("max_train_samples")] = None
+    train_limit: Annotated[int | None, Ge(1), Unit("queries")] = None
     """train on the pairs of a seeded sample of this many queries (a target in four of them is one too); none: all"""
     train: Annotated[SetName, "CoSENT tab. II"] = "sick-train"
     """scored pairs; a sentence with four or more partners is a query"""

@@ -23,30 +23,19 @@ from workbench.files import (
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
 
-# How published checkpoints are read.
-PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
-_PROFILES = tomllib.loads((project_path("data") / "profiles.toml").read_text(encoding="utf-8"))
-ALIASES: dict[str, str] = {}  # other name -> setting, of all methods
 
-# Name or value -> its former one, which counts in the digest, so that runs made under it keep their folders.
-_FORMER = {
-    "max_seq_length": "max_tokens",
-    "base_max_seq_length": "base_max_tokens",
-    "teacher_max_seq_length": "teacher_max_tokens",
-    "architecture": "model",
-    "avg_first_last": "first_last",
-    "avg_embedding_last": "embedding_last",
-    "bi-encoder": "representation",
-    "cross-encoder": "interaction",
-}
+def _read_data(name: str) -> dict[str, Any]:
+    return tomllib.loads((project_path("data") / name).read_text(encoding="utf-8"))
+
+
+PUBLISHED = _read_data("checkpoints.toml")  # how published checkpoints are read
+_PROFILES = _read_data("profiles.toml")
+_NAMES = _read_data("setting_names.toml")
+ALIASES: dict[str, str] = _NAMES["others"]  # other name -> setting, of all methods
+_FORMER: dict[str, str] = _NAMES["former"]  # name or value -> the one that counts in a digest
 _PRESENT = {former: name for name, former in _FORMER.items()}
 # The settings whose values have former names; an encoder of such a name is another thing.
 _WITH_FORMER_VALUES = {"pooling", "base_pooling", "teacher_pooling", "architecture"}
-
-
-class Also(str):
-    """Other names that are accepted for a setting: those of other libraries and of the papers' code."""
-
 
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
@@ -95,11 +84,6 @@ class Settings(BaseModel):
     """every random generator derives from it"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        for name, field in cls.model_fields.items():
-            ALIASES.update({other: name for mark in field.metadata if type(mark) is Also for other in mark.split()})
 
     def __init__(self, **values: Any) -> None:
         """Read settings by name or alias on top of `profile`; text is read as the type of its setting.

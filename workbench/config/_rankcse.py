@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, MinLen
 
-from workbench.config._machinery import Also, Fraction, NonNegative, Positive, Unit, read_profiles
+from workbench.config._machinery import Fraction, NonNegative, Positive, Unit, read_profiles
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
@@ -56,7 +56,7 @@ class RankCSEConfig(ContrastiveConfig):
     """teacher -> pooling, instead of that of its files or name"""
     teacher_template: dict[EncoderName, str] = {}
     """teacher -> template, for pooling mask"""
-    teacher_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens"), Also("teacher_max_tokens")] = 32
+    teacher_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens")] = 32
     """teachers cut sentences here, specials included, as the student does; none: never"""
     cache: Folder | None = None
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le, Lt, MinLen
 
-from workbench.config._machinery import Also, NonNegative, Positive, Unit, read_profiles
+from workbench.config._machinery import NonNegative, Positive, Unit, read_profiles
 from workbench.config._training import ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
 
 
@@ -25,7 +25,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """pooling of E1; none: that of its files or name"""
     base_template: str | None = None
     """template of E1 for pooling mask; none: that of its files or name"""
-    base_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens"), Also("base_max_tokens")] = 32
+    base_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens")] = 32
     """E1 cuts training and corpus sentences here, specials included; none: never"""
     start: Annotated[Literal["backbone", "base"], "RankEncoder footnote 2"] = "backbone"
     """start of E2: the setting encoder, or E1 (slightly worse in the paper)"""

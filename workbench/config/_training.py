@@ -9,7 +9,6 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import (
-    Also,
     Count,
     Fraction,
     NonNegative,
@@ -64,41 +63,41 @@ class TrainingConfig(Settings):
 
     added = Settings.added | {"keep_start", "stop_below_start"}
 
-    encoder: Annotated[EncoderName, "SimCSE sec. 6", Also("model_name_or_path")] = "bert-base-uncased"
+    encoder: Annotated[EncoderName, "SimCSE sec. 6"] = "bert-base-uncased"
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
-    pooling: Annotated[Pooling, "SimCSE sec. 6.3", Also("pooler_type pooling_mode pooler")] = "cls"
+    pooling: Annotated[Pooling, "SimCSE sec. 6.3"] = "cls"
     """how token states become one sentence vector"""
-    max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Also("max_tokens max_length")] = 32
+    max_seq_length: Annotated[int, Ge(3), Unit("tokens")] = 32
     """training sentences are cut here, specials included"""
-    dropout: Annotated[Fraction | None, "SimCSE table 2", Also("hidden_dropout_prob")] = None
+    dropout: Annotated[Fraction | None, "SimCSE table 2"] = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and views need it"""
-    train: Annotated[SetName, "SimCSE sec. 6", Also("train_file train_dataset")] = "wiki1m"
+    train: Annotated[SetName, "SimCSE sec. 6"] = "wiki1m"
     """training set: a catalogue name or a file"""
-    train_limit: Annotated[int | None, Ge(2), Unit("examples"), Also("max_train_samples")] = None
+    train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
     """train on a seeded sample of this many examples; none: all"""
-    dev: Annotated[SetName, "SimCSE sec. 6.1", Also("validation_file eval_dataset")] = "stsb-dev"
+    dev: Annotated[SetName, "SimCSE sec. 6.1"] = "stsb-dev"
     """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue: stsb-dev+sick-trial"""
     suites: Annotated[Suites, "SimCSE sec. 6.1"] = SEVEN_STS
     """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
-    batch_size: Annotated[BatchSize, "SimCSE app. A", Also("per_device_train_batch_size")] = 64
+    batch_size: Annotated[BatchSize, "SimCSE app. A"] = 64
     """sentences per step, over all processes"""
-    epochs: Annotated[Positive, Unit("epochs"), "SimCSE app. A", Also("num_train_epochs num_epochs")] = 1.0
+    epochs: Annotated[Positive, Unit("epochs"), "SimCSE app. A"] = 1.0
     """passes over the training set"""
     max_steps: Annotated[Count | None, Unit("steps")] = None
     """stop after this many steps; none: after epochs"""
-    learning_rate: Annotated[Positive, "SimCSE app. A", Also("lr")] = 3e-5
+    learning_rate: Annotated[Positive, "SimCSE app. A"] = 3e-5
     """AdamW's peak step size; it decays linearly to 0"""
     weight_decay: NonNegative = 0.0
     """AdamW's decoupled decay, without biases and LayerNorms"""
-    warmup: Annotated[Fraction, Also("warmup_ratio")] = 0.0
+    warmup: Fraction = 0.0
     """share of the steps in which the learning rate rises linearly from 0"""
     max_grad_norm: Positive = 1.0
     """gradients are scaled down to this norm"""
-    eval_steps: Annotated[Count, Unit("steps"), Also("evaluation_steps")] = 125
+    eval_steps: Annotated[Count, Unit("steps")] = 125
     """steps between two evaluations on dev"""
-    patience: Annotated[Count | None, Unit("evaluations"), Also("early_stopping_patience")] = None
+    patience: Annotated[Count | None, Unit("evaluations")] = None
     """training ends after this many evaluations without a better dev Spearman; none: never early"""
     keep_start: bool = False
     """the start may be kept too, if no step is better on dev; true by default if train or dev is a file of your own"""
@@ -106,17 +105,17 @@ class TrainingConfig(Settings):
     """training ends if dev is so far below the start in three evaluations; none: never; 3 if train or dev is a file"""
     save_steps: Annotated[Count, Unit("steps")] = 500
     """steps between two saved training states, from which an interrupted run continues"""
-    logging_steps: Annotated[Count, Unit("steps"), Also("log_steps")] = 10
+    logging_steps: Annotated[Count, Unit("steps")] = 10
     """steps between two logged losses"""
-    report_to: Annotated[Literal["tensorboard", "trackio", "wandb", "mlflow"] | None, Also("track")] = None
+    report_to: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
     """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: steps and dev in bf16 if the hardware multiplies it fast, all else in fp32; fp16 needs a GPU"""
-    mini_batch_size: Annotated[Count | None, Unit("texts"), Also("chunk_size")] = None
+    mini_batch_size: Annotated[Count | None, Unit("texts")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
     mini_batch_tokens: Annotated[Count | None, Unit("tokens")] = None
     """the same by tokens: at most this many in a chunk, or one text"""
-    num_processes: Annotated[Count, Also("processes nproc_per_node")] = 1
+    num_processes: Count = 1
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
@@ -211,7 +210,7 @@ class ContrastiveConfig(TrainingConfig):
 
     mlm_weight: Annotated[NonNegative, "SimCSE's code: 0.1; RankEncoder table 3"] = 0.0
     """weight of masked language modelling, which improves transfer tasks"""
-    temperature: Annotated[Positive, "SimCSE eq. 4", Also("temp")] = 0.05
+    temperature: Annotated[Positive, "SimCSE eq. 4"] = 0.05
     """tau of the infoNCE softmax; divides the cosines"""
     mlp: Annotated[bool, "SimCSE sec. 6.3"] = True
     """a tanh layer on the sentence vector in training, dropped at test"""
