@@ -22,10 +22,11 @@ class BaselineConfig(Settings):
     """bundled name, local folder (of a finished run: its encoder) or hub id; tfidf has none"""
     pooling: Pooling | None = None
     """how token states become one vector; none: that of the checkpoint or of its published name"""
-    template: Annotated[str | None, "PromptBERT sec. 4"] = None
-    """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's"""
-    width: Annotated[Count | None, Unit("coordinates"), "BERT-whitening: 256 base, 384 large"] = None
-    """k: coordinates kept by whitening; none: all in which the sentences vary"""
+    template: str | None = None
+    """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the
+    checkpoint's [PromptBERT sec. 4]"""
+    width: Annotated[Count | None, Unit("coordinates")] = None
+    """k: coordinates kept by whitening; none: all in which the sentences vary [BERT-whitening: 256 base, 384 large]"""
     fit_on: SetName = "wiki1m"
     """sentences on which whitening and tfidf are fitted: a catalogue name or a file"""
     fit_limit: Annotated[int | None, Ge(2), Unit("sentences")] = 100_000

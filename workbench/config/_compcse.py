@@ -19,27 +19,31 @@ class CompCSEConfig(ContrastiveConfig):
     method = "compcse"
     profiles = read_profiles("compcse")
 
-    temperature: Annotated[Positive, "CompCSE eq. 1; value: SimCSE's"] = 0.05
-    compose: Annotated[Compose, "CompCSE table 4; none: table 2, SimCSE"] = "positive"
-    """which sides of a pair are composed of parts; none: two dropout views, as SimCSE"""
-    aggregation: Annotated[Aggregation, "CompCSE table 3"] = "avg"
-    """how the parts' vectors become one"""
-    partition: Annotated[Literal["words", "tokens"], "CompCSE sec. 3: tokens; its files: words"] = "words"
-    """units between which sentences are cut: whitespace words, or the tokenizer's tokens"""
-    parts: Annotated[int, Ge(2), Le(4), Unit("parts"), "CompCSE table 5"] = 2
-    """pieces a sentence is cut into"""
-    subsampling: Annotated[Subsampling, "CompCSE sec. 3, table 2"] = "none"
-    """further training texts made of a sentence's clauses"""
-    subsuming_depth: Annotated[int, Ge(2), Le(3), "CompCSE's code"] = 2
-    """2: a sentence and its halves; 3: its halves and quarters"""
+    temperature: Positive = 0.05
+    """[CompCSE eq. 1; value: SimCSE's]"""
+    compose: Compose = "positive"
+    """which sides of a pair are composed of parts; none: two dropout views, as SimCSE [CompCSE
+    table 4; none: table 2, SimCSE]"""
+    aggregation: Aggregation = "avg"
+    """how the parts' vectors become one [CompCSE table 3]"""
+    partition: Literal["words", "tokens"] = "words"
+    """units between which sentences are cut: whitespace words, or the tokenizer's tokens [CompCSE
+    sec. 3: tokens; its files: words]"""
+    parts: Annotated[int, Ge(2), Le(4), Unit("parts")] = 2
+    """pieces a sentence is cut into [CompCSE table 5]"""
+    subsampling: Subsampling = "none"
+    """further training texts made of a sentence's clauses [CompCSE sec. 3, table 2]"""
+    subsuming_depth: Annotated[int, Ge(2), Le(3)] = 2
+    """2: a sentence and its halves; 3: its halves and quarters [CompCSE's code]"""
     spans: SetName | None = None
     """a .tsv file of spans, for subsampling=spans"""
-    keep_sentences: Annotated[bool, "CompCSE sec. 3 (expand)"] = True
-    """the whole sentences stay in the training set in addition to the subsampled texts"""
-    mlp: Annotated[Literal["after", "before", "none"], "CompCSE fig. 1, its code; sec. 3: before"] = "after"
-    """position of the tanh layer of training, after or before aggregation; dropped at test"""
-    subvector: Annotated[Count | None, Unit("coordinates"), "CompCSE table 6 (after DirectCLR)"] = 256
-    """d0: number of first coordinates that the loss reads; none: all"""
+    keep_sentences: bool = True
+    """the whole sentences stay in the training set in addition to the subsampled texts [CompCSE sec. 3 (expand)]"""
+    mlp: Literal["after", "before", "none"] = "after"
+    """position of the tanh layer of training, after or before aggregation; dropped at test [CompCSE
+    fig. 1, its code; sec. 3: before]"""
+    subvector: Annotated[Count | None, Unit("coordinates")] = 256
+    """d0: number of first coordinates that the loss reads; none: all [CompCSE table 6 (after DirectCLR)]"""
 
     @property
     def dropout_views(self) -> bool:

@@ -18,35 +18,39 @@ class CoSENTConfig(SupervisedConfig):
     method = "cosent"
     profiles = read_profiles("cosent")
 
-    architecture: Annotated[Architecture, "CoSENT fig. 2"] = "bi-encoder"
-    """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together (interaction)"""
-    objective: Annotated[Objective, "CoSENT eqs. 2, 4-6, 10, 11"] = "cosent"
-    """the loss; cross_entropy needs architecture=cross-encoder; mse, softmax, contrastive and triplet the other"""
-    scale: Annotated[Positive, "CoSENT sec. IV-C"] = 20.0
-    """lambda, multiplies score differences"""
-    interaction_scale: Annotated[Literal["paper", "code"], "CoSENT eq. 11"] = "paper"
-    """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes"""
-    epsilon: Annotated[float, Ge(-1), Le(1), "CoSENT sec. V-H"] = 0.0
-    """contrastive: the cosine above which a dissimilar pair has a loss"""
-    contrastive_form: Annotated[Literal["paper", "hinge"], "CoSENT eq. 2"] = "paper"
-    """loss of a dissimilar pair; paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as in published code"""
-    threshold: Annotated[float | None, "CoSENT code"] = None
-    """contrastive and triplet: pairs with gold above it are similar; none: the middle of the range"""
-    margin: Annotated[Positive, "SBERT sec. 3.1"] = 1.0
-    """triplet: epsilon, by how much the negative must be farther"""
-    softmax_labels: Annotated[Literal["whole", "nearest", "floor"], "CoSENT sec. V-B"] = "whole"
-    """softmax: classes of graded gold; whole: an error, nearest: rounded, floor: cut off as in published code"""
-    softmax_bias: Annotated[bool, "CoSENT eq. 5"] = False
-    """softmax: a bias in addition to W, as in sentence-transformers"""
+    architecture: Architecture = "bi-encoder"
+    """bi-encoder: cosine of two sentence vectors; cross-encoder: a score of both sentences together
+    (interaction) [CoSENT fig. 2]"""
+    objective: Objective = "cosent"
+    """the loss; cross_entropy needs architecture=cross-encoder; mse, softmax, contrastive and
+    triplet the other [CoSENT eqs. 2, 4-6, 10, 11]"""
+    scale: Positive = 20.0
+    """lambda, multiplies score differences [CoSENT sec. IV-C]"""
+    interaction_scale: Literal["paper", "code"] = "paper"
+    """lambda of a cross-encoder; paper: scale, as in eq. 11; code: 1, as in both published codes [CoSENT eq. 11]"""
+    epsilon: Annotated[float, Ge(-1), Le(1)] = 0.0
+    """contrastive: the cosine above which a dissimilar pair has a loss [CoSENT sec. V-H]"""
+    contrastive_form: Literal["paper", "hinge"] = "paper"
+    """loss of a dissimilar pair; paper: max(epsilon, cos)^2; hinge: max(0, cos - epsilon)^2, as in
+    published code [CoSENT eq. 2]"""
+    threshold: float | None = None
+    """contrastive and triplet: pairs with gold above it are similar; none: the middle of the range [CoSENT code]"""
+    margin: Positive = 1.0
+    """triplet: epsilon, by how much the negative must be farther [SBERT sec. 3.1]"""
+    softmax_labels: Literal["whole", "nearest", "floor"] = "whole"
+    """softmax: classes of graded gold; whole: an error, nearest: rounded, floor: cut off as in
+    published code [CoSENT sec. V-B]"""
+    softmax_bias: bool = False
+    """softmax: a bias in addition to W, as in sentence-transformers [CoSENT eq. 5]"""
 
-    max_seq_length: Annotated[int, Ge(3), Unit("tokens"), "CoSENT code"] = 512
-    """training sentences (cross-encoder: both together) are cut at this length"""
-    train: Annotated[SetName, "CoSENT tab. II"] = "stsb-train"
-    """training pairs (triplet: triplets too): a name or a file"""
-    suites: Annotated[Suites, "CoSENT tab. IV"] = ["stsb-test"]
-    """scored pairs reported at the end"""
-    batch_size: Annotated[int, Ge(2), Unit("pairs"), "CoSENT sec. IV-C"] = 16
-    """pairs per step, over all processes"""
+    max_seq_length: Annotated[int, Ge(3), Unit("tokens")] = 512
+    """training sentences (cross-encoder: both together) are cut at this length [CoSENT code]"""
+    train: SetName = "stsb-train"
+    """training pairs (triplet: triplets too): a name or a file [CoSENT tab. II]"""
+    suites: Suites = ["stsb-test"]
+    """scored pairs reported at the end [CoSENT tab. IV]"""
+    batch_size: Annotated[int, Ge(2), Unit("pairs")] = 16
+    """pairs per step, over all processes [CoSENT sec. IV-C]"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

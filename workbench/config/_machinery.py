@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_a
 
 from annotated_types import Ge, Gt, Lt, Unit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import (
@@ -63,9 +64,9 @@ def read_profiles(method: str) -> dict[str, dict[str, Any]]:
 class Settings(BaseModel):
     """Immutable, validated settings; every default is defined once, in a subclass.
 
-    The text under a setting is its meaning. Its annotation has the allowed values, its unit, and as a
-    text its source: the place where a paper, or its code, gives the value; a setting without one is
-    this project's choice.
+    The text under a setting is its meaning, and in square brackets its source: the place where a paper,
+    or its code, gives the value; a setting without one is this project's choice. The annotation has
+    the allowed values and the unit.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True)
@@ -203,13 +204,13 @@ class Settings(BaseModel):
         rows, changed, schemas = [], self.changed(), self.model_json_schema()["properties"]
         ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile, dict(self))
         for name, field in type(self).model_fields.items():
-            marks: dict[type, Any] = {type(mark): mark for mark in field.metadata}
-            source = f"our choice for {self.profile!r}" if name in ours else marks.get(str, "our choice")
-            source = "set for this run" if name in changed else source
             # A setting that a subclass declares again, with another default, keeps its meaning.
             every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))
-            meaning = " ".join(next(each.description for each in every if each.description).split())
-            unit, allowed = getattr(marks.get(Unit), "unit", ""), _describe_schema(schemas[name])
+            meaning = next(filter(None, (_split_text(each)[0] for each in every)))
+            source = f"our choice for {self.profile!r}" if name in ours else _split_text(field)[1]
+            source = "set for this run" if name in changed else source
+            unit = next((mark.unit for mark in field.metadata if isinstance(mark, Unit)), "")
+            allowed = _describe_schema(schemas[name])
             rows.append((name, getattr(self, name), unit, allowed, meaning, source))
         return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"])
 
@@ -304,6 +305,13 @@ def setting_text(value: Any) -> str:
     if isinstance(value, list) and value and read_value(joined := ",".join(map(str, value)), list) == value:
         return joined
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value).removesuffix(".0")
+
+
+def _split_text(field: FieldInfo) -> tuple[str, str]:
+    """Return meaning and source of a setting, from the text under it."""
+    text = " ".join((field.description or "").split())
+    meaning, source = re.findall(r"(.*?) ?(?:\[([^\]]*)\])?$", text)[0]
+    return meaning, source or "our choice"
 
 
 def _describe_schema(schema: dict[str, Any]) -> str:

@@ -31,7 +31,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """weight of the squared distance to the rank similarities under E1 (RankEncoder)"""
     combination: Literal["max", "sum"] = "sum"
     """of infoNCE and the squared distance to rank similarities; max: RankEncoder eq. 5"""
-    inference_weight: Annotated[float, Ge(0), Le(1), "RankEncoder eq. 7"] = 0.0
+    inference_weight: Annotated[float, Ge(0), Le(1)] = 0.0
+    """[RankEncoder eq. 7]"""
     cosent: NonNegative = 0.0
     """weight of CoSENT over the pairs of a batch, scale cosent_scale; needs scored pairs to train on"""
 

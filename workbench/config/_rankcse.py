@@ -19,39 +19,45 @@ class RankCSEConfig(ContrastiveConfig):
     added = ContrastiveConfig.added | {"consistency_after_mlp"}
     profiles = read_profiles("rankcse")
 
-    batch_size: Annotated[BatchSize, "RankCSE table 9"] = 128
-    epochs: Annotated[Positive, Unit("epochs"), "RankCSE app. A"] = 4.0
-    warmup: Annotated[Fraction, "RankCSE app. A"] = 0.05
-    temperature: Annotated[Positive, "RankCSE table 9"] = 0.05
-    """tau_1 of infoNCE and of the consistency; divides the cosines"""
+    batch_size: BatchSize = 128
+    """[RankCSE table 9]"""
+    epochs: Annotated[Positive, Unit("epochs")] = 4.0
+    """[RankCSE app. A]"""
+    warmup: Fraction = 0.05
+    """[RankCSE app. A]"""
+    temperature: Positive = 0.05
+    """tau_1 of infoNCE and of the consistency; divides the cosines [RankCSE table 9]"""
     lists_after_mlp: bool = False
     """the student's lists are made of the vectors of infoNCE; false: of those before the tanh layer, better on dev"""
     consistency_after_mlp: bool | None = None
     """the same of the lists that the consistency compares; none: the lists of the ranking loss"""
-    info_nce: Annotated[bool, "RankCSE table 4"] = True
-    """the contrastive term"""
-    beta: Annotated[NonNegative, "RankCSE app. A"] = 1.0
-    """weight of the consistency of the two views"""
-    consistency: Annotated[Literal["js", "entropy"], "RankCSE eq. 2"] = "js"
-    """loss between the two views' lists; entropy: what the public code computes instead of eq. 2"""
-    gamma: Annotated[NonNegative, "RankCSE app. A"] = 1.0
-    """weight of the ranking distillation"""
-    ranking: Annotated[Ranking, "RankCSE eqs. 4, 5; CoSENT table III"] = "listnet"
-    """the loss that distils the teacher's lists"""
-    positive: Annotated[Literal["paper", "kept", "dropped"], "RankCSE eq. 5, footnote 1"] = "paper"
-    """whether a sentence is in its own list; paper: ListMLE keeps it, the others drop it"""
-    student_temperature: Annotated[Positive, "RankCSE table 9"] = 0.025
-    """tau_2 of the student's lists; divides the cosines"""
-    teacher_temperature: Annotated[Positive, "RankCSE table 9"] = 0.0125
-    """tau_3 of the teacher's lists, ListNet only; divides the cosines"""
-    temperatures: Annotated[Literal["paper", "community"], "RankCSE eqs. 4, 5"] = "paper"
-    """community: as in the public code, tau_1 for the student's lists and tau_2 for the teacher's"""
-    cosent_scale: Annotated[Positive, "CoSENT sec. IV-C"] = 20.0
-    """lambda of CoSENT on lists; multiplies the cosines"""
-    teachers: Annotated[list[EncoderName], MinLen(1), "RankCSE app. A"] = _BERT_TEACHERS
-    """frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled names, hub ids"""
-    teacher_weights: Annotated[list[float] | None, "RankCSE sec. 4.4, app. A"] = None
-    """shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for more"""
+    info_nce: bool = True
+    """the contrastive term [RankCSE table 4]"""
+    beta: NonNegative = 1.0
+    """weight of the consistency of the two views [RankCSE app. A]"""
+    consistency: Literal["js", "entropy"] = "js"
+    """loss between the two views' lists; entropy: what the public code computes instead of eq. 2 [RankCSE eq. 2]"""
+    gamma: NonNegative = 1.0
+    """weight of the ranking distillation [RankCSE app. A]"""
+    ranking: Ranking = "listnet"
+    """the loss that distils the teacher's lists [RankCSE eqs. 4, 5; CoSENT table III]"""
+    positive: Literal["paper", "kept", "dropped"] = "paper"
+    """whether a sentence is in its own list; paper: ListMLE keeps it, the others drop it [RankCSE eq. 5, footnote 1]"""
+    student_temperature: Positive = 0.025
+    """tau_2 of the student's lists; divides the cosines [RankCSE table 9]"""
+    teacher_temperature: Positive = 0.0125
+    """tau_3 of the teacher's lists, ListNet only; divides the cosines [RankCSE table 9]"""
+    temperatures: Literal["paper", "community"] = "paper"
+    """community: as in the public code, tau_1 for the student's lists and tau_2 for the teacher's
+    [RankCSE eqs. 4, 5]"""
+    cosent_scale: Positive = 20.0
+    """lambda of CoSENT on lists; multiplies the cosines [CoSENT sec. IV-C]"""
+    teachers: Annotated[list[EncoderName], MinLen(1)] = _BERT_TEACHERS
+    """frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled
+    names, hub ids [RankCSE app. A]"""
+    teacher_weights: list[float] | None = None
+    """shares of the teachers in S^T, sum 1; none: 1 for one, alpha = 1/3 and 2/3 for two, equal for
+    more [RankCSE sec. 4.4, app. A]"""
     teacher_pooling: dict[EncoderName, Pooling] = {}
     """teacher -> pooling, instead of that of its files or name"""
     teacher_template: dict[EncoderName, str] = {}

@@ -15,8 +15,9 @@ class RankEncoderConfig(ContrastiveConfig):
     method = "rankencoder"
     profiles = read_profiles("rankencoder")
 
-    base: Annotated[str, MinLen(1), "RankEncoder sec. 4.1"] = "princeton-nlp/unsup-simcse-bert-base-uncased"
-    """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or name of a method"""
+    base: Annotated[str, MinLen(1)] = "princeton-nlp/unsup-simcse-bert-base-uncased"
+    """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or
+    name of a method [RankEncoder sec. 4.1]"""
     base_profile: str = "demo"
     """profile of E1's run, with this seed, when base names a method"""
     base_root: Folder | None = None
@@ -27,33 +28,35 @@ class RankEncoderConfig(ContrastiveConfig):
     """template of E1 for pooling mask; none: that of its files or name"""
     base_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens")] = 32
     """E1 cuts training and corpus sentences here, specials included; none: never"""
-    start: Annotated[Literal["backbone", "base"], "RankEncoder footnote 2"] = "backbone"
-    """start of E2: the setting encoder, or E1 (slightly worse in the paper)"""
+    start: Literal["backbone", "base"] = "backbone"
+    """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote 2]"""
     corpus: SetName | None = None
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
-    corpus_size: Annotated[int, Ge(2), Unit("sentences"), "RankEncoder sec. 4.1"] = 100_000
-    """n: number of distinct sentences that are drawn"""
+    corpus_size: Annotated[int, Ge(2), Unit("sentences")] = 100_000
+    """n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
     corpus_seed: Annotated[int, Ge(0), Lt(2**31)] = 0
     """seed of that draw; the run's own seed does not change the corpus"""
-    similarity: Annotated[Literal["exact", "gaussian"], "RankEncoder eqs. 2, 3"] = "exact"
-    """similarity of rank vectors: exact ranks, or the closed form from the corpus' covariance (ours)"""
+    similarity: Literal["exact", "gaussian"] = "exact"
+    """similarity of rank vectors: exact ranks, or the closed form from the corpus' covariance
+    (ours) [RankEncoder eqs. 2, 3]"""
     ranks: Literal["step", "stored"] = "step"
     """exact targets are computed for each batch, or stored before the first step (2 bytes x training x corpus size)"""
-    combination: Annotated[Literal["max", "sum"], "RankEncoder eq. 5"] = "max"
-    """of the two losses; sum: as in the released scripts for SimCSE and SNCSE"""
-    rank_weight: Annotated[NonNegative, "RankEncoder sec. 4.3"] = 0.05
-    """lambda_train, weight of the rank loss"""
-    lower: Annotated[float | None, Ge(-1), Le(1), "RankEncoder sec. 4.3"] = 0.5
-    """tau_l: pairs below this rank similarity are left out; none: no bound"""
-    upper: Annotated[float | None, Ge(-1), Le(1), "RankEncoder sec. 4.3"] = 0.8
-    """tau_u: pairs above it are left out; none: no bound"""
-    inference_weight: Annotated[float, Ge(0), Le(1), "RankEncoder sec. 4.3"] = 0.1
-    """lambda_inf: share of the rank similarity at test"""
-    temperature: Annotated[Positive, "SimCSE eq. 4; RankEncoder eq. 1"] = 0.05
-    template: Annotated[str | None, "PromptBERT sec. 4"] = None
-    """for pooling mask: the template of E2 at test and of the first view"""
-    second_template: Annotated[str | None, "PromptBERT sec. 4"] = None
-    """for pooling mask: the template of the second view; none: the same"""
+    combination: Literal["max", "sum"] = "max"
+    """of the two losses; sum: as in the released scripts for SimCSE and SNCSE [RankEncoder eq. 5]"""
+    rank_weight: NonNegative = 0.05
+    """lambda_train, weight of the rank loss [RankEncoder sec. 4.3]"""
+    lower: Annotated[float | None, Ge(-1), Le(1)] = 0.5
+    """tau_l: pairs below this rank similarity are left out; none: no bound [RankEncoder sec. 4.3]"""
+    upper: Annotated[float | None, Ge(-1), Le(1)] = 0.8
+    """tau_u: pairs above it are left out; none: no bound [RankEncoder sec. 4.3]"""
+    inference_weight: Annotated[float, Ge(0), Le(1)] = 0.1
+    """lambda_inf: share of the rank similarity at test [RankEncoder sec. 4.3]"""
+    temperature: Positive = 0.05
+    """[SimCSE eq. 4; RankEncoder eq. 1]"""
+    template: str | None = None
+    """for pooling mask: the template of E2 at test and of the first view [PromptBERT sec. 4]"""
+    second_template: str | None = None
+    """for pooling mask: the template of the second view; none: the same [PromptBERT sec. 4]"""
     cache: Folder | None = None
     """folder of E1's cached embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 

@@ -63,32 +63,34 @@ class TrainingConfig(Settings):
 
     added = Settings.added | {"keep_start", "stop_below_start"}
 
-    encoder: Annotated[EncoderName, "SimCSE sec. 6"] = "bert-base-uncased"
-    """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
-    pooling: Annotated[Pooling, "SimCSE sec. 6.3"] = "cls"
-    """how token states become one sentence vector"""
+    encoder: EncoderName = "bert-base-uncased"
+    """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id [SimCSE sec. 6]"""
+    pooling: Pooling = "cls"
+    """how token states become one sentence vector [SimCSE sec. 6.3]"""
     max_seq_length: Annotated[int, Ge(3), Unit("tokens")] = 32
     """training sentences are cut here, specials included"""
-    dropout: Annotated[Fraction | None, "SimCSE table 2"] = None
-    """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and views need it"""
-    train: Annotated[SetName, "SimCSE sec. 6"] = "wiki1m"
-    """training set: a catalogue name or a file"""
+    dropout: Fraction | None = None
+    """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and
+    views need it [SimCSE table 2]"""
+    train: SetName = "wiki1m"
+    """training set: a catalogue name or a file [SimCSE sec. 6]"""
     train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
     """train on a seeded sample of this many examples; none: all"""
-    dev: Annotated[SetName, "SimCSE sec. 6.1"] = "stsb-dev"
-    """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue: stsb-dev+sick-trial"""
-    suites: Annotated[Suites, "SimCSE sec. 6.1"] = SEVEN_STS
-    """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
+    dev: SetName = "stsb-dev"
+    """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue:
+    stsb-dev+sick-trial [SimCSE sec. 6.1]"""
+    suites: Suites = SEVEN_STS
+    """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc) [SimCSE sec. 6.1]"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
-    batch_size: Annotated[BatchSize, "SimCSE app. A"] = 64
-    """sentences per step, over all processes"""
-    epochs: Annotated[Positive, Unit("epochs"), "SimCSE app. A"] = 1.0
-    """passes over the training set"""
+    batch_size: BatchSize = 64
+    """sentences per step, over all processes [SimCSE app. A]"""
+    epochs: Annotated[Positive, Unit("epochs")] = 1.0
+    """passes over the training set [SimCSE app. A]"""
     max_steps: Annotated[Count | None, Unit("steps")] = None
     """stop after this many steps; none: after epochs"""
-    learning_rate: Annotated[Positive, "SimCSE app. A"] = 3e-5
-    """AdamW's peak step size; it decays linearly to 0"""
+    learning_rate: Positive = 3e-5
+    """AdamW's peak step size; it decays linearly to 0 [SimCSE app. A]"""
     weight_decay: NonNegative = 0.0
     """AdamW's decoupled decay, without biases and LayerNorms"""
     warmup: Fraction = 0.0
@@ -194,11 +196,16 @@ class TrainingConfig(Settings):
 class SupervisedConfig(TrainingConfig):
     """Settings of training on scored pairs; the defaults are the optimisation of CoSENT's paper."""
 
-    pooling: Annotated[Pooling, "CoSENT sec. IV-C"] = "mean"
-    epochs: Annotated[Positive, Unit("epochs"), "CoSENT sec. IV-C"] = 4.0
-    learning_rate: Annotated[Positive, "CoSENT sec. IV-C"] = 2e-5
-    weight_decay: Annotated[NonNegative, "CoSENT sec. IV-C"] = 0.01
-    warmup: Annotated[Fraction, "CoSENT sec. IV-C"] = 0.1
+    pooling: Pooling = "mean"
+    """[CoSENT sec. IV-C]"""
+    epochs: Annotated[Positive, Unit("epochs")] = 4.0
+    """[CoSENT sec. IV-C]"""
+    learning_rate: Positive = 2e-5
+    """[CoSENT sec. IV-C]"""
+    weight_decay: NonNegative = 0.01
+    """[CoSENT sec. IV-C]"""
+    warmup: Fraction = 0.1
+    """[CoSENT sec. IV-C]"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
@@ -208,12 +215,12 @@ class SupervisedConfig(TrainingConfig):
 class ContrastiveConfig(TrainingConfig):
     """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published for BERT-base."""
 
-    mlm_weight: Annotated[NonNegative, "SimCSE's code: 0.1; RankEncoder table 3"] = 0.0
-    """weight of masked language modelling, which improves transfer tasks"""
-    temperature: Annotated[Positive, "SimCSE eq. 4"] = 0.05
-    """tau of the infoNCE softmax; divides the cosines"""
-    mlp: Annotated[bool, "SimCSE sec. 6.3"] = True
-    """a tanh layer on the sentence vector in training, dropped at test"""
+    mlm_weight: NonNegative = 0.0
+    """weight of masked language modelling, which improves transfer tasks [SimCSE's code: 0.1; RankEncoder table 3]"""
+    temperature: Positive = 0.05
+    """tau of the infoNCE softmax; divides the cosines [SimCSE eq. 4]"""
+    mlp: bool = True
+    """a tanh layer on the sentence vector in training, dropped at test [SimCSE sec. 6.3]"""
 
     @property
     def dropout_views(self) -> bool:
@@ -227,8 +234,8 @@ class SimCSEConfig(ContrastiveConfig):
     added = ContrastiveConfig.added | {"supervised"}
     profiles = read_profiles("simcse")
 
-    supervised: Annotated[bool, "SimCSE eq. 5"] = False
-    """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence"""
+    supervised: bool = False
+    """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence [SimCSE eq. 5]"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
