@@ -145,7 +145,7 @@ def load_dev(config: Any) -> Pairs:
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     """Load the suites of `config.suites`, or of a list of names, in order: scored pairs and transfer tasks."""
     suites: dict[str, Pairs | TransferTask] = {}
-    for name in config if isinstance(config, (list, tuple)) else config.suites:
+    for name in getattr(config, "suites", config):
         suite = load_task(name) if name in TRANSFER else load_pairs(name)
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")

@@ -87,8 +87,8 @@ class Table:
             return self
         frame: Any = pd.DataFrame(self.cells, dtype=object)
         for name in (positive, negative):
-            frame = frame.explode(name).dropna(subset=[name])
-            frame = frame[frame[name].astype(str) != ""]
+            frame = frame.explode(name)
+            frame = frame[frame[name].fillna("").astype(str) != ""]
         if frame.empty:
             raise DataError(f"{self.where}: no row has both a text in {positive} and one in {negative}")
         used = frame.index.nunique()
