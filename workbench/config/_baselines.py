@@ -1,12 +1,12 @@
 """Settings of models that are evaluated as they are: an encoder, or a baseline of the papers."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from annotated_types import Ge
 
 from workbench.config._machinery import Count, Settings, Unit, read_profiles
-from workbench.config._training import SEVEN_STS, EncoderName, Pooling, SetName, Suites
+from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
 
 
 class BaselineConfig(Settings):
@@ -43,9 +43,9 @@ class BaselineConfig(Settings):
     """auto: fp32, so that scores are those of other libraries; whitening itself is float64"""
 
     @property
-    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+    def data_sets(self) -> DataSets:
         """Setting -> the datasets that it names and that are read, and the kinds that it accepts."""
-        sets: dict[str, Any] = {"suites": (self.suites, ("pairs", "transfer tasks"))}
+        sets: DataSets = {"suites": (self.suites, ("pairs", "transfer tasks"))}
         is_fitted = self.kind in ("whitening", "tfidf")
         return sets | ({"fit_on": ([self.fit_on], ("sentences",))} if is_fitted else {})
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Positive, Unit, Value, read_profiles
+from workbench.config._machinery import Cut, Positive, Unit, Value, read_profiles
 from workbench.config._training import Pooling, SetName, Suites, SupervisedConfig
 
 Architecture = Annotated[Literal["bi-encoder", "cross-encoder"], Value]
@@ -43,7 +43,7 @@ class CoSENTConfig(SupervisedConfig):
     softmax_bias: bool = False
     """softmax: a bias in addition to W, as in sentence-transformers [CoSENT eq. 5]"""
 
-    max_seq_length: Annotated[int, Ge(3), Unit("tokens")] = 512
+    max_seq_length: Cut = 512
     """training sentences (cross-encoder: both together) are cut at this length [CoSENT code]"""
     train: SetName = "stsb-train"
     """training pairs (triplet: triplets too): a name or a file [CoSENT tab. II]"""

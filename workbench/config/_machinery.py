@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
-from annotated_types import Ge, Gt, Lt, Unit
+from annotated_types import Ge, Gt, Le, Lt, Unit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -24,8 +24,10 @@ from workbench.files import (
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
 
+Values = dict[str, Any]
 
-def _read_data(name: str) -> dict[str, Any]:
+
+def _read_data(name: str) -> Values:
     return tomllib.loads((project_path("data") / name).read_text(encoding="utf-8"))
 
 
@@ -42,6 +44,13 @@ Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
+Share = Annotated[float, Ge(0), Le(1)]
+Seed = Annotated[int, Ge(0), Lt(2**31)]
+Steps = Annotated[Count, Unit("steps")]
+Epochs = Annotated[Positive, Unit("epochs")]
+# Sentences are cut at so many tokens, specials included.
+Cut = Annotated[int, Ge(3), Unit("tokens")]
+OptionalCut = Annotated[int | None, Ge(3), Unit("tokens")]
 
 
 def current_value(value: Any) -> Any:
@@ -52,7 +61,7 @@ def current_value(value: Any) -> Any:
 Value = BeforeValidator(current_value)
 
 
-def read_profiles(method: str) -> dict[str, dict[str, Any]]:
+def read_profiles(method: str) -> dict[str, Values]:
     """Return profile -> the settings that data/profiles.toml has for it."""
     profiles = {}
     for name, own in _PROFILES[method].items():
@@ -72,7 +81,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True)
     method: ClassVar[str] = ""
     # Profile name -> the settings in which it differs from the defaults of the fields.
-    profiles: ClassVar[dict[str, dict[str, Any]]] = {}
+    profiles: ClassVar[dict[str, Values]] = {}
     # Settings that do not change what is computed: two runs that differ in these alone share a digest.
     outside_digest: ClassVar[set[str]] = {"profile", "seed", "device", "num_processes", "cache", "base_root"}
     outside_digest |= {"mini_batch_size", "mini_batch_tokens", "logging_steps", "save_steps", "report_to"}
@@ -81,7 +90,7 @@ class Settings(BaseModel):
 
     profile: str = "paper"
     """which set of values the settings start from"""
-    seed: Annotated[int, Ge(0), Lt(2**31)] = 0
+    seed: Seed = 0
     """every random generator derives from it"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
@@ -126,21 +135,19 @@ class Settings(BaseModel):
         return setting
 
     @classmethod
-    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
         """Return the values that a profile sets; they may depend on the encoder and data that are given instead."""
         values = cls.profiles.get(profile, {})
         fields = cls.model_fields
         return {name: read_value(value, fields[name].annotation) for name, value in values.items()}
 
     @classmethod
-    def from_parameters(
-        cls, profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | str | None = None
-    ) -> Self:
+    def from_parameters(cls, profile: str = "demo", seed: int = 0, overrides: Values | str | None = None) -> Self:
         """Return the settings of `profile` with `overrides`, as notebooks and the command line give them.
 
         overrides: A dictionary, or the JSON text of one.
         """
-        changes = read_parameter("overrides", {} if overrides is None else overrides, dict[str, Any])
+        changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
             raise SettingError(f"{name!r} is no setting: give --{name} to a command, {name}= in code")
         return cls(profile=profile, seed=seed, **changes)
@@ -191,7 +198,7 @@ class Settings(BaseModel):
         """Method and profile of the runs of the same seed that must be trained first."""
         return []
 
-    def changed(self) -> dict[str, Any]:
+    def changed(self) -> Values:
         """Return the settings that differ from their profile."""
         start = {name: field.default for name, field in type(self).model_fields.items()}
         start |= self.profile_values(self.profile, dict(self))
@@ -246,7 +253,7 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def published_entry(name: str) -> dict[str, Any] | None:
+def published_entry(name: str) -> Values | None:
     """Return how a published checkpoint is read, by its hub id or folder; None for an unknown name.
 
     Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
@@ -281,9 +288,9 @@ def _read_list(text: str) -> list[str]:
     return [part.strip().strip("\"'") for part in bare.split(",") if part.strip()]
 
 
-def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: Iterable[tuple[str, Any]]) -> Values:
     """Return the pairs as a dictionary. Raises SettingError for a key that is given twice."""
-    content: dict[str, Any] = {}
+    content: Values = {}
     for name, value in pairs:
         if name in content:
             raise SettingError(f"{name} is given twice; keep one of them")
@@ -314,7 +321,7 @@ def _split_text(field: FieldInfo) -> tuple[str, str]:
     return meaning, source or "our choice"
 
 
-def _describe_schema(schema: dict[str, Any]) -> str:
+def _describe_schema(schema: Values) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:

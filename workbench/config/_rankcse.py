@@ -3,9 +3,9 @@
 from typing import Annotated, Literal
 
 import pydantic
-from annotated_types import Ge, MinLen
+from annotated_types import MinLen
 
-from workbench.config._machinery import Fraction, NonNegative, Positive, Unit, read_profiles
+from workbench.config._machinery import Epochs, Fraction, NonNegative, OptionalCut, Positive, read_profiles
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
 _BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
@@ -21,7 +21,7 @@ class RankCSEConfig(ContrastiveConfig):
 
     batch_size: BatchSize = 128
     """[RankCSE table 9]"""
-    epochs: Annotated[Positive, Unit("epochs")] = 4.0
+    epochs: Epochs = 4.0
     """[RankCSE app. A]"""
     warmup: Fraction = 0.05
     """[RankCSE app. A]"""
@@ -62,7 +62,7 @@ class RankCSEConfig(ContrastiveConfig):
     """teacher -> pooling, instead of that of its files or name"""
     teacher_template: dict[EncoderName, str] = {}
     """teacher -> template, for pooling mask"""
-    teacher_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens")] = 32
+    teacher_max_seq_length: OptionalCut = 32
     """teachers cut sentences here, specials included, as the student does; none: never"""
     cache: Folder | None = None
     """folder of cached teacher embeddings; none: WORKBENCH_CACHE, or the user's cache"""

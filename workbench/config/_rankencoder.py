@@ -3,10 +3,10 @@
 from typing import Annotated, Literal
 
 import pydantic
-from annotated_types import Ge, Le, Lt, MinLen
+from annotated_types import Ge, Le, MinLen
 
-from workbench.config._machinery import NonNegative, Positive, Unit, read_profiles
-from workbench.config._training import ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
+from workbench.config._machinery import NonNegative, OptionalCut, Positive, Seed, Share, Unit, read_profiles
+from workbench.config._training import ContrastiveConfig, DataSets, Folder, Pooling, SetName, whole_encoder
 
 
 class RankEncoderConfig(ContrastiveConfig):
@@ -26,7 +26,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """pooling of E1; none: that of its files or name"""
     base_template: str | None = None
     """template of E1 for pooling mask; none: that of its files or name"""
-    base_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens")] = 32
+    base_max_seq_length: OptionalCut = 32
     """E1 cuts training and corpus sentences here, specials included; none: never"""
     start: Literal["backbone", "base"] = "backbone"
     """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote 2]"""
@@ -34,7 +34,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
     corpus_size: Annotated[int, Ge(2), Unit("sentences")] = 100_000
     """n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
-    corpus_seed: Annotated[int, Ge(0), Lt(2**31)] = 0
+    corpus_seed: Seed = 0
     """seed of that draw; the run's own seed does not change the corpus"""
     similarity: Literal["exact", "gaussian"] = "exact"
     """similarity of rank vectors: exact ranks, or the closed form from the corpus' covariance
@@ -49,7 +49,7 @@ class RankEncoderConfig(ContrastiveConfig):
     """tau_l: pairs below this rank similarity are left out; none: no bound [RankEncoder sec. 4.3]"""
     upper: Annotated[float | None, Ge(-1), Le(1)] = 0.8
     """tau_u: pairs above it are left out; none: no bound [RankEncoder sec. 4.3]"""
-    inference_weight: Annotated[float, Ge(0), Le(1)] = 0.1
+    inference_weight: Share = 0.1
     """lambda_inf: share of the rank similarity at test [RankEncoder sec. 4.3]"""
     temperature: Positive = 0.05
     """[SimCSE eq. 4; RankEncoder eq. 1]"""
@@ -65,7 +65,7 @@ class RankEncoderConfig(ContrastiveConfig):
         return self.second_template in (None, self.template)
 
     @property
-    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+    def data_sets(self) -> DataSets:
         return super().data_sets | ({} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))})
 
     @property

@@ -10,10 +10,13 @@ from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import (
     Count,
+    Cut,
+    Epochs,
     Fraction,
     NonNegative,
     Positive,
     Settings,
+    Steps,
     Unit,
     Value,
     read_profiles,
@@ -55,6 +58,8 @@ EncoderName = Annotated[str, MinLen(1), pydantic.AfterValidator(whole_encoder)]
 SetName = Annotated[str, pydantic.AfterValidator(lambda name: _whole_path(name) if name.endswith(OWN_FILES) else name)]
 Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]
+# Setting -> the datasets that it names, and the kinds that it accepts.
+DataSets = dict[str, tuple[list[str], tuple[str, ...]]]
 BatchSize = Annotated[int, Ge(2), Unit("sentences")]
 
 
@@ -67,7 +72,7 @@ class TrainingConfig(Settings):
     """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id [SimCSE sec. 6]"""
     pooling: Pooling = "cls"
     """how token states become one sentence vector [SimCSE sec. 6.3]"""
-    max_seq_length: Annotated[int, Ge(3), Unit("tokens")] = 32
+    max_seq_length: Cut = 32
     """training sentences are cut here, specials included"""
     dropout: Fraction | None = None
     """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and
@@ -85,7 +90,7 @@ class TrainingConfig(Settings):
     """hub id of an encoder -> git revision"""
     batch_size: BatchSize = 64
     """sentences per step, over all processes [SimCSE app. A]"""
-    epochs: Annotated[Positive, Unit("epochs")] = 1.0
+    epochs: Epochs = 1.0
     """passes over the training set [SimCSE app. A]"""
     max_steps: Annotated[Count | None, Unit("steps")] = None
     """stop after this many steps; none: after epochs"""
@@ -97,7 +102,7 @@ class TrainingConfig(Settings):
     """share of the steps in which the learning rate rises linearly from 0"""
     max_grad_norm: Positive = 1.0
     """gradients are scaled down to this norm"""
-    eval_steps: Annotated[Count, Unit("steps")] = 125
+    eval_steps: Steps = 125
     """steps between two evaluations on dev"""
     patience: Annotated[Count | None, Unit("evaluations")] = None
     """training ends after this many evaluations without a better dev Spearman; none: never early"""
@@ -105,9 +110,9 @@ class TrainingConfig(Settings):
     """the start may be kept too, if no step is better on dev; true by default if train or dev is a file of your own"""
     stop_below_start: Annotated[NonNegative | None, Unit("Spearman x 100")] = None
     """training ends if dev is so far below the start in three evaluations; none: never; 3 if train or dev is a file"""
-    save_steps: Annotated[Count, Unit("steps")] = 500
+    save_steps: Steps = 500
     """steps between two saved training states, from which an interrupted run continues"""
-    logging_steps: Annotated[Count, Unit("steps")] = 10
+    logging_steps: Steps = 10
     """steps between two logged losses"""
     report_to: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
     """experiment tracker that also gets the rows of a run's history"""
@@ -161,9 +166,9 @@ class TrainingConfig(Settings):
         return [self.dev] if self.dev.endswith(OWN_FILES) else self.dev.split("+")
 
     @property
-    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+    def data_sets(self) -> DataSets:
         """Setting -> the datasets that it names, and the kinds that it accepts."""
-        sets: dict[str, Any] = {"train": ([self.train], self.train_kinds), "dev": (self.dev_sets, ("pairs",))}
+        sets: DataSets = {"train": ([self.train], self.train_kinds), "dev": (self.dev_sets, ("pairs",))}
         return sets | {"suites": (self.suites, ("pairs", "transfer tasks"))}
 
     @property
@@ -198,7 +203,7 @@ class SupervisedConfig(TrainingConfig):
 
     pooling: Pooling = "mean"
     """[CoSENT sec. IV-C]"""
-    epochs: Annotated[Positive, Unit("epochs")] = 4.0
+    epochs: Epochs = 4.0
     """[CoSENT sec. IV-C]"""
     learning_rate: Positive = 2e-5
     """[CoSENT sec. IV-C]"""

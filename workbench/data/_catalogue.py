@@ -205,7 +205,8 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
             remedy = f"drop such rows, or state the range with --scale -1 {high:g}"
             raise DataError(f"{where}: {what}; {remedy}")
         scale = _guess_scale(values)
-        note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
+        guessed = "{:g} to {:g}".format(*scale)
+        note = f"scale {guessed} is a guess from gold of {low:g} to {high:g}"
     return replace(entry, scale=scale), table, note
 
 
@@ -222,8 +223,8 @@ def _are_numbered_classes(entry: DataSet, values: set[float]) -> bool:
 
 
 def _guess_scale(values: list[float]) -> tuple[float, float]:
-    """Return the first usual scale that contains scores, or for whole numbers and in other cases their range."""
-    low, high = min(values), max(values)
+    """Return the first usual scale that contains sorted scores, or for whole numbers and in other cases their range."""
+    low, high = values[0], values[-1]
     if not all(map(float.is_integer, values)):
         for lowest, highest in _TABLES["guess"]["scales"]:
             if lowest <= low and high <= highest and lowest in (low, 0, -1):

@@ -83,9 +83,8 @@ def report(data: AnySet) -> list[str]:
     if isinstance(data, Pairs):
         gold = data.gold
         groups = ranking_groups(data.sentence1, data.sentence2, gold)
-        scale = "{:g} to {:g}".format(*data.score_range)
         lines += [
-            f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale {scale}",
+            f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale {data.scale_text}",
             f"{len(set(data.sentence1))} queries (first sentences)",
             f"{len(groups)} sentences in {FEWEST_TARGETS} pairs or more, which rankings use as queries",
         ]
@@ -141,7 +140,7 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
     for path, data in zip(paths, parts.values(), strict=True):
         columns = dict(zip(data.sides if len(data.sides) > 1 else ["sentence"], data.texts, strict=True))
         if isinstance(data, Pairs):  # the header has the scale
-            columns["score ({:g} to {:g})".format(*data.score_range)] = [repr(value) for value in data.gold.tolist()]
+            columns[f"score ({data.scale_text})"] = list(map(repr, data.gold.tolist()))
         if isinstance(data, LabelledSentences):
             columns["label"] = [data.classes[label] for label in data.label]
         if both := columns.keys() & data.extra.keys():

@@ -37,6 +37,7 @@ from workbench.data._sets import (
 )
 from workbench.data._tables import (
     Table,
+    Texts,
     content_checksum,
     own_file,
     read_manifest,
@@ -224,7 +225,7 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
     return Table(columns, f"hub {hub['path']}", text_checksum(table_content(columns))), source
 
 
-def _read_archive(entry: DataSet) -> dict[str, list[str]]:
+def _read_archive(entry: DataSet) -> Texts:
     """Return the columns of a set in SentEval's archive: the text that SentEval scores. Nothing is unpacked to disk."""
     from huggingface_hub import hf_hub_download
 

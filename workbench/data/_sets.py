@@ -10,7 +10,7 @@ import pandas as pd
 
 from workbench.config import SEVEN_STS
 from workbench.data._catalogue import ROLES, TRANSFER, Columns, DataSet, Kind, Scale, read_roles
-from workbench.data._tables import Table, table_of, to_number
+from workbench.data._tables import Table, Texts, table_of, to_number
 from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
@@ -26,7 +26,7 @@ class _Rows:
     sides: ClassVar[tuple[str, ...]] = ("sentences",)  # the fields with the sentences of a row
 
     name: str
-    extra: dict[str, list[str]] = field(default_factory=dict, kw_only=True)
+    extra: Texts = field(default_factory=dict, kw_only=True)
 
     @property
     def texts(self) -> list[list[str]]:
@@ -85,7 +85,12 @@ class Pairs(_Rows):
     @property
     def summary(self) -> str:
         """One line: the name, the number of pairs and the range of gold scores."""
-        return f"{self.name}: {len(self)} pairs, gold {self.score_range[0]:g} to {self.score_range[1]:g}"
+        return f"{self.name}: {len(self)} pairs, gold {self.scale_text}"
+
+    @property
+    def scale_text(self) -> str:
+        """The range of gold scores, such as "0 to 5"."""
+        return "{:g} to {:g}".format(*self.score_range)
 
 
 @dataclass(frozen=True)

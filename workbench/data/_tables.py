@@ -22,6 +22,9 @@ import pandas as pd
 from workbench.errors import DataError, unknown_name
 from workbench.files import OWN_FILES, atomic_path, text_checksum
 
+Texts = dict[str, list[str]]  # column -> its cells
+Records = dict[int, list[str]]  # first line -> the fields of a row
+
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
 _QUOTING = 'put the field in quotes and write a quote inside it as "", or save the file as .tsv'
 _AS_SENTENCES = 'if its lines are sentences, give them a header "sentence" and save the file as .tsv'
@@ -46,7 +49,7 @@ _HEADER_LINE = re.compile(
 class Table:
     """Columns of text of one length; `lines` holds the line of each row, for errors."""
 
-    columns: dict[str, list[str]]
+    columns: Texts
     where: str
     checksum: str  # sha256 of the content
     lines: Sequence[int] = ()
@@ -57,7 +60,7 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def by_role(self, roles: Mapping[str, str]) -> dict[str, list[str]]:
+    def by_role(self, roles: Mapping[str, str]) -> Texts:
         """Return role -> column. Raises DataError, with the nearest name, for a column that does not exist."""
         for name in roles.values():
             if name not in self.columns:
@@ -154,7 +157,7 @@ def read_own(path: Path, _checksum: str) -> Table:
     return Table(columns, str(path), checksum, lines, "line")
 
 
-def _parse_table(text: str, path: Path, kind: str) -> tuple[dict[str, list[str]], Sequence[int]]:
+def _parse_table(text: str, path: Path, kind: str) -> tuple[Texts, Sequence[int]]:
     """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, kind)
@@ -212,13 +215,13 @@ def _find_delimiter(text: str, kind: str) -> str:
     return max(_DELIMITERS[kind], key=agreement)
 
 
-def _parse_plain(text: str) -> dict[int, list[str]]:
+def _parse_plain(text: str) -> Records:
     """Return line -> record of tab-separated text in which a quote is text."""
     lines = text.removesuffix("\n").split("\n")
     return {number: line.split("\t") for number, line in enumerate(lines, 1)}
 
 
-def _parse_quoted(text: str, path: Path, delimiter: str) -> dict[int, list[str]]:
+def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
     """Return first line -> record of delimited text whose fields may be in quotes.
 
     Raises DataError with the lines of a field that begins with a quote and does not end with one,
@@ -231,7 +234,7 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> dict[int, list[str]]
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default 131,072 characters
     source = io.StringIO(plain, newline="\n")
     reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
-    records: dict[int, list[str]] = {}
+    records: Records = {}
     start = 1
     try:
         for record in reader:
@@ -263,9 +266,7 @@ def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Mapping[
             raise DataError(f"{path}, line {start}: {what}; {_QUOTING}")
 
 
-def _make_columns(
-    records: dict[int, list[str]], path: Path, delimiter: str
-) -> tuple[dict[str, list[str]], Sequence[int]]:
+def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, Sequence[int]]:
     """Return the columns of records, the first of which names them, and the line of each row."""
     header = min(records)
     names = [name.strip() for name in records.pop(header)]
