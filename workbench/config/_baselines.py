@@ -46,8 +46,9 @@ class BaselineConfig(Settings):
     def data_sets(self) -> DataSets:
         """Setting -> the datasets that it names and that are read, and the kinds that it accepts."""
         sets: DataSets = {"suites": (self.suites, ("pairs", "transfer tasks"))}
-        is_fitted = self.kind in ("whitening", "tfidf")
-        return sets | ({"fit_on": ([self.fit_on], ("sentences",))} if is_fitted else {})
+        if self.kind in ("whitening", "tfidf"):
+            sets["fit_on"] = ([self.fit_on], ("sentences",))
+        return sets
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaselineConfig":

@@ -8,7 +8,6 @@ from annotated_types import MinLen
 from workbench.config._machinery import Epochs, Fraction, NonNegative, OptionalCut, Positive, read_profiles
 from workbench.config._training import BatchSize, ContrastiveConfig, EncoderName, Folder, Pooling
 
-_BERT_TEACHERS = ["princeton-nlp/unsup-simcse-bert-base-uncased", "princeton-nlp/unsup-simcse-bert-large-uncased"]
 Ranking = Literal["listnet", "listmle", "cosent"]
 
 
@@ -52,7 +51,10 @@ class RankCSEConfig(ContrastiveConfig):
     [RankCSE eqs. 4, 5]"""
     cosent_scale: Positive = 20.0
     """lambda of CoSENT on lists; multiplies the cosines [CoSENT sec. IV-C]"""
-    teachers: Annotated[list[EncoderName], MinLen(1)] = _BERT_TEACHERS
+    teachers: Annotated[list[EncoderName], MinLen(1)] = [
+        "princeton-nlp/unsup-simcse-bert-base-uncased",
+        "princeton-nlp/unsup-simcse-bert-large-uncased",
+    ]
     """frozen encoders whose lists are distilled: folders of finished runs, other folders, bundled
     names, hub ids [RankCSE app. A]"""
     teacher_weights: list[float] | None = None

@@ -168,8 +168,11 @@ class TrainingConfig(Settings):
     @property
     def data_sets(self) -> DataSets:
         """Setting -> the datasets that it names, and the kinds that it accepts."""
-        sets: DataSets = {"train": ([self.train], self.train_kinds), "dev": (self.dev_sets, ("pairs",))}
-        return sets | {"suites": (self.suites, ("pairs", "transfer tasks"))}
+        return {
+            "train": ([self.train], self.train_kinds),
+            "dev": (self.dev_sets, ("pairs",)),
+            "suites": (self.suites, ("pairs", "transfer tasks")),
+        }
 
     @property
     def checkpoints(self) -> list[str]:

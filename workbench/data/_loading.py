@@ -116,8 +116,9 @@ def load_training(config: Any) -> Sentences | Pairs | Triplets:
     if words and own_file(name):
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
         _LOG.warning(text, config.encoder, words, name)
-    trained_on: tuple[Kind, ...] = ("sentences", "triplets", "pairs")
-    kind = next((kind for kind in kinds_of(name) if kind in trained_on), "sentences")
+    kind = kinds_of(name)[0]
+    if kind in ("labelled", "transfer tasks"):  # no method trains on them: refused as no sentences
+        kind = "sentences"
     if kind == "pairs" and getattr(config, "trains_on_queries", False):
         return sample_queries(load_data(name, kind), config.train_limit, seed=0)
     return load_data(name, kind, limit=config.train_limit)

@@ -174,7 +174,9 @@ def _parse_table(text: str, path: Path, kind: str) -> tuple[Texts, Sequence[int]
 def _read_content(path: Path) -> bytes:
     """Return the content of a file in UTF-8, with lines ended by LF."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             content = content.decode("utf-16").encode()
     except (OSError, EOFError, zlib.error, UnicodeError) as problem:
@@ -302,8 +304,8 @@ def _uses_quotes(text: str) -> bool:
     begins = r'(?<![^\t\n])"'
     whole_field = rf'{begins}(?:[^"{excluded}]|"")*"(?![^\t\n])'
     fields = re.findall(whole_field, text)
-    is_evident = any(re.search(r'""|[\t\n]', field[1:-1]) for field in fields)
-    is_evident = is_evident or '"' in text.partition("\n")[0]
+    header = text.partition("\n")[0]
+    is_evident = '"' in header or any(re.search(r'""|[\t\n]', field[1:-1]) for field in fields)
     return is_evident and not re.search(begins, re.sub(whole_field, "", text))
 
 
