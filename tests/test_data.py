@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
+from workbench.config import SimCSEConfig
 from workbench.data import (
     CATALOGUE,
     Pairs,
@@ -195,7 +196,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "latin.csv": (f"{HEADER}a,é,1\n".encode("latin-1"), "line 2: byte 0xe9 is not UTF-8"),
     "half a letter.jsonl": ('{"text": "a"}\n{"text": "\\ud800"}\n', "line 2: .*surrogates not allowed"),
     "array.jsonl": ('[{"text1": "a"}]\n', "line 1: not a JSON object"),
-    "blank.csv": ('text\n""\n" "\n', "line 2: text is empty .and in 1 more rows"),
+    "blank.csv": ('text\n""\n" "\n', "line 2: text is empty .the first of 2 such rows"),
     "cut.csv.gz": (gzip.compress(b"sentence\n" + bytes(range(97, 123)) * 9)[:30], "cannot be read"),
     "none.parquet": ("sentence", "cannot be read as Parquet"),
     "stsb-dev.csv": (f"{HEADER}a,b,1\n", "stsb-dev is the name of a data set of the catalogue"),
@@ -205,6 +206,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 def rows(data: Any) -> list[Any]:
     more = [getattr(data, name) for name in ("gold", "label") if hasattr(data, name)]
     return list(zip(*data.texts, *more, strict=True))
+
+
+def training(name: str, encoder: str = "bert-base-uncased", **settings: Any) -> SimCSEConfig:
+    return SimCSEConfig(train=name, encoder=encoder, **settings)
 
 
 def test_a_file_is_read_as_it_is_meant(tmp_path: Path) -> None:
@@ -310,7 +315,7 @@ def test_one_content_from_a_file_or_from_memory_is_one_set(tmp_path: Path) -> No
     assert one.checksum == other.checksum
     for made in (Pairs.from_lists(*(frame[name] for name in frame)), Pairs.from_frame(Dataset.from_pandas(frame))):
         assert rows(made) == rows(other) == TWO
-    with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(and in 1 more rows\)"):
+    with pytest.raises(DataError, match=r"row 0: sentence1 is empty \(the first of 2 such rows\)"):
         Pairs.from_lists(["", "b", None], ["c", "d", "e"], [1, 2, 3])
     (tmp_path / "three.csv").write_text("anchor,positive,negative\na,b,c\nd,e\n")
     with pytest.raises(DataError, match="line 3: negative is empty"):
@@ -331,11 +336,11 @@ def test_the_kind_follows_from_the_columns_and_empty_sentences_are_kept(tmp_path
         assert kinds_of(path, columns) == kinds
         assert load_data(path, columns=columns).kind == kinds[0]
     path.write_text("text,category\na,x\nb,y\n")
-    trained: Any = load_training(SimpleNamespace(train=str(path)))
+    trained: Any = load_training(training(str(path)))
     assert trained.sentences == ["a", "b"]
     assert "not read: category" in trained.source
     with pytest.raises(DataError, match="mr holds labelled, not sentences"):
-        load_training(SimpleNamespace(train="mr"))
+        load_training(training("mr"))
     (tmp_path / "my sentences.txt").write_bytes(b"one\r\ntwo\twords\n\nthree")
     assert load_sentences(tmp_path / "my sentences.txt").sentences == ["one", "two words", " ", "three"]
     for name in ("a column.csv", "a column.tsv"):
@@ -352,7 +357,7 @@ def test_columns_and_scale_that_are_chosen_overrule_the_guess(tmp_path: Path) ->
     assert pairs.extra == {"score": ["9", "9"]}
     wrong: list[tuple[Mapping[str, Any], str]] = [
         ({"columns": {"sentence1": "left", "sentence2": "rigth"}}, "no column 'rigth' in .*; did you mean 'right'"),
-        ({"columns": {"negative": "left"}}, "chosen for negative, but the roles of pairs are sentence1"),
+        ({"columns": {"negative": "left"}}, r"known: none.*the roles of pairs are sentence1"),
         ({"columns": chosen, "scale": (0, 2)}, "line 3: how close is '3', not a number from 0 to 2"),
         *(({"columns": chosen, "scale": scale}, "give the lowest score") for scale in ((5, 1), (0, 1, 5), "0-5")),
         ({"columns": chosen, "scale": (0, math.inf)}, r"scale is \(0, inf\)"),
@@ -512,7 +517,7 @@ def test_a_sample_is_drawn_from_all_files_in_order_with_a_checksum_of_its_own(ro
     assert some.sentences == [sentences[row] for row in drawn]
     assert some.checksum == hashlib.sha256(f"{whole.checksum} 60 3".encode()).hexdigest()
     assert some.source.endswith("60 of 200 rows sampled with seed 3")
-    one, two = (load_training(SimpleNamespace(train="wiki", train_limit=9, seed=seed)) for seed in (1, 2))
+    one, two = (load_training(training("wiki", train_limit=9, seed=seed)) for seed in (1, 2))
     assert one == two
 
 
@@ -525,7 +530,7 @@ def test_suites_come_by_name_and_a_bad_one_stops_all(root: Path, caplog: pytest.
         (folder / "mine.csv").write_text(f"{HEADER}a,b,1\nc,d,2\n")
     with pytest.raises(DataError, match="two sets are called mine"):
         load_suites([str(root / "mine.csv"), str(root / "other" / "mine.csv")])
-    load_training(SimpleNamespace(train=str(root / "mine.csv"), encoder="world-encoder"))
+    load_training(training(str(root / "mine.csv"), encoder="world-encoder"))
     assert "use another encoder" in caplog.text
 
 

@@ -20,6 +20,9 @@ class Verdict(str):
     __repr__ = str.__str__
 
 
+_OPEN = Verdict("Not answered yet.")
+
+
 def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, ...], **settings: Any) -> Verdict:
     """Return whether the answer to an exercise is right, and otherwise where it is wrong.
 
@@ -28,25 +31,27 @@ def check_answer(answer: Any, expected: Callable[..., Any], *shapes: tuple[int, 
         expected: For a function another one: both get random numbers in [-1, 1] of these `shapes` (float64) and the
             `settings`. For a value a function that takes it and returns True, or a sentence: why it is not right.
     """
+    if _is_blank(answer):
+        return _OPEN
     generator = torch.Generator().manual_seed(0)
-    for trial in range(1, _TRIALS + 1) if callable(answer) else ():
-        inputs = [2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1 for shape in shapes]
-        try:
-            if _is_blank(given := answer(*(one.clone() for one in inputs), **settings)):
-                return Verdict("Not answered yet.")
+    where = ""
+    try:
+        if not callable(answer):
+            reason = expected(answer)
+            if isinstance(reason, str):
+                return Verdict(f"Not yet. {reason}")
+            return Verdict("Right." if reason else "Not yet.")
+        for trial in range(1, _TRIALS + 1):
+            where = f"On random input {trial}: "
+            inputs = [2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1 for shape in shapes]
+            given = answer(*(one.clone() for one in inputs), **settings)
+            if _is_blank(given):
+                return _OPEN
             right = torch.as_tensor(expected(*inputs, **settings))
             torch.testing.assert_close(torch.as_tensor(given), right, check_dtype=False)
-        except Exception as problem:  # the code of a student can raise anything
-            return Verdict(f"Not yet. On random input {trial}: {type(problem).__name__}: {problem}")
-    if callable(answer):
-        return Verdict(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
-    if _is_blank(answer):
-        return Verdict("Not answered yet.")
-    try:
-        reason = expected(answer)
-    except Exception as problem:
-        return Verdict(f"Not yet. {type(problem).__name__}: {problem}")
-    return Verdict(f"Not yet. {reason}" if isinstance(reason, str) else "Right." if reason else "Not yet.")
+    except Exception as problem:  # the code of a student can raise anything
+        return Verdict(f"Not yet. {where}{type(problem).__name__}: {problem}")
+    return Verdict(f"Right: equal to {expected.__name__} on {_TRIALS} random inputs.")
 
 
 def _is_blank(answer: Any) -> bool:
@@ -70,11 +75,9 @@ def recap(run: Run) -> pd.DataFrame:
         row = {"dev: Spearman": 100 * dev["dev_spearman"]}
         row |= {f"dev: {name}": dev[f"dev_{name}"] for name in ("uniformity", "alignment") if f"dev_{name}" in dev}
         for suite, metrics in run.metrics(stage).items():
-            row |= {
-                f"{suite}: {_MEASURES[name]}": 100 * metrics[name]
-                for name in _MEASURES
-                if metrics.get(name) is not None
-            }
+            for name, label in _MEASURES.items():
+                if metrics.get(name) is not None:
+                    row[f"{suite}: {label}"] = 100 * metrics[name]
         rows.append(row)
     table = pd.DataFrame(rows, ["before", "after"]).T
     table = table.assign(change=table["after"] - table["before"]).round(2)

@@ -1,37 +1,19 @@
 """Settings of models that are evaluated as they are: an encoder, or a baseline of the papers."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from annotated_types import Ge
 
-from workbench.config._machinery import Count, Settings, Source, Unit
-from workbench.config._training import SEVEN_STS, EncoderName, Pooling, SetName, Suites
-
-_WHITENING: dict[str, Any] = {"kind": "whitening", "pooling": "avg_first_last"}
-_DEMO: dict[str, Any] = {"encoder": "world-encoder", "fit_on": "world", "suites": ["world-test"]}
+from workbench.config._machinery import Count, Settings, Unit, read_profiles
+from workbench.config._training import SEVEN_STS, DataSets, EncoderName, Pooling, SetName, Suites
 
 
 class BaselineConfig(Settings):
     """A pooling of a pretrained encoder, its whitening, its static word embeddings, or tf-idf."""
 
     method = "base"
-    profiles = {
-        "as-it-is": {},
-        "first-last": {"pooling": "avg_first_last"},
-        "embedding-last": {"pooling": "avg_embedding_last"},
-        "cls": {"pooling": "cls"},
-        "mean": {"pooling": "mean"},
-        "prompt": {"pooling": "mask", "template": 'This sentence : "{sentence}" means [MASK].'},
-        "whitening": {**_WHITENING, "width": 256},
-        "whitening-large": {**_WHITENING, "encoder": "bert-large-uncased", "width": 384},
-        "static": {"kind": "static"},
-        "tfidf": {"kind": "tfidf"},
-        "demo": {**_DEMO, "kind": "pooling", "pooling": "cls"},
-        "demo-whitening": {**_DEMO, **_WHITENING, "width": 64},
-        "demo-static": {**_DEMO, "kind": "static"},
-        "demo-tfidf": {**_DEMO, "kind": "tfidf"},
-    }
+    profiles = read_profiles("base")
 
     profile: str = "as-it-is"
     kind: Literal["pooling", "whitening", "static", "tfidf"] = "pooling"
@@ -40,10 +22,11 @@ class BaselineConfig(Settings):
     """bundled name, local folder (of a finished run: its encoder) or hub id; tfidf has none"""
     pooling: Pooling | None = None
     """how token states become one vector; none: that of the checkpoint or of its published name"""
-    template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
-    """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the checkpoint's"""
-    width: Annotated[Count | None, Unit("coordinates"), Source("BERT-whitening: 256 base, 384 large")] = None
-    """k: coordinates kept by whitening; none: all in which the sentences vary"""
+    template: str | None = None
+    """for pooling mask: the text around a sentence, with {sentence} and [MASK]; none: the
+    checkpoint's [PromptBERT sec. 4]"""
+    width: Annotated[Count | None, Unit("coordinates")] = None
+    """k: coordinates kept by whitening; none: all in which the sentences vary [BERT-whitening: 256 base, 384 large]"""
     fit_on: SetName = "wiki1m"
     """sentences on which whitening and tfidf are fitted: a catalogue name or a file"""
     fit_limit: Annotated[int | None, Ge(2), Unit("sentences")] = 100_000
@@ -60,11 +43,12 @@ class BaselineConfig(Settings):
     """auto: fp32, so that scores are those of other libraries; whitening itself is float64"""
 
     @property
-    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+    def data_sets(self) -> DataSets:
         """Setting -> the datasets that it names and that are read, and the kinds that it accepts."""
-        sets: dict[str, Any] = {"suites": (self.suites, ("pairs", "transfer tasks"))}
-        is_fitted = self.kind in ("whitening", "tfidf")
-        return sets | ({"fit_on": ([self.fit_on], ("sentences",))} if is_fitted else {})
+        sets: DataSets = {"suites": (self.suites, ("pairs", "transfer tasks"))}
+        if self.kind in ("whitening", "tfidf"):
+            sets["fit_on"] = ([self.fit_on], ("sentences",))
+        return sets
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> "BaselineConfig":

@@ -1,58 +1,49 @@
 """Settings of CompCSE."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 from annotated_types import Ge, Le
 
-from workbench.config._machinery import Count, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, SetName
+from workbench.config._machinery import Count, Positive, Unit, read_profiles
+from workbench.config._training import ContrastiveConfig, SetName
 
 Compose = Literal["positive", "anchor", "both", "none"]
 Aggregation = Literal["avg", "sum", "concat_halves", "concat_project", "concat_difference_project"]
 Subsampling = Literal["none", "adjacent", "overlapping", "subsuming", "spans"]
-
-_BERT_LARGE = {"encoder": "bert-large-uncased", "learning_rate": 1e-5}
-_ROBERTA: dict[str, Any] = {"aggregation": "concat_halves", "subvector": None}
 
 
 class CompCSEConfig(ContrastiveConfig):
     """CompCSE; the defaults are the published settings of BERT-base."""
 
     method = "compcse"
-    profiles = {
-        "paper": {},
-        "paper-bert-large": {**_BERT_LARGE, "subvector": None, "subsampling": "subsuming"},
-        "paper-roberta-base": {"encoder": "roberta-base", **_ROBERTA},
-        "paper-roberta-large": {"encoder": "roberta-large", "learning_rate": 1e-5, **_ROBERTA},
-        # Table 2's row "w/ composition", the start of tables 3 to 5: all coordinates, nothing subsampled.
-        "paper-composition": {"subvector": None},
-        # Table 2's and figure 3's baseline: the same run without composition.
-        "paper-simcse": {"compose": "none", "subvector": None},
-        "demo": {**DEMO, "subvector": None},
-    }
+    profiles = read_profiles("compcse")
 
-    temperature: Annotated[Positive, Source("CompCSE eq. 1; value: SimCSE's")] = 0.05
-    compose: Annotated[Compose, Source("CompCSE table 4; none: table 2, SimCSE")] = "positive"
-    """which sides of a pair are composed of parts; none: two dropout views, as SimCSE"""
-    aggregation: Annotated[Aggregation, Source("CompCSE table 3")] = "avg"
-    """how the parts' vectors become one"""
-    partition: Annotated[Literal["words", "tokens"], Source("CompCSE sec. 3: tokens; its files: words")] = "words"
-    """units between which sentences are cut: whitespace words, or the tokenizer's tokens"""
-    parts: Annotated[int, Ge(2), Le(4), Unit("parts"), Source("CompCSE table 5")] = 2
-    """pieces a sentence is cut into"""
-    subsampling: Annotated[Subsampling, Source("CompCSE sec. 3, table 2")] = "none"
-    """further training texts made of a sentence's clauses"""
-    subsuming_depth: Annotated[int, Ge(2), Le(3), Source("CompCSE's code")] = 2
-    """2: a sentence and its halves; 3: its halves and quarters"""
+    temperature: Positive = 0.05
+    """[CompCSE eq. 1; value: SimCSE's]"""
+    compose: Compose = "positive"
+    """which sides of a pair are composed of parts; none: two dropout views, as SimCSE [CompCSE
+    table 4; none: table 2, SimCSE]"""
+    aggregation: Aggregation = "avg"
+    """how the parts' vectors become one [CompCSE table 3]"""
+    partition: Literal["words", "tokens"] = "words"
+    """units between which sentences are cut: whitespace words, or the tokenizer's tokens [CompCSE
+    sec. 3: tokens; its files: words]"""
+    parts: Annotated[int, Ge(2), Le(4), Unit("parts")] = 2
+    """pieces a sentence is cut into [CompCSE table 5]"""
+    subsampling: Subsampling = "none"
+    """further training texts made of a sentence's clauses [CompCSE sec. 3, table 2]"""
+    subsuming_depth: Annotated[int, Ge(2), Le(3)] = 2
+    """2: a sentence and its halves; 3: its halves and quarters [CompCSE's code]"""
     spans: SetName | None = None
     """a .tsv file of spans, for subsampling=spans"""
-    keep_sentences: Annotated[bool, Source("CompCSE sec. 3 (expand)")] = True
-    """the whole sentences stay in the training set in addition to the subsampled texts"""
-    mlp: Annotated[Literal["after", "before", "none"], Source("CompCSE fig. 1, its code; sec. 3: before")] = "after"
-    """position of the tanh layer of training, after or before aggregation; dropped at test"""
-    subvector: Annotated[Count | None, Unit("coordinates"), Source("CompCSE table 6 (after DirectCLR)")] = 256
-    """d0: number of first coordinates that the loss reads; none: all"""
+    keep_sentences: bool = True
+    """the whole sentences stay in the training set in addition to the subsampled texts [CompCSE sec. 3 (expand)]"""
+    mlp: Literal["after", "before", "none"] = "after"
+    """position of the tanh layer of training, after or before aggregation; dropped at test [CompCSE
+    fig. 1, its code; sec. 3: before]"""
+    subvector: Annotated[Count | None, Unit("coordinates")] = 256
+    """d0: number of first coordinates that the loss reads; none: all [CompCSE table 6 (after DirectCLR)]"""
 
     @property
     def dropout_views(self) -> bool:

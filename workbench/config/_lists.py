@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from workbench.config._machinery import Also, Positive, Source, Unit
+from workbench.config._machinery import Positive, Unit, read_profiles
 from workbench.config._training import SetName, Suites, SupervisedConfig
 
 ListLoss = Literal["listnet", "listmle", "cosent", "approx_ndcg"]
@@ -14,37 +14,26 @@ class ListsConfig(SupervisedConfig):
     """Losses over the graded targets of each query, with the optimisation of CoSENT's paper."""
 
     method = "lists"
-    profiles = {
-        "paper": {"eval_steps": 20},
-        "demo": {
-            "encoder": "world-encoder",
-            "pooling": "mean",
-            "train": "world-train",
-            "dev": "world-dev",
-            "suites": ["world-test"],
-            "max_seq_length": 32,
-            "epochs": 3.0,
-            "learning_rate": 1e-3,
-            "eval_steps": 25,
-            "save_steps": 100,
-        },
-    }
+    profiles = read_profiles("lists")
 
-    ranking: Annotated[ListLoss, Source("CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010")] = "listnet"
-    """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with gains"""
-    temperature: Annotated[Positive, Source("RankCSE tau_2; CoSENT 1 / lambda")] = 0.05
-    """divides cosines, or in approx_ndcg their differences"""
-    gain: Annotated[Literal["exponential", "linear"], Source("Qin 2010")] = "exponential"
-    """approx_ndcg, of gold g scaled to 0 to 1; exponential: 2^5g - 1; linear: g, as in the reported NDCG"""
-    gold_temperature: Annotated[Positive, Source("RankCSE tau_3")] = 0.2
-    """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts"""
+    ranking: ListLoss = "listnet"
+    """the loss of a list; listnet reads the values of gold, the others its order, approx_ndcg with
+    gains [CoSENT eq. 10; RankCSE eqs. 4, 5; Qin 2010]"""
+    temperature: Positive = 0.05
+    """divides cosines, or in approx_ndcg their differences [RankCSE tau_2; CoSENT 1 / lambda]"""
+    gain: Literal["exponential", "linear"] = "exponential"
+    """approx_ndcg, of gold g scaled to 0 to 1; exponential: 2^5g - 1; linear: g, as in the reported NDCG [Qin 2010]"""
+    gold_temperature: Positive = 0.2
+    """listnet: divides gold, scaled to 0 to 1; the smaller, the more the best target counts [RankCSE tau_3]"""
 
-    train_limit: Annotated[int | None, Ge(1), Unit("queries"), Also("max_train_samples")] = None
+    train_limit: Annotated[int | None, Ge(1), Unit("queries")] = None
     """train on the pairs of a seeded sample of this many queries (a target in four of them is one too); none: all"""
-    train: Annotated[SetName, Source("CoSENT tab. II")] = "sick-train"
-    """scored pairs; a sentence with four or more partners is a query"""
-    dev: Annotated[SetName, Source("CoSENT tab. II")] = "sick-trial"
-    suites: Annotated[Suites, Source("CoSENT tab. IV")] = ["sick-test"]
+    train: SetName = "sick-train"
+    """scored pairs; a sentence with four or more partners is a query [CoSENT tab. II]"""
+    dev: SetName = "sick-trial"
+    """[CoSENT tab. II]"""
+    suites: Suites = ["sick-test"]
+    """[CoSENT tab. IV]"""
     batch_size: Annotated[int, Ge(1), Unit("queries")] = 8
     """queries per step, each with all its targets, over all processes"""
 

@@ -3,12 +3,14 @@
 import json
 import re
 import tomllib
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
-from annotated_types import Ge, Gt, Lt, Unit
+from annotated_types import Ge, Gt, Le, Lt, Unit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from workbench.errors import SettingError, unknown_name
 from workbench.files import (
@@ -22,38 +24,33 @@ from workbench.files import (
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to load as everything that a refusal needs
 
-# How published checkpoints are read.
-PUBLISHED = tomllib.loads((project_path("data") / "checkpoints.toml").read_text(encoding="utf-8"))
-ALIASES: dict[str, str] = {}  # other name -> setting, of all methods
+Values = dict[str, Any]
 
-# Name or value -> its former one, which counts in the digest, so that runs made under it keep their folders.
-_FORMER = {
-    "max_seq_length": "max_tokens",
-    "base_max_seq_length": "base_max_tokens",
-    "teacher_max_seq_length": "teacher_max_tokens",
-    "architecture": "model",
-    "avg_first_last": "first_last",
-    "avg_embedding_last": "embedding_last",
-    "bi-encoder": "representation",
-    "cross-encoder": "interaction",
-}
+
+def _read_data(name: str) -> Values:
+    return tomllib.loads((project_path("data") / name).read_text(encoding="utf-8"))
+
+
+PUBLISHED = _read_data("checkpoints.toml")  # how published checkpoints are read
+_PROFILES = _read_data("profiles.toml")
+_NAMES = _read_data("setting_names.toml")
+ALIASES: dict[str, str] = _NAMES["others"]  # other name -> setting, of all methods
+_FORMER: dict[str, str] = _NAMES["former"]  # name or value -> the one that counts in a digest
 _PRESENT = {former: name for name, former in _FORMER.items()}
 # The settings whose values have former names; an encoder of such a name is another thing.
 _WITH_FORMER_VALUES = {"pooling", "base_pooling", "teacher_pooling", "architecture"}
-
-
-class Source(str):
-    """The place where a paper, or its code, gives the value; a setting without one is this project's choice."""
-
-
-class Also(str):
-    """Other names that are accepted for a setting: those of other libraries and of the papers' code."""
-
 
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
+Share = Annotated[float, Ge(0), Le(1)]
+Seed = Annotated[int, Ge(0), Lt(2**31)]
+Steps = Annotated[Count, Unit("steps")]
+Epochs = Annotated[Positive, Unit("epochs")]
+# Sentences are cut at so many tokens, specials included.
+Cut = Annotated[int, Ge(3), Unit("tokens")]
+OptionalCut = Annotated[int | None, Ge(3), Unit("tokens")]
 
 
 def current_value(value: Any) -> Any:
@@ -64,16 +61,27 @@ def current_value(value: Any) -> Any:
 Value = BeforeValidator(current_value)
 
 
+def read_profiles(method: str) -> dict[str, Values]:
+    """Return profile -> the settings that data/profiles.toml has for it."""
+    profiles = {}
+    for name, own in _PROFILES[method].items():
+        shared = [_PROFILES["like"][each] for each in own.pop("like", [])]
+        profiles[name] = dict(ChainMap(own, *shared))
+    return profiles
+
+
 class Settings(BaseModel):
     """Immutable, validated settings; every default is defined once, in a subclass.
 
-    The text under a setting is its meaning; its annotation has the allowed values, its unit and its source.
+    The text under a setting is its meaning, and in square brackets its source: the place where a paper,
+    or its code, gives the value; a setting without one is this project's choice. The annotation has
+    the allowed values and the unit.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_default=True)
     method: ClassVar[str] = ""
     # Profile name -> the settings in which it differs from the defaults of the fields.
-    profiles: ClassVar[dict[str, dict[str, Any]]] = {}
+    profiles: ClassVar[dict[str, Values]] = {}
     # Settings that do not change what is computed: two runs that differ in these alone share a digest.
     outside_digest: ClassVar[set[str]] = {"profile", "seed", "device", "num_processes", "cache", "base_root"}
     outside_digest |= {"mini_batch_size", "mini_batch_tokens", "logging_steps", "save_steps", "report_to"}
@@ -82,15 +90,10 @@ class Settings(BaseModel):
 
     profile: str = "paper"
     """which set of values the settings start from"""
-    seed: Annotated[int, Ge(0), Lt(2**31)] = 0
+    seed: Seed = 0
     """every random generator derives from it"""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """where to compute; auto: the best device available"""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        for name, field in cls.model_fields.items():
-            ALIASES.update({other: name for mark in field.metadata if type(mark) is Also for other in mark.split()})
 
     def __init__(self, **values: Any) -> None:
         """Read settings by name or alias on top of `profile`; text is read as the type of its setting.
@@ -98,9 +101,7 @@ class Settings(BaseModel):
         Raises SettingError for an unknown name, with a suggestion, and for a value that is not allowed.
         """
         fields = type(self).model_fields
-        # A field's own name comes first: another method may use it as an alias.
-        settings = [name if name in fields else self.setting_name(name) for name in values]
-        named = unique_keys(zip(settings, values.values(), strict=True))
+        named = unique_keys((self.setting_name(name), value) for name, value in values.items())
         named = {name: read_value(value, fields[name].annotation) for name, value in named.items()}
         given = set(named)
         profile = named.setdefault("profile", fields["profile"].default)
@@ -125,26 +126,28 @@ class Settings(BaseModel):
     @classmethod
     def setting_name(cls, name: str) -> str:
         """Return the setting of this name or alias. Raises SettingError, with a suggestion, if none."""
+        fields = cls.model_fields
         plain = name.replace("-", "_")
-        setting = ALIASES.get(plain, plain)
-        if setting not in cls.model_fields:
-            raise SettingError(unknown_name("setting", name, cls.model_fields, f"in {cls.method}"))
+        # A field's own name comes first: another method may use it as an alias.
+        setting = plain if plain in fields else ALIASES.get(plain, plain)
+        if setting not in fields:
+            raise SettingError(unknown_name("setting", name, fields, f"in {cls.method}"))
         return setting
 
     @classmethod
-    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def profile_values(cls, profile: str, given: Mapping[str, Any] | None = None) -> Values:
         """Return the values that a profile sets; they may depend on the encoder and data that are given instead."""
-        return cls.profiles.get(profile, {})
+        values = cls.profiles.get(profile, {})
+        fields = cls.model_fields
+        return {name: read_value(value, fields[name].annotation) for name, value in values.items()}
 
     @classmethod
-    def from_parameters(
-        cls, profile: str = "demo", seed: int = 0, overrides: dict[str, Any] | str | None = None
-    ) -> Self:
+    def from_parameters(cls, profile: str = "demo", seed: int = 0, overrides: Values | str | None = None) -> Self:
         """Return the settings of `profile` with `overrides`, as notebooks and the command line give them.
 
         overrides: A dictionary, or the JSON text of one.
         """
-        changes = read_parameter("overrides", {} if overrides is None else overrides, dict[str, Any])
+        changes = read_parameter("overrides", {} if overrides is None else overrides, Values)
         for name in {"profile", "seed"} & changes.keys():
             raise SettingError(f"{name!r} is no setting: give --{name} to a command, {name}= in code")
         return cls(profile=profile, seed=seed, **changes)
@@ -195,7 +198,7 @@ class Settings(BaseModel):
         """Method and profile of the runs of the same seed that must be trained first."""
         return []
 
-    def changed(self) -> dict[str, Any]:
+    def changed(self) -> Values:
         """Return the settings that differ from their profile."""
         start = {name: field.default for name, field in type(self).model_fields.items()}
         start |= self.profile_values(self.profile, dict(self))
@@ -208,13 +211,13 @@ class Settings(BaseModel):
         rows, changed, schemas = [], self.changed(), self.model_json_schema()["properties"]
         ours = {} if self.profile.startswith("paper") else self.profile_values(self.profile, dict(self))
         for name, field in type(self).model_fields.items():
-            marks: dict[type, Any] = {type(mark): mark for mark in field.metadata}
-            source = f"our choice for {self.profile!r}" if name in ours else marks.get(Source, "our choice")
-            source = "set for this run" if name in changed else source
             # A setting that a subclass declares again, with another default, keeps its meaning.
             every = (cls.model_fields[name] for cls in type(self).__mro__ if name in getattr(cls, "model_fields", ()))
-            meaning = " ".join(next(each.description for each in every if each.description).split())
-            unit, allowed = getattr(marks.get(Unit), "unit", ""), _describe_schema(schemas[name])
+            meaning = next(filter(None, (_split_text(each)[0] for each in every)))
+            source = f"our choice for {self.profile!r}" if name in ours else _split_text(field)[1]
+            source = "set for this run" if name in changed else source
+            unit = next((mark.unit for mark in field.metadata if isinstance(mark, Unit)), "")
+            allowed = _describe_schema(schemas[name])
             rows.append((name, getattr(self, name), unit, allowed, meaning, source))
         return pd.DataFrame(rows, columns=["setting", "value", "unit", "allowed", "meaning", "source"])
 
@@ -250,7 +253,7 @@ def _rename(value: Any, names: dict[str, str]) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def published_entry(name: str) -> dict[str, Any] | None:
+def published_entry(name: str) -> Values | None:
     """Return how a published checkpoint is read, by its hub id or folder; None for an unknown name.
 
     Only the last part of a path counts, or the repository in a hub cache (models--owner--name/snapshots/...).
@@ -285,9 +288,9 @@ def _read_list(text: str) -> list[str]:
     return [part.strip().strip("\"'") for part in bare.split(",") if part.strip()]
 
 
-def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: Iterable[tuple[str, Any]]) -> Values:
     """Return the pairs as a dictionary. Raises SettingError for a key that is given twice."""
-    content: dict[str, Any] = {}
+    content: Values = {}
     for name, value in pairs:
         if name in content:
             raise SettingError(f"{name} is given twice; keep one of them")
@@ -311,7 +314,14 @@ def setting_text(value: Any) -> str:
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value).removesuffix(".0")
 
 
-def _describe_schema(schema: dict[str, Any]) -> str:
+def _split_text(field: FieldInfo) -> tuple[str, str]:
+    """Return meaning and source of a setting, from the text under it."""
+    text = " ".join((field.description or "").split())
+    meaning, source = re.findall(r"(.*?) ?(?:\[([^\]]*)\])?$", text)[0]
+    return meaning, source or "our choice"
+
+
+def _describe_schema(schema: Values) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:

@@ -1,15 +1,13 @@
 """Settings of the methods' terms in one loss."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import pydantic
-from annotated_types import Ge, Le
 
 from workbench.config._compcse import CompCSEConfig, Compose
-from workbench.config._machinery import Count, NonNegative, Source
+from workbench.config._machinery import Count, NonNegative, Share, read_profiles
 from workbench.config._rankcse import RankCSEConfig
 from workbench.config._rankencoder import RankEncoderConfig
-from workbench.config._training import DEMO, ContrastiveConfig
 
 
 class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
@@ -19,10 +17,7 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """
 
     method = "mixed"
-    profiles = {
-        **ContrastiveConfig.profiles,
-        "demo": {**DEMO, "compose": "positive", "gamma": 1.0, "teachers": ["world-teacher"], "lists_after_mlp": True},
-    }
+    profiles = read_profiles("mixed")
 
     compose: Compose = "none"
     subvector: Count | None = None
@@ -35,7 +30,8 @@ class MixedConfig(CompCSEConfig, RankCSEConfig, RankEncoderConfig):
     """weight of the squared distance to the rank similarities under E1 (RankEncoder)"""
     combination: Literal["max", "sum"] = "sum"
     """of infoNCE and the squared distance to rank similarities; max: RankEncoder eq. 5"""
-    inference_weight: Annotated[float, Ge(0), Le(1), Source("RankEncoder eq. 7")] = 0.0
+    inference_weight: Share = 0.0
+    """[RankEncoder eq. 7]"""
     cosent: NonNegative = 0.0
     """weight of CoSENT over the pairs of a batch, scale cosent_scale; needs scored pairs to train on"""
 

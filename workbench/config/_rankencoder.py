@@ -3,48 +3,21 @@
 from typing import Annotated, Literal
 
 import pydantic
-from annotated_types import Ge, Le, Lt, MinLen
+from annotated_types import Ge, Le, MinLen
 
-from workbench.config._machinery import Also, NonNegative, Positive, Source, Unit
-from workbench.config._training import DEMO, ContrastiveConfig, Folder, Pooling, SetName, whole_encoder
-
-# PromptBERT cuts the sentence at 32 tokens; the template has ten more.
-_PROMPTBERT = {
-    **{"base": "royokong/unsup-PromptBERT", "pooling": "mask", "max_seq_length": 42, "batch_size": 256},
-    "learning_rate": 1e-5,
-    "template": 'This sentence of "{sentence}" means [MASK].',
-    "second_template": 'This sentence : "{sentence}" means [MASK].',
-}
-# SNCSE fits sentence and template into 32 tokens. Its checkpoint is no hub id: unpack it into a folder of this name.
-_SNCSE = {
-    **{"base": "sncse-bert-base-uncased", "pooling": "mask", "batch_size": 256, "learning_rate": 1e-5},
-    "template": 'This sentence : " {sentence} " means [MASK] .',
-    "second_template": 'This sentence of " {sentence} " means [MASK] .',
-}
-# Settings of two of the three released scripts instead of eqs. 5 and 6 with tau_u = 0.8.
-_WEIGHTED_SUM = {"combination": "sum", "upper": 0.9999, "corpus_size": 10_000, "corpus_seed": 42}
+from workbench.config._machinery import NonNegative, OptionalCut, Positive, Seed, Share, Unit, read_profiles
+from workbench.config._training import ContrastiveConfig, DataSets, Folder, Pooling, SetName, whole_encoder
 
 
 class RankEncoderConfig(ContrastiveConfig):
-    """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as E1.
-
-    The paper repeats each trial including the base (table 4), so its own profiles train E1 again for each seed.
-    """
+    """RankEncoder; the defaults are the paper's settings with the published SimCSE of BERT-base as E1."""
 
     method = "rankencoder"
-    profiles = {
-        # The paper has BERT-base alone; other backbones have SimCSE's own settings, as sec. 4.3 has those of its base.
-        **{name: {**own, "base": "simcse", "base_profile": name} for name, own in ContrastiveConfig.profiles.items()},
-        "paper-promptbert": _PROMPTBERT,
-        "paper-sncse": _SNCSE,
-        "scripts-simcse": _WEIGHTED_SUM,
-        "scripts-promptbert": {**_PROMPTBERT, "corpus_size": 10_000, "corpus_seed": 42},
-        "scripts-sncse": {**_SNCSE, **_WEIGHTED_SUM, "batch_size": 128, "precision": "fp32"},
-        "demo": {**DEMO, "base": "simcse", "corpus_size": 10_000, "combination": "sum", "rank_weight": 100.0},
-    }
+    profiles = read_profiles("rankencoder")
 
-    base: Annotated[str, MinLen(1), Source("RankEncoder sec. 4.1")] = "princeton-nlp/unsup-simcse-bert-base-uncased"
-    """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or name of a method"""
+    base: Annotated[str, MinLen(1)] = "princeton-nlp/unsup-simcse-bert-base-uncased"
+    """E1, whose rank vectors are the targets: folder of a run or encoder, bundled name, hub id, or
+    name of a method [RankEncoder sec. 4.1]"""
     base_profile: str = "demo"
     """profile of E1's run, with this seed, when base names a method"""
     base_root: Folder | None = None
@@ -53,35 +26,37 @@ class RankEncoderConfig(ContrastiveConfig):
     """pooling of E1; none: that of its files or name"""
     base_template: str | None = None
     """template of E1 for pooling mask; none: that of its files or name"""
-    base_max_seq_length: Annotated[int | None, Ge(3), Unit("tokens"), Also("base_max_tokens")] = 32
+    base_max_seq_length: OptionalCut = 32
     """E1 cuts training and corpus sentences here, specials included; none: never"""
-    start: Annotated[Literal["backbone", "base"], Source("RankEncoder footnote 2")] = "backbone"
-    """start of E2: the setting encoder, or E1 (slightly worse in the paper)"""
+    start: Literal["backbone", "base"] = "backbone"
+    """start of E2: the setting encoder, or E1 (slightly worse in the paper) [RankEncoder footnote 2]"""
     corpus: SetName | None = None
     """sentences that are ranked: a catalogue name or a file; none: those of the training set"""
-    corpus_size: Annotated[int, Ge(2), Unit("sentences"), Source("RankEncoder sec. 4.1")] = 100_000
-    """n: number of distinct sentences that are drawn"""
-    corpus_seed: Annotated[int, Ge(0), Lt(2**31)] = 0
+    corpus_size: Annotated[int, Ge(2), Unit("sentences")] = 100_000
+    """n: number of distinct sentences that are drawn [RankEncoder sec. 4.1]"""
+    corpus_seed: Seed = 0
     """seed of that draw; the run's own seed does not change the corpus"""
-    similarity: Annotated[Literal["exact", "gaussian"], Source("RankEncoder eqs. 2, 3")] = "exact"
-    """similarity of rank vectors: exact ranks, or the closed form from the corpus' covariance (ours)"""
+    similarity: Literal["exact", "gaussian"] = "exact"
+    """similarity of rank vectors: exact ranks, or the closed form from the corpus' covariance
+    (ours) [RankEncoder eqs. 2, 3]"""
     ranks: Literal["step", "stored"] = "step"
     """exact targets are computed for each batch, or stored before the first step (2 bytes x training x corpus size)"""
-    combination: Annotated[Literal["max", "sum"], Source("RankEncoder eq. 5")] = "max"
-    """of the two losses; sum: as in the released scripts for SimCSE and SNCSE"""
-    rank_weight: Annotated[NonNegative, Source("RankEncoder sec. 4.3")] = 0.05
-    """lambda_train, weight of the rank loss"""
-    lower: Annotated[float | None, Ge(-1), Le(1), Source("RankEncoder sec. 4.3")] = 0.5
-    """tau_l: pairs below this rank similarity are left out; none: no bound"""
-    upper: Annotated[float | None, Ge(-1), Le(1), Source("RankEncoder sec. 4.3")] = 0.8
-    """tau_u: pairs above it are left out; none: no bound"""
-    inference_weight: Annotated[float, Ge(0), Le(1), Source("RankEncoder sec. 4.3")] = 0.1
-    """lambda_inf: share of the rank similarity at test"""
-    temperature: Annotated[Positive, Source("SimCSE eq. 4; RankEncoder eq. 1")] = 0.05
-    template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
-    """for pooling mask: the template of E2 at test and of the first view"""
-    second_template: Annotated[str | None, Source("PromptBERT sec. 4")] = None
-    """for pooling mask: the template of the second view; none: the same"""
+    combination: Literal["max", "sum"] = "max"
+    """of the two losses; sum: as in the released scripts for SimCSE and SNCSE [RankEncoder eq. 5]"""
+    rank_weight: NonNegative = 0.05
+    """lambda_train, weight of the rank loss [RankEncoder sec. 4.3]"""
+    lower: Annotated[float | None, Ge(-1), Le(1)] = 0.5
+    """tau_l: pairs below this rank similarity are left out; none: no bound [RankEncoder sec. 4.3]"""
+    upper: Annotated[float | None, Ge(-1), Le(1)] = 0.8
+    """tau_u: pairs above it are left out; none: no bound [RankEncoder sec. 4.3]"""
+    inference_weight: Share = 0.1
+    """lambda_inf: share of the rank similarity at test [RankEncoder sec. 4.3]"""
+    temperature: Positive = 0.05
+    """[SimCSE eq. 4; RankEncoder eq. 1]"""
+    template: str | None = None
+    """for pooling mask: the template of E2 at test and of the first view [PromptBERT sec. 4]"""
+    second_template: str | None = None
+    """for pooling mask: the template of the second view; none: the same [PromptBERT sec. 4]"""
     cache: Folder | None = None
     """folder of E1's cached embeddings; none: WORKBENCH_CACHE, or the user's cache"""
 
@@ -90,7 +65,7 @@ class RankEncoderConfig(ContrastiveConfig):
         return self.second_template in (None, self.template)
 
     @property
-    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+    def data_sets(self) -> DataSets:
         return super().data_sets | ({} if self.corpus is None else {"corpus": ([self.corpus], ("sentences",))})
 
     @property

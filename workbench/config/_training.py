@@ -9,15 +9,17 @@ import pydantic
 from annotated_types import Ge, MinLen
 
 from workbench.config._machinery import (
-    Also,
     Count,
+    Cut,
+    Epochs,
     Fraction,
     NonNegative,
     Positive,
     Settings,
-    Source,
+    Steps,
     Unit,
     Value,
+    read_profiles,
     setting_text,
 )
 from workbench.errors import SettingError
@@ -30,10 +32,6 @@ SEVEN_STS = ["sts12-test", "sts13-test", "sts14-test", "sts15-test", "sts16-test
 
 # Bundled encoders -> the dataset whose words each knows, and no others; "": English.
 BUNDLED_MODELS = {"world-encoder": "world", "world-teacher": "world", "english-encoder": ""}
-
-# The bundled world, on which every "demo" profile trains and reports, and how long most train.
-DEMO: dict[str, Any] = {"encoder": "world-encoder", "train": "world", "dev": "world-dev", "suites": ["world-test"]}
-DEMO |= {"learning_rate": 1e-3, "max_steps": 200, "eval_steps": 25, "save_steps": 50}
 
 # Your own encoder and data: no recipe is known to help, so the start competes, and a ruined training ends.
 OWN_DATA: dict[str, Any] = {"keep_start": True, "stop_below_start": 3.0}
@@ -60,6 +58,8 @@ EncoderName = Annotated[str, MinLen(1), pydantic.AfterValidator(whole_encoder)]
 SetName = Annotated[str, pydantic.AfterValidator(lambda name: _whole_path(name) if name.endswith(OWN_FILES) else name)]
 Folder = Annotated[str, pydantic.AfterValidator(_whole_path)]
 Suites = Annotated[list[SetName], MinLen(1)]
+# Setting -> the datasets that it names, and the kinds that it accepts.
+DataSets = dict[str, tuple[list[str], tuple[str, ...]]]
 BatchSize = Annotated[int, Ge(2), Unit("sentences")]
 
 
@@ -68,59 +68,61 @@ class TrainingConfig(Settings):
 
     added = Settings.added | {"keep_start", "stop_below_start"}
 
-    encoder: Annotated[EncoderName, Source("SimCSE sec. 6"), Also("model_name_or_path")] = "bert-base-uncased"
-    """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id"""
-    pooling: Annotated[Pooling, Source("SimCSE sec. 6.3"), Also("pooler_type pooling_mode pooler")] = "cls"
-    """how token states become one sentence vector"""
-    max_seq_length: Annotated[int, Ge(3), Unit("tokens"), Also("max_tokens max_length")] = 32
+    encoder: EncoderName = "bert-base-uncased"
+    """the starting encoder: bundled name, local folder (of a finished run: its encoder) or hub id [SimCSE sec. 6]"""
+    pooling: Pooling = "cls"
+    """how token states become one sentence vector [SimCSE sec. 6.3]"""
+    max_seq_length: Cut = 32
     """training sentences are cut here, specials included"""
-    dropout: Annotated[Fraction | None, Source("SimCSE table 2"), Also("hidden_dropout_prob")] = None
-    """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and views need it"""
-    train: Annotated[SetName, Source("SimCSE sec. 6"), Also("train_file train_dataset")] = "wiki1m"
-    """training set: a catalogue name or a file"""
-    train_limit: Annotated[int | None, Ge(2), Unit("examples"), Also("max_train_samples")] = None
+    dropout: Fraction | None = None
+    """dropout rate of the backbone in training; none: the checkpoint's, or 0.1 if that is 0 and
+    views need it [SimCSE table 2]"""
+    train: SetName = "wiki1m"
+    """training set: a catalogue name or a file [SimCSE sec. 6]"""
+    train_limit: Annotated[int | None, Ge(2), Unit("examples")] = None
     """train on a seeded sample of this many examples; none: all"""
-    dev: Annotated[SetName, Source("SimCSE sec. 6.1"), Also("validation_file eval_dataset")] = "stsb-dev"
-    """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue: stsb-dev+sick-trial"""
-    suites: Annotated[Suites, Source("SimCSE sec. 6.1")] = SEVEN_STS
-    """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc)"""
+    dev: SetName = "stsb-dev"
+    """scored pairs that choose the checkpoint; by the mean over several sets of the catalogue:
+    stsb-dev+sick-trial [SimCSE sec. 6.1]"""
+    suites: Suites = SEVEN_STS
+    """test sets: scored pairs, and transfer tasks (mr, cr, subj, mpqa, sst2, trec, mrpc) [SimCSE sec. 6.1]"""
     revisions: dict[str, str] = {}
     """hub id of an encoder -> git revision"""
-    batch_size: Annotated[BatchSize, Source("SimCSE app. A"), Also("per_device_train_batch_size")] = 64
-    """sentences per step, over all processes"""
-    epochs: Annotated[Positive, Unit("epochs"), Source("SimCSE app. A"), Also("num_train_epochs num_epochs")] = 1.0
-    """passes over the training set"""
+    batch_size: BatchSize = 64
+    """sentences per step, over all processes [SimCSE app. A]"""
+    epochs: Epochs = 1.0
+    """passes over the training set [SimCSE app. A]"""
     max_steps: Annotated[Count | None, Unit("steps")] = None
     """stop after this many steps; none: after epochs"""
-    learning_rate: Annotated[Positive, Source("SimCSE app. A"), Also("lr")] = 3e-5
-    """AdamW's peak step size; it decays linearly to 0"""
+    learning_rate: Positive = 3e-5
+    """AdamW's peak step size; it decays linearly to 0 [SimCSE app. A]"""
     weight_decay: NonNegative = 0.0
     """AdamW's decoupled decay, without biases and LayerNorms"""
-    warmup: Annotated[Fraction, Also("warmup_ratio")] = 0.0
+    warmup: Fraction = 0.0
     """share of the steps in which the learning rate rises linearly from 0"""
     max_grad_norm: Positive = 1.0
     """gradients are scaled down to this norm"""
-    eval_steps: Annotated[Count, Unit("steps"), Also("evaluation_steps")] = 125
+    eval_steps: Steps = 125
     """steps between two evaluations on dev"""
-    patience: Annotated[Count | None, Unit("evaluations"), Also("early_stopping_patience")] = None
+    patience: Annotated[Count | None, Unit("evaluations")] = None
     """training ends after this many evaluations without a better dev Spearman; none: never early"""
     keep_start: bool = False
     """the start may be kept too, if no step is better on dev; true by default if train or dev is a file of your own"""
     stop_below_start: Annotated[NonNegative | None, Unit("Spearman x 100")] = None
     """training ends if dev is so far below the start in three evaluations; none: never; 3 if train or dev is a file"""
-    save_steps: Annotated[Count, Unit("steps")] = 500
+    save_steps: Steps = 500
     """steps between two saved training states, from which an interrupted run continues"""
-    logging_steps: Annotated[Count, Unit("steps"), Also("log_steps")] = 10
+    logging_steps: Steps = 10
     """steps between two logged losses"""
-    report_to: Annotated[Literal["tensorboard", "trackio", "wandb", "mlflow"] | None, Also("track")] = None
+    report_to: Literal["tensorboard", "trackio", "wandb", "mlflow"] | None = None
     """experiment tracker that also gets the rows of a run's history"""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: steps and dev in bf16 if the hardware multiplies it fast, all else in fp32; fp16 needs a GPU"""
-    mini_batch_size: Annotated[Count | None, Unit("texts"), Also("chunk_size")] = None
+    mini_batch_size: Annotated[Count | None, Unit("texts")] = None
     """texts that the encoder reads at a time, each chunk twice: the whole batch's loss in the memory of one chunk"""
     mini_batch_tokens: Annotated[Count | None, Unit("tokens")] = None
     """the same by tokens: at most this many in a chunk, or one text"""
-    num_processes: Annotated[Count, Also("processes nproc_per_node")] = 1
+    num_processes: Count = 1
     """training processes (one per GPU); each takes an equal share of the batch"""
 
     @classmethod
@@ -164,10 +166,13 @@ class TrainingConfig(Settings):
         return [self.dev] if self.dev.endswith(OWN_FILES) else self.dev.split("+")
 
     @property
-    def data_sets(self) -> dict[str, tuple[list[str], tuple[str, ...]]]:
+    def data_sets(self) -> DataSets:
         """Setting -> the datasets that it names, and the kinds that it accepts."""
-        sets: dict[str, Any] = {"train": ([self.train], self.train_kinds), "dev": (self.dev_sets, ("pairs",))}
-        return sets | {"suites": (self.suites, ("pairs", "transfer tasks"))}
+        return {
+            "train": ([self.train], self.train_kinds),
+            "dev": (self.dev_sets, ("pairs",)),
+            "suites": (self.suites, ("pairs", "transfer tasks")),
+        }
 
     @property
     def checkpoints(self) -> list[str]:
@@ -199,11 +204,16 @@ class TrainingConfig(Settings):
 class SupervisedConfig(TrainingConfig):
     """Settings of training on scored pairs; the defaults are the optimisation of CoSENT's paper."""
 
-    pooling: Annotated[Pooling, Source("CoSENT sec. IV-C")] = "mean"
-    epochs: Annotated[Positive, Unit("epochs"), Source("CoSENT sec. IV-C")] = 4.0
-    learning_rate: Annotated[Positive, Source("CoSENT sec. IV-C")] = 2e-5
-    weight_decay: Annotated[NonNegative, Source("CoSENT sec. IV-C")] = 0.01
-    warmup: Annotated[Fraction, Source("CoSENT sec. IV-C")] = 0.1
+    pooling: Pooling = "mean"
+    """[CoSENT sec. IV-C]"""
+    epochs: Epochs = 4.0
+    """[CoSENT sec. IV-C]"""
+    learning_rate: Positive = 2e-5
+    """[CoSENT sec. IV-C]"""
+    weight_decay: NonNegative = 0.01
+    """[CoSENT sec. IV-C]"""
+    warmup: Fraction = 0.1
+    """[CoSENT sec. IV-C]"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:
@@ -213,28 +223,16 @@ class SupervisedConfig(TrainingConfig):
 class ContrastiveConfig(TrainingConfig):
     """Settings of unsupervised SimCSE, which other methods extend; the defaults are those published for BERT-base."""
 
-    profiles = {
-        "paper": {},
-        "paper-bert-large": {"encoder": "bert-large-uncased", "learning_rate": 1e-5},
-        "paper-roberta-base": {"encoder": "roberta-base", "batch_size": 512, "learning_rate": 1e-5},
-        "paper-roberta-large": {"encoder": "roberta-large", "batch_size": 512, "learning_rate": 3e-5},
-        "demo": DEMO,
-    }
-
-    mlm_weight: Annotated[NonNegative, Source("SimCSE's code: 0.1; RankEncoder table 3")] = 0.0
-    """weight of masked language modelling, which improves transfer tasks"""
-    temperature: Annotated[Positive, Source("SimCSE eq. 4"), Also("temp")] = 0.05
-    """tau of the infoNCE softmax; divides the cosines"""
-    mlp: Annotated[bool, Source("SimCSE sec. 6.3")] = True
-    """a tanh layer on the sentence vector in training, dropped at test"""
+    mlm_weight: NonNegative = 0.0
+    """weight of masked language modelling, which improves transfer tasks [SimCSE's code: 0.1; RankEncoder table 3]"""
+    temperature: Positive = 0.05
+    """tau of the infoNCE softmax; divides the cosines [SimCSE eq. 4]"""
+    mlp: bool = True
+    """a tanh layer on the sentence vector in training, dropped at test [SimCSE sec. 6.3]"""
 
     @property
     def dropout_views(self) -> bool:
         return True
-
-
-# The published script and its table of settings; the layer over [CLS] is the encoder's, so training adds none.
-_SUPERVISED: dict[str, Any] = {"supervised": True, "train": "nli-simcse", "pooling": "pooler", "mlp": False}
 
 
 class SimCSEConfig(ContrastiveConfig):
@@ -242,13 +240,10 @@ class SimCSEConfig(ContrastiveConfig):
 
     method = "simcse"
     added = ContrastiveConfig.added | {"supervised"}
-    profiles = {
-        **ContrastiveConfig.profiles,
-        "paper-supervised": {**_SUPERVISED, "batch_size": 512, "epochs": 3.0, "learning_rate": 5e-5},
-    }
+    profiles = read_profiles("simcse")
 
-    supervised: Annotated[bool, Source("SimCSE eq. 5")] = False
-    """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence"""
+    supervised: bool = False
+    """trains on triplets (anchor, positive, hard negative) instead of two dropout views of a sentence [SimCSE eq. 5]"""
 
     @property
     def train_kinds(self) -> tuple[str, ...]:

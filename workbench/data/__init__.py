@@ -2,6 +2,7 @@
 
 from workbench.data._catalogue import (
     CATALOGUE as CATALOGUE,
+    TRANSFER as TRANSFER,
     dataset_names as dataset_names,
     parse_columns as parse_columns,
 )
@@ -27,7 +28,6 @@ from workbench.data._loading import (
 )
 from workbench.data._sets import (
     AVERAGES as AVERAGES,
-    TRANSFER as TRANSFER,
     LabelledSentences as LabelledSentences,
     Pairs as Pairs,
     Sentences as Sentences,

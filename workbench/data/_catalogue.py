@@ -15,8 +15,6 @@ from workbench.files import project_path
 Kind = Literal["sentences", "pairs", "triplets", "labelled", "transfer tasks"]
 Columns = Mapping[str, str] | None
 Scale = tuple[float, float] | None
-_CLASSES = (("contradiction", "neutral", "entailment"), ("false", "true"), ("no", "yes"))
-_USUAL_SCALES = ((0.0, 1.0), (-1.0, 1.0), (1.0, 5.0), (0.0, 5.0), (0.0, 10.0), (0.0, 100.0))
 # As in "similarity (0-5)", "score (0 to 5)" or "grade (0, 1, 2, 3)".
 _STATED_SCALE = re.compile(r"\(\s*(-?[\d.]+)(?:\s*,\s*[\d.]+)*\s*(?:to|-|–|,)\s*(-?[\d.]+)\s*\)")
 
@@ -76,6 +74,8 @@ _TABLES = tomllib.loads((project_path("data") / "catalogue.toml").read_text(enco
 CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _read_sets()}
 # Kind -> role -> the usual names of its column; the kind with the most roles comes first.
 ROLES: Mapping[Kind, Mapping[str, list[str]]] = _TABLES["columns"]
+# Transfer task -> the set of each split; "all" is cut into folds.
+TRANSFER: Mapping[str, Mapping[str, str]] = _TABLES["transfer"]
 
 
 def parse_columns(text: str) -> dict[str, str]:
@@ -93,10 +93,10 @@ def parse_columns(text: str) -> dict[str, str]:
 def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
     """Return every kind that a table can be read as, the fullest first. Raises DataError if there is none."""
     matches = {kind: _match_columns(kind, table.columns, chosen) for kind in ROLES}
-    kinds: list[Kind] = [kind for kind in ROLES if matches[kind] and all(matches[kind].values())]
+    kinds: list[Kind] = [kind for kind in ROLES if all(matches[kind].values())]
     if not kinds:
         nearest = max(ROLES, key=lambda kind: sum(map(bool, matches[kind].values())))
-        raise _missing_columns(table, nearest, matches[nearest], chosen)
+        raise _missing_columns(table, nearest, matches[nearest])
     if "triplets" in kinds:
         positive, negative = (matches["triplets"][role][0] for role in ("positive", "negative"))
         if table.has_lists(positive, negative):
@@ -107,8 +107,8 @@ def kinds_of_table(table: Table, chosen: Columns = None) -> tuple[Kind, ...]:
 def read_roles(name: str, kind: Kind, table: Table, chosen: Columns, scale: Scale) -> tuple[DataSet, Table, str]:
     """Return the entry of a user's table as in the catalogue, the table, and a text about what was guessed."""
     matches = _match_columns(kind, table.columns, chosen)
-    if not matches or not all(matches.values()):
-        raise _missing_columns(table, kind, matches, chosen)
+    if not all(matches.values()):
+        raise _missing_columns(table, kind, matches)
     roles = {role: columns[0] for role, columns in matches.items()}
     for role, texts in table.by_role(roles).items():
         column = roles[role]
@@ -139,7 +139,7 @@ def _plain(name: str) -> str:
 
 
 def _match_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[str, list[str]]:
-    """Return role -> the columns that may have it, best first; {} if a chosen role is not one of this kind."""
+    """Return role -> the columns that may have it, best first; none if a chosen role is not of this kind."""
     named = {_plain(role): column for role, column in (chosen or {}).items()}
     taken = set(named.values())
     plain = {column: _plain(column) for column in columns}
@@ -156,20 +156,16 @@ def _match_columns(kind: Kind, columns: Iterable[str], chosen: Columns) -> dict[
             found = [column for column in free if plain[column] in ("text", "sentence")]
         matches[role] = found
         taken.update(found[:1])
-    return {} if named else matches
+    return {role: [] for role in matches} if named else matches
 
 
-def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]], chosen: Columns) -> DataError:
+def _missing_columns(table: Table, kind: Kind, matches: Mapping[str, list[str]]) -> DataError:
     """Return an error with the columns of a table and the roles that none of them has."""
-    roles = ", ".join(ROLES[kind])
-    if not matches:
-        wrong = ", ".join(chosen or {})
-        return DataError(f"{table.where}: columns chosen for {wrong}, but the roles of {kind} are {roles}")
     have = ", ".join(list(table.columns)[:12])
     known = [f"{role} = {columns[0]}" for role, columns in matches.items() if columns]
     missing = ",".join(f"{role}=NAME" for role, columns in matches.items() if not columns)
     problem = f"the columns are {have} (known: {', '.join(known) or 'none'})"
-    rule = f"{kind} have {roles}"
+    rule = f"the roles of {kind} are {', '.join(matches)}"
     if missing in ("score=NAME", "negative=NAME"):
         rule = f"no method trains on pairs without a score or a negative; {rule}"
     remedy = "rename columns in the file, or rewrite it with `workbench data split` and --columns"
@@ -183,18 +179,19 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
         raise DataError(f"scale is {scale}: give the lowest score, then the highest, {example}")
     column = entry.roles["score"]
     labels = [score.strip().casefold() for score in table.columns[column]]
-    for classes in _CLASSES:
+    for classes in _TABLES["guess"]["classes"]:
         if {*labels} <= {*classes, "-"}:
             scale = scale or (0.0, len(classes) - 1.0)
             entry = replace(entry, classes=classes, unlabelled="-", scale=scale)
             table = replace(table, columns={**table.columns, column: labels})
             return entry, table, f"classes {' < '.join(classes)}"
-    values = sorted(set(map(to_number, {*labels})))
+    numbers = list(map(to_number, labels))
+    values = sorted(set(numbers))
     stated = _STATED_SCALE.search(column)
     if stated and scale is None:
         low, high = map(to_number, stated.groups())
         scale = (low, high) if low < high else None
-    if not explicit and not stated and _are_numbered_classes(entry, {*values}):
+    if not explicit and not stated and _are_numbered_classes(entry, set(values)):
         what = f"{column} holds classes as numbers, and most published files count from 0 = entailment"
         remedy = "write the words (or triplets: docs/own-data.md)"
         closer = f"if larger is closer rename it to score, or --columns score={column}"
@@ -203,12 +200,13 @@ def _read_scores(entry: DataSet, table: Table, scale: Scale, *, explicit: bool) 
     if scale is None and not any(map(math.isnan, values)):  # otherwise refused later, by its line
         low, high = values[0], values[-1]
         if low == -1 and high > 1 and values[1] >= 0:
-            row = next(row for row, label in enumerate(labels) if to_number(label) == -1)
+            where = table.at(numbers.index(-1))
             what = f"{column} is -1, which often means that there is no score"
             remedy = f"drop such rows, or state the range with --scale -1 {high:g}"
-            raise DataError(f"{table.at(row)}: {what}; {remedy}")
+            raise DataError(f"{where}: {what}; {remedy}")
         scale = _guess_scale(values)
-        note = f"scale {scale[0]:g} to {scale[1]:g} is a guess from gold of {low:g} to {high:g}"
+        guessed = "{:g} to {:g}".format(*scale)
+        note = f"scale {guessed} is a guess from gold of {low:g} to {high:g}"
     return replace(entry, scale=scale), table, note
 
 
@@ -225,10 +223,10 @@ def _are_numbered_classes(entry: DataSet, values: set[float]) -> bool:
 
 
 def _guess_scale(values: list[float]) -> tuple[float, float]:
-    """Return the first usual scale that contains scores, or for whole numbers and in other cases their range."""
-    low, high = min(values), max(values)
+    """Return the first usual scale that contains sorted scores, or for whole numbers and in other cases their range."""
+    low, high = values[0], values[-1]
     if not all(map(float.is_integer, values)):
-        for lowest, highest in _USUAL_SCALES:
+        for lowest, highest in _TABLES["guess"]["scales"]:
             if lowest <= low and high <= highest and lowest in (low, 0, -1):
                 return lowest, highest
     return low, high

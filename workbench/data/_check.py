@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._catalogue import CATALOGUE, Columns, Scale, find_set
+from workbench.data._catalogue import CATALOGUE, TRANSFER, Columns, Scale, find_set
 from workbench.data._loading import kinds_of, load_data, located
-from workbench.data._sets import TRANSFER, AnySet, LabelledSentences, Pairs
+from workbench.data._sets import AnySet, LabelledSentences, Pairs
 from workbench.data._tables import own_file, write_table
 from workbench.errors import DataError
 from workbench.files import set_name
@@ -79,22 +79,22 @@ def _check(name: str, columns: Columns, scale: Scale) -> dict[str, Any]:
 def report(data: AnySet) -> list[str]:
     """Return one line per fact: how rows were read, their number and scale, duplicates, empty and long ones."""
     rows, texts = _rows(data), [*chain(*data.texts)]
+    lines = [data.source, f"{len(data)} rows of {data.kind}"]
+    if isinstance(data, Pairs):
+        gold = data.gold
+        groups = ranking_groups(data.sentence1, data.sentence2, gold)
+        lines += [
+            f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale {data.scale_text}",
+            f"{len(set(data.sentence1))} queries (first sentences)",
+            f"{len(groups)} sentences in {FEWEST_TARGETS} pairs or more, which rankings use as queries",
+        ]
     counts = {
         "duplicate rows": len(rows) - len(set(rows)),
         "empty sentences": sum(not text.strip() for text in texts),
         "sentences of more than 64 words (training cuts them)": sum(len(text.split()) > 64 for text in texts),
     }
-    lines = [data.source, f"{len(data)} rows of {data.kind}"]
-    if isinstance(data, Pairs):
-        gold, groups = data.gold, len(ranking_groups(data.sentence1, data.sentence2, data.gold))
-        scale = "{:g} to {:g}".format(*data.score_range)
-        lines += [
-            f"gold {gold.min():g} to {gold.max():g}, mean {gold.mean():.3g}, scale {scale}",
-            f"{len(set(data.sentence1))} queries (first sentences)",
-            f"{groups} sentences in {FEWEST_TARGETS} pairs or more, which rankings use as queries",
-        ]
-    lines += [f"{what}: {number}" for what, number in counts.items() if number] or ["no duplicate, empty or long rows"]
-    return lines
+    remarks = [f"{what}: {number}" for what, number in counts.items() if number]
+    return lines + (remarks or ["no duplicate, empty or long rows"])
 
 
 def training_commands(file: str, kind: str, options: str = "") -> list[str]:
@@ -140,7 +140,7 @@ def write_split(parts: Mapping[str, AnySet], folder: Path) -> list[Path]:
     for path, data in zip(paths, parts.values(), strict=True):
         columns = dict(zip(data.sides if len(data.sides) > 1 else ["sentence"], data.texts, strict=True))
         if isinstance(data, Pairs):  # the header has the scale
-            columns["score ({:g} to {:g})".format(*data.score_range)] = [repr(value) for value in data.gold.tolist()]
+            columns[f"score ({data.scale_text})"] = list(map(repr, data.gold.tolist()))
         if isinstance(data, LabelledSentences):
             columns["label"] = [data.classes[label] for label in data.label]
         if both := columns.keys() & data.extra.keys():

@@ -17,6 +17,7 @@ import numpy as np
 from workbench.config import BUNDLED_MODELS
 from workbench.data._catalogue import (
     CATALOGUE,
+    TRANSFER,
     Columns,
     DataSet,
     Kind,
@@ -25,7 +26,6 @@ from workbench.data._catalogue import (
     kinds_of_table,
 )
 from workbench.data._sets import (
-    TRANSFER,
     Pairs,
     Sentences,
     TransferTask,
@@ -37,6 +37,7 @@ from workbench.data._sets import (
 )
 from workbench.data._tables import (
     Table,
+    Texts,
     content_checksum,
     own_file,
     read_manifest,
@@ -110,15 +111,17 @@ def load_task(name: str) -> TransferTask:
 
 def load_training(config: Any) -> Sentences | Pairs | Triplets:
     """Load the set of `config.train`, at most `config.train_limit` rows or queries, the same for every seed."""
-    name, encoder = config.train, getattr(config, "encoder", "")
-    if (words := BUNDLED_MODELS.get(encoder)) and own_file(name):
+    name = config.train
+    words = BUNDLED_MODELS.get(config.encoder)
+    if words and own_file(name):
         text = "%s only knows the words of the bundled %s; use another encoder for %s, such as encoder=english-encoder"
-        _LOG.warning(text, encoder, words, name)
-    kinds: list[Kind] = [kind for kind in kinds_of(name) if kind in ("sentences", "triplets", "pairs")]
-    kind, limit = kinds[0] if kinds else "sentences", getattr(config, "train_limit", None)
+        _LOG.warning(text, config.encoder, words, name)
+    kind = kinds_of(name)[0]
+    if kind in ("labelled", "transfer tasks"):  # no method trains on them: refused as no sentences
+        kind = "sentences"
     if kind == "pairs" and getattr(config, "trains_on_queries", False):
-        return sample_queries(load_data(name, kind), limit, seed=0)
-    return load_data(name, kind, limit=limit)
+        return sample_queries(load_data(name, kind), config.train_limit, seed=0)
+    return load_data(name, kind, limit=config.train_limit)
 
 
 def load_dev(config: Any) -> Pairs:
@@ -144,7 +147,7 @@ def load_dev(config: Any) -> Pairs:
 def load_suites(config: Any) -> dict[str, Pairs | TransferTask]:
     """Load the suites of `config.suites`, or of a list of names, in order: scored pairs and transfer tasks."""
     suites: dict[str, Pairs | TransferTask] = {}
-    for name in config if isinstance(config, (list, tuple)) else config.suites:
+    for name in getattr(config, "suites", config):
         suite = load_task(name) if name in TRANSFER else load_pairs(name)
         if suite.name in suites:
             raise DataError(f"suites: two sets are called {suite.name}; rename one of the files")
@@ -223,7 +226,7 @@ def _read_hub(entry: DataSet) -> tuple[Table, str]:
     return Table(columns, f"hub {hub['path']}", text_checksum(table_content(columns))), source
 
 
-def _read_archive(entry: DataSet) -> dict[str, list[str]]:
+def _read_archive(entry: DataSet) -> Texts:
     """Return the columns of a set in SentEval's archive: the text that SentEval scores. Nothing is unpacked to disk."""
     from huggingface_hub import hf_hub_download
 

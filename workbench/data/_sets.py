@@ -1,7 +1,7 @@
 """The four kinds of data sets, how they are made of a table, samples of them, and splits by query."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -9,18 +9,12 @@ import numpy as np
 import pandas as pd
 
 from workbench.config import SEVEN_STS
-from workbench.data._catalogue import ROLES, Columns, DataSet, Kind, Scale, read_roles
-from workbench.data._tables import Table, table_of, to_number
+from workbench.data._catalogue import ROLES, TRANSFER, Columns, DataSet, Kind, Scale, read_roles
+from workbench.data._tables import Table, Texts, table_of, to_number
 from workbench.errors import DataError
 from workbench.files import text_checksum
 from workbench.metrics import ranking_groups
 
-# Task -> the set of each split; "all" is cut into folds.
-TRANSFER: Mapping[str, Mapping[str, str]] = {
-    **{name: {"all": name} for name in ("mr", "cr", "subj", "mpqa")},
-    "sst2": {split: f"sst2-{split}" for split in ("train", "dev", "test")},
-    **{name: {split: f"{name}-{split}" for split in ("train", "test")} for name in ("trec", "mrpc")},
-}
 AVERAGES = {"sts-average": SEVEN_STS, "transfer-average": [*TRANSFER]}  # means of seven sets in a run's metrics
 
 
@@ -32,7 +26,7 @@ class _Rows:
     sides: ClassVar[tuple[str, ...]] = ("sentences",)  # the fields with the sentences of a row
 
     name: str
-    extra: dict[str, list[str]] = field(default_factory=dict, kw_only=True)
+    extra: Texts = field(default_factory=dict, kw_only=True)
 
     @property
     def texts(self) -> list[list[str]]:
@@ -91,7 +85,12 @@ class Pairs(_Rows):
     @property
     def summary(self) -> str:
         """One line: the name, the number of pairs and the range of gold scores."""
-        return f"{self.name}: {len(self)} pairs, gold {self.score_range[0]:g} to {self.score_range[1]:g}"
+        return f"{self.name}: {len(self)} pairs, gold {self.scale_text}"
+
+    @property
+    def scale_text(self) -> str:
+        """The range of gold scores, such as "0 to 5"."""
+        return "{:g} to {:g}".format(*self.score_range)
 
 
 @dataclass(frozen=True)
@@ -178,16 +177,16 @@ def make_set(entry: DataSet, table: Table, source: str) -> Any:
     if entry.kind != "pairs":
         return made(**facts)
     gold = _read_gold(entry, table, roles["score"])
-    rows = np.flatnonzero(~np.isnan(gold)).tolist()
-    if not rows:
+    rows = np.flatnonzero(~np.isnan(gold))
+    if not len(rows):
         raise DataError(f"{table.where}: no row has a gold label; choose another set")
-    low, high = entry.scale or (float(np.nanmin(gold)), float(np.nanmax(gold)))
+    scale: Any = entry.scale  # every set of pairs has one
     pairs = Pairs(
         **facts,
         gold=np.nan_to_num(gold),
         subset=columns.get("subset"),
         pair_id=_pair_ids(entry, table),
-        score_range=(low, high),
+        score_range=tuple(scale),
     )
     if dropped := len(gold) - len(rows):
         return _take(pairs, rows, source=f"{source} ({dropped} rows without a gold label left out)")
@@ -202,8 +201,8 @@ def _read_sentences(entry: DataSet, table: Table, column: str) -> list[str]:
     if not empty or entry.kind == "labelled":
         return texts
     if entry.kind == "pairs" or (entry.kind == "triplets" and not entry.hub) or len(empty) == len(texts):
-        more = f" (and in {len(empty) - 1} more rows)" if len(empty) > 1 else ""
-        raise DataError(f"{table.at(empty[0])}: {column} is empty{more}; fill it in or drop the row")
+        problem = f"{column} is empty (the first of {len(empty)} such rows)"
+        raise DataError(f"{table.at(empty[0])}: {problem}; fill it in or drop the row")
     return [text if text.strip() else " " for text in texts]
 
 
@@ -250,9 +249,8 @@ def sample(data: SomeSet, limit: int | None, seed: int) -> SomeSet:
     if limit is None or limit >= len(data):
         return data
     rows = _draw_rows(len(data), limit, seed)
-    source = f"{data.source}, {limit} of {len(data)} rows sampled with seed {seed}"
-    checksum = text_checksum(f"{data.checksum} {limit} {seed}")
-    return _take(data, rows, source=source, checksum=checksum)
+    note = f", {limit} of {len(data)} rows sampled with seed {seed}"
+    return _take_part(data, rows, note, f"{limit} {seed}")
 
 
 def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
@@ -261,22 +259,30 @@ def sample_queries(data: Pairs, limit: int | None, seed: int) -> Pairs:
     if limit is None or limit >= len(groups):
         return data
     chosen = _draw_rows(len(groups), limit, seed)
-    rows = np.unique(np.concatenate([groups[number].pairs for number in chosen])).tolist()
+    rows = np.unique(np.concatenate([groups[number].pairs for number in chosen]))
     how = f"{limit} of {len(groups)} queries sampled with seed {seed}"
-    checksum = text_checksum(f"{data.checksum} {how}")
-    return _take(data, rows, source=f"{data.source}, {how}", checksum=checksum)
+    return _take_part(data, rows, f", {how}", how)
 
 
-def _draw_rows(count: int, limit: int, seed: int) -> list[int]:
+def _draw_rows(count: int, limit: int, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
-    return np.sort(generator.choice(count, limit, replace=False)).tolist()
+    return np.sort(generator.choice(count, limit, replace=False))
 
 
-def _take(data: Any, rows: Sequence[int], **changed: Any) -> Any:
-    changed |= {key: [value[row] for row in rows] for key, value in vars(data).items() if isinstance(value, list)}
-    changed["extra"] = {key: [column[row] for row in rows] for key, column in data.extra.items()}
+def _take_part(data: Any, rows: np.ndarray, note: str, how: str, **changed: Any) -> Any:
+    """Return some rows with `note` in their source and `how` they were chosen in their checksum."""
+    checksum = text_checksum(f"{data.checksum} {how}")
+    return _take(data, rows, source=data.source + note, checksum=checksum, **changed)
+
+
+def _take(data: Any, rows: np.ndarray, **changed: Any) -> Any:
+    def take(column: list[Any]) -> list[Any]:
+        return [column[row] for row in rows.tolist()]
+
+    changed |= {key: take(value) for key, value in vars(data).items() if isinstance(value, list)}
+    changed["extra"] = {key: take(column) for key, column in data.extra.items()}
     if isinstance(data, Pairs):
-        changed["gold"] = data.gold[list(rows)]
+        changed["gold"] = data.gold[rows]
     return replace(data, **changed)
 
 
@@ -297,9 +303,7 @@ def split(data: SomeSet, *, dev: float = 0.1, test: float = 0.1, seed: int = 0) 
     part_of[order[:held_out]] = np.repeat([*counts], [*counts.values()])
     parts = {}
     for part in ("train", *counts):
-        rows = np.flatnonzero(part_of[query_of] == part).tolist()
+        rows = np.flatnonzero(part_of[query_of] == part)
         how = f"{part} part by query, dev {dev:g}, test {test:g}, seed {seed}"
-        checksum = text_checksum(f"{data.checksum} {how}")
-        name, source = f"{data.name}-{part}", f"{data.source}; {how}"
-        parts[part] = _take(data, rows, name=name, source=source, checksum=checksum)
+        parts[part] = _take_part(data, rows, f"; {how}", how, name=f"{data.name}-{part}")
     return parts

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, compress, islice, pairwise, zip_longest
+from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ import pandas as pd
 
 from workbench.errors import DataError, unknown_name
 from workbench.files import OWN_FILES, atomic_path, text_checksum
+
+Texts = dict[str, list[str]]  # column -> its cells
+Records = dict[int, list[str]]  # first line -> the fields of a row
 
 _DELIMITERS = {"csv": ",;\t|", "tsv": "\t,;|"}  # the first is the one that the ending promises
 _QUOTING = 'put the field in quotes and write a quote inside it as "", or save the file as .tsv'
@@ -46,18 +49,18 @@ _HEADER_LINE = re.compile(
 class Table:
     """Columns of text of one length; `lines` holds the line of each row, for errors."""
 
-    columns: dict[str, list[str]]
+    columns: Texts
     where: str
     checksum: str  # sha256 of the content
     lines: Sequence[int] = ()
     unit: str = "row"  # what `lines` counts
-    cells: Mapping[str, list[Any]] = field(default_factory=dict)  # of columns that hold more than text
+    cells: Mapping[str, list[Any]] = field(default_factory=dict)  # of a source that has types
     note: str = ""  # how the rows were made
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def by_role(self, roles: Mapping[str, str]) -> dict[str, list[str]]:
+    def by_role(self, roles: Mapping[str, str]) -> Texts:
         """Return role -> column. Raises DataError, with the nearest name, for a column that does not exist."""
         for name in roles.values():
             if name not in self.columns:
@@ -85,27 +88,24 @@ class Table:
         """Return a row for each positive with each negative, if one of the two columns holds lists of texts."""
         if not self.has_lists(positive, negative):
             return self
-        frame: Any = pd.DataFrame({**self.columns, **self.cells}, dtype=object)
+        frame: Any = pd.DataFrame(self.cells, dtype=object)
         for name in (positive, negative):
-            frame = frame.explode(name).dropna(subset=[name])
-            frame = frame[frame[name].astype(str) != ""]
+            frame = frame.explode(name)
+            frame = frame[frame[name].fillna("").astype(str) != ""]
         if frame.empty:
             raise DataError(f"{self.where}: no row has both a text in {positive} and one in {negative}")
-        rows = frame.index.tolist()
-        used = len(set(rows))
-        note = f"{len(rows)} triplets of the lists in {used} rows"
-        if used < len(self):
-            note += f" ({len(self) - used} rows without {positive} or {negative} left out)"
-        table = table_of(frame, self.where)
-        lines = [self.lines[row] for row in rows]
-        return replace(table, lines=lines, unit=self.unit, note=note)
+        used = frame.index.nunique()
+        left_out = f"{len(self) - used} rows without {positive} or {negative} left out"
+        note = f"{len(frame)} triplets of the lists in {used} rows ({left_out})"
+        lines = [self.lines[row] for row in frame.index]
+        return replace(table_of(frame, self.where), lines=lines, unit=self.unit, note=note)
 
 
 def read_table(path: Path) -> Table:
     """Return the table in a .tsv.gz of a data root: UTF-8, one header line, fields split by one tab, no quotes."""
     content = _read_content(path)
-    records, lines = _parse_plain(_decode(content, path))
-    columns, lines = _make_columns(records, lines, path, "\t")
+    records = _parse_plain(_decode(content, path))
+    columns, lines = _make_columns(records, path, "\t")
     return Table(columns, str(path), text_checksum(content), lines, "line")
 
 
@@ -120,10 +120,10 @@ def own_file(name: str | Path) -> Path | None:
     path = Path(name).expanduser()
     if path.name.endswith(OWN_FILES):
         if not path.is_file():
-            raise DataError(f"{path}: {'not a regular file' if path.exists() else f'no such file in {Path.cwd()}'}")
+            raise DataError(f"{path}: no such regular file in {Path.cwd()}")
         return path
     is_other_file = path.name.lower().endswith((*OWN_FILES, ".json", ".xlsx", ".xls"))
-    if is_other_file or isinstance(name, Path) or "/" in name:
+    if is_other_file or "/" in str(name):
         what = "expected .txt, .csv, .tsv, .jsonl (also .gz) or .parquet"
         raise DataError(f"{name}: {what}, in lower case; convert the file, or rename it")
     return None
@@ -157,23 +157,26 @@ def read_own(path: Path, _checksum: str) -> Table:
     return Table(columns, str(path), checksum, lines, "line")
 
 
-def _parse_table(text: str, path: Path, kind: str) -> tuple[dict[str, list[str]], Sequence[int]]:
+def _parse_table(text: str, path: Path, kind: str) -> tuple[Texts, Sequence[int]]:
     """Return the columns of a .csv or .tsv, and the line of each row."""
     stated = re.match(r'"?sep=(.)"?\n(?=.)', text)  # Excel's line above the header
     delimiter = stated[1] if stated else _find_delimiter(text, kind)
     if delimiter == "\t" and not _uses_quotes(text):
-        records, lines = _parse_plain(text)
+        records = _parse_plain(text)
     else:
-        records, lines = _parse_quoted(text, path, delimiter)
-    first = 1 if stated else 0
-    columns, lines = _make_columns(records[first:], lines[first:], path, delimiter)
+        records = _parse_quoted(text, path, delimiter)
+    if stated:
+        del records[1]
+    columns, lines = _make_columns(records, path, delimiter)
     return {name: list(map(one_line, texts)) for name, texts in columns.items()}, lines
 
 
 def _read_content(path: Path) -> bytes:
     """Return the content of a file in UTF-8, with lines ended by LF."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             content = content.decode("utf-16").encode()
     except (OSError, EOFError, zlib.error, UnicodeError) as problem:
@@ -214,17 +217,17 @@ def _find_delimiter(text: str, kind: str) -> str:
     return max(_DELIMITERS[kind], key=agreement)
 
 
-def _parse_plain(text: str) -> tuple[list[list[str]], Sequence[int]]:
-    """Return the records of tab-separated text in which a quote is text, and the line of each."""
-    records = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
-    return records, range(1, len(records) + 1)
+def _parse_plain(text: str) -> Records:
+    """Return line -> record of tab-separated text in which a quote is text."""
+    lines = text.removesuffix("\n").split("\n")
+    return {number: line.split("\t") for number, line in enumerate(lines, 1)}
 
 
-def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[list[list[str]], Sequence[int]]:
-    """Return the records of delimited text whose fields may be in quotes, and the line that each begins in.
+def _parse_quoted(text: str, path: Path, delimiter: str) -> Records:
+    """Return first line -> record of delimited text whose fields may be in quotes.
 
-    Raises DataError with the lines of a field that begins with a quote and does not end with one, and of one that joins
-    what reads as several rows.
+    Raises DataError with the lines of a field that begins with a quote and does not end with one,
+    and of one that joins what reads as several rows.
     """
     # The csv module takes a carriage return outside of quotes for the end of a row; here it is white space.
     plain = text.replace("\r", " ")
@@ -233,31 +236,30 @@ def _parse_quoted(text: str, path: Path, delimiter: str) -> tuple[list[list[str]
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # by default 131,072 characters
     source = io.StringIO(plain, newline="\n")
     reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
-    records: list[list[str]] = []
-    starts = [1]
+    records: Records = {}
+    start = 1
     try:
         for record in reader:
-            records.append(record or [""])
-            starts.append(reader.line_num + 1)
+            records[start] = record or [""]
+            start = reader.line_num + 1
     except csv.Error as problem:
         what = f"a field begins with a quote and does not end with one (line {reader.line_num}: {problem})"
-        raise DataError(f"{path}, line {starts[-1]}: {what}; {_QUOTING}") from None
-    width = max(map(len, records))
-    _refuse_merged_rows(text, path, delimiter, starts, width)
-    return records, starts[:-1]
+        raise DataError(f"{path}, line {start}: {what}; {_QUOTING}") from None
+    _refuse_merged_rows(text, path, delimiter, records)
+    return records
 
 
-def _refuse_merged_rows(text: str, path: Path, delimiter: str, starts: list[int], width: int) -> None:
+def _refuse_merged_rows(text: str, path: Path, delimiter: str, records: Mapping[int, list[str]]) -> None:
     """Raise DataError for a record of several lines that all read as rows of their own if quotes are text.
 
     Rows have numbers in the same columns. If they have none, all lines of the file must have as many fields.
     """
-    joined = [(start, end) for start, end in pairwise(starts) if end > start + 1]
-    if not joined:
-        return
-    lines = text.split("\n")
+    width = max(map(len, records.values()))
+    lines = text.removesuffix("\n").split("\n")
     is_even = len({line.count(delimiter) for line in lines if line}) == 1
-    for start, end in joined:
+    for start, end in pairwise([*records, len(lines) + 1]):
+        if end == start + 1:
+            continue
         rows = [line.split(delimiter) for line in lines[start - 1 : end - 1]]
         shape, *others = {tuple(map(is_number, row)) for row in rows}
         are_rows = not others and len(shape) == width > 1
@@ -266,28 +268,22 @@ def _refuse_merged_rows(text: str, path: Path, delimiter: str, starts: list[int]
             raise DataError(f"{path}, line {start}: {what}; {_QUOTING}")
 
 
-def _make_columns(
-    records: Sequence[list[str]], lines: Sequence[int], path: Path, delimiter: str
-) -> tuple[dict[str, list[str]], Sequence[int]]:
-    """Return the columns of records, the first of which names them, and the line of each row.
-
-    Blank lines are rows of a single column only.
-    """
-    names = [name.strip() for name in records[0]]
-    _require_distinct(names, f"{path}, line {lines[0]}")
+def _make_columns(records: Records, path: Path, delimiter: str) -> tuple[Texts, Sequence[int]]:
+    """Return the columns of records, the first of which names them, and the line of each row."""
+    header = min(records)
+    names = [name.strip() for name in records.pop(header)]
+    _require_distinct(names, f"{path}, line {header}")
     width = len(names)
-    for record, line in zip(records, lines, strict=True):
+    for line, record in records.items():
         if len(record) > width:
             what = f"Expected {width} fields in line {line}, saw {len(record)}"
             raise DataError(f"{path}: {what}; put a field that has {delimiter!r} in quotes")
-    if width > 1:
-        kept = [any(record) for record in records]
-        records = list(compress(records, kept))
-        lines = list(compress(lines, kept))
-    if len(records) == 1:
+    if width > 1:  # a blank line is a row of a single column only
+        records = {line: record for line, record in records.items() if any(record)}
+    if not records:
         raise DataError(f"{path}: the file has a header ({', '.join(names)}) but no rows")
-    columns = zip_longest(*records, fillvalue="")
-    return {name: texts for name, (_, *texts) in zip(names, columns, strict=True)}, lines[1:]
+    columns = zip_longest(names, *records.values(), fillvalue="")
+    return {name: texts for name, *texts in columns}, list(records)
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
@@ -308,8 +304,8 @@ def _uses_quotes(text: str) -> bool:
     begins = r'(?<![^\t\n])"'
     whole_field = rf'{begins}(?:[^"{excluded}]|"")*"(?![^\t\n])'
     fields = re.findall(whole_field, text)
-    is_evident = any(re.search(r'""|[\t\n]', field[1:-1]) for field in fields)
-    is_evident = is_evident or '"' in text.partition("\n")[0]
+    header = text.partition("\n")[0]
+    is_evident = '"' in header or any(re.search(r'""|[\t\n]', field[1:-1]) for field in fields)
     return is_evident and not re.search(begins, re.sub(whole_field, "", text))
 
 
@@ -330,11 +326,9 @@ def _parse_json(text: str, path: Path) -> Table:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows[number] = json.loads(line)
-                if not isinstance(rows[number], dict):
-                    raise ValueError(f"it is {line[:40]!r}")  # noqa: TRY004, TRY301
+                rows[number] = {**json.loads(line)}
                 json.dumps(rows[number], ensure_ascii=False).encode()  # fails for half a surrogate pair
-            except (ValueError, RecursionError) as problem:
+            except (ValueError, TypeError, RecursionError) as problem:
                 raise DataError(f"{path}, line {number}: not a JSON object ({problem}); write one per line") from None
     # As objects: otherwise the label 1 becomes 1.0 if another line has none.
     return table_of(pd.DataFrame([*rows.values()], dtype=object), str(path), [*rows])
@@ -348,12 +342,11 @@ def table_of(frame: Any, where: str, lines: Sequence[int] = ()) -> Table:
     names = list(map(str, table.columns))
     _require_distinct(names, where)
     table = table.astype(object).where(table.notna(), "")
-    cells = {name: table.iloc[:, place].tolist() for place, name in enumerate(names)}
+    cells = table.set_axis(names, axis=1).to_dict("list")
     texts = {name: list(map(_cell_text, values)) for name, values in cells.items()}
     checksum = text_checksum(*("\n".join([name, *values, ""]) for name, values in texts.items()))
-    others = {name: values for name, values in cells.items() if not all(isinstance(cell, str) for cell in values)}
     unit = "line" if lines else "row"
-    return Table(texts, where, checksum, lines or range(len(table)), unit, others)
+    return Table(texts, where, checksum, lines or range(len(table)), unit, cells)
 
 
 def _cell_text(cell: Any) -> str:
