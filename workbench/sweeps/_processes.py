@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -18,7 +19,7 @@ from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import write_json
 from workbench.printing import steady_stdout
-from workbench.runs import is_finished, read_json
+from workbench.runs import AnyPath, Facts, is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_cells, read_seeds
 
 _JOBS = "slurm.json"  # job id -> path of its cell
@@ -51,8 +52,8 @@ def sweep(
     seeds: str | int | Iterable[int] = 0,
     profile: str = "demo",
     grid: Mapping[str, Any] | None = None,
-    without: dict[str, Any] | Sequence[dict[str, Any]] = (),
-    runs_root: str | Path = "runs",
+    without: Facts | Sequence[Facts] = (),
+    runs_root: AnyPath = "runs",
     name: str = "",
     jobs: int = 0,
     dry: bool = False,
@@ -81,7 +82,7 @@ def sweep(
     cells = plan_cells(grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without])
     made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(made.summary())
-    if slurm is not None and not dry:
+    if slurm and not dry:
         submit(made, slurm, at_once=jobs)
     elif not dry:
         run_here(made, jobs=jobs)
@@ -91,7 +92,8 @@ def sweep(
 def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     """Run the missing cells except those that need a failed one; however this ends, its cells end too."""
     stages = sweep.missing_stages()
-    missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
+    missing = [cell for stage in stages for cell in stage]
+    numbers = itertools.count(1)
     environments = _environments([cell.config for cell in missing], jobs)
     stopped = threading.Event()
 
@@ -99,7 +101,8 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
         """Run a cell to its end and return a line about it."""
         if not all(is_finished(sweep.root / need) for need in cell.needs):
             return f"left out {cell.title}: a run that it needs is not finished"
-        started, environment = time.monotonic(), environments.pop()
+        started = time.monotonic()
+        environment = environments.pop()
         with sweep.start(cell, **environment) as process:
             while process.poll() is None and not stopped.wait(0.1):
                 continue
@@ -126,13 +129,15 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
 
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
     """Return the environment of each worker: its own GPUs, or its share of the cores."""
-    gpus: list[str] = []
+    gpus = []
     if any(config.device != "cpu" for config in configs):
-        if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        named = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if named is None:
             import torch
 
-            named = ",".join(map(str, range(torch.cuda.device_count())))
-        gpus = [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+            gpus = [str(number) for number in range(torch.cuda.device_count())]
+        else:
+            gpus = [name for name in re.split(r"[\s,]+", named) if name not in ("", "-1")]
     size = max((config.num_processes for config in configs), default=1)
     if gpus and size > len(gpus):
         raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
