@@ -19,6 +19,7 @@ from typer import Argument, Exit, Option, Typer
 
 import workbench
 from workbench.cli_runs import (
+    Notebook,
     Runs,
     Settings,
     Words,
@@ -30,7 +31,7 @@ from workbench.cli_runs import (
     sweep_app,
     warn_of,
 )
-from workbench.config import CONFIGS
+from workbench.config import CONFIGS, BaselineConfig
 from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import PACKAGE, project_path, reraise_os_error
 from workbench.printing import LineFormatter, SteadyStream, steady_stdout
@@ -66,7 +67,7 @@ def run(  # noqa: PLR0917 - typer reads the parameters of a command from its sig
     seed: int = 0,
     setting: Settings = None,
     runs: Runs = "runs",
-    notebook: Annotated[bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")] = True,
+    notebook: Notebook = True,
     html: Annotated[bool, Option("--html", help="Also write the executed notebook as a web page.")] = False,
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
@@ -113,7 +114,7 @@ def evaluate(
     words = [f"encoder={model}", *(setting or [])]
     if suites:
         words.append(f"suites={suites}")
-    config = workbench.BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs))
+    config = BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs))
     finished = workbench.evaluation.evaluate_model(config, runs)
     print_scores(finished)
     echo(f"run:      {finished.path}")

@@ -23,6 +23,7 @@ Words = list[str] | None
 Runs = Annotated[str, Option("--runs", help="The folder of runs.")]
 Settings = Annotated[Words, Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 RunName = Annotated[str, Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")]
+Notebook = Annotated[bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")]
 # The name of a run that is not the end of a path.
 _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
 runs_app = Typer()
@@ -172,10 +173,8 @@ def _needed(difference: float, seed_std: float, pairs_std: float, pairs: int) ->
     """Say how many seeds a difference takes on these pairs, or how many pairs with 10 seeds."""
     if seeds := workbench.metrics.needed_seeds(difference, seed_std, pairs_std, most=100):
         return f"{seeds} seeds on {pairs} pairs"
-    more = workbench.metrics.needed_pairs(difference, seed_std, pairs_std, pairs, seeds=10)
-    if more is None:
-        return f"no number of pairs with 10 seeds, nor by 100 seeds on {pairs} pairs"
-    return f"10 seeds on {more} pairs; 100 seeds on {pairs} pairs are not enough"
+    more = workbench.metrics.needed_pairs(difference, seed_std, pairs_std, pairs, seeds=10) or "no number of"
+    return f"{more} pairs with 10 seeds; 100 seeds on {pairs} pairs are not enough"
 
 
 @runs_app.command("rm")
@@ -226,7 +225,9 @@ class Sweeps(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read `workbench sweep WORDS` as `workbench sweep start WORDS`."""
-        return super().parse_args(ctx, args if not args or args[0] in (*self.commands, "--help") else ["start", *args])
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
 
 
 sweep_app = Typer(cls=Sweeps, no_args_is_help=True, help=Sweeps.__doc__)
@@ -243,12 +244,12 @@ def start(  # noqa: PLR0917
     runs: Runs = "runs",
     name: Annotated[str, Option(help="Name of the sweep; by default made from its contents.")] = "",
     plan: Annotated[bool, Option("--plan", help="Only list the cells.")] = False,
-    notebook: Annotated[bool, Option("--notebook/--no-notebook", help="Execute each cell's notebook.")] = True,
+    notebook: Notebook = True,
     slurm: Annotated[bool, Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
     partition: Annotated[str | None, Option(help="Slurm: partition of the jobs.")] = None,
-    gpus: Annotated[int, Option(min=0, help="Slurm: GPUs per cell.")] = 0,
-    cpus: Annotated[int | None, Option(min=1, help="Slurm: cores per cell.")] = None,
-    memory: Annotated[float | None, Option(min=0, help="Slurm: memory per cell, in GB.")] = None,
+    gpus: Annotated[int, Option(help="Slurm: GPUs per cell.")] = 0,
+    cpus: Annotated[int | None, Option(help="Slurm: cores per cell.")] = None,
+    memory: Annotated[float | None, Option(help="Slurm: memory per cell, in GB.")] = None,
     minutes: Annotated[int, Option(min=3, help="Slurm: time limit of one start of a cell.")] = 60,
     sbatch: Annotated[Words, Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")] = None,
 ) -> None:
@@ -264,9 +265,9 @@ def start(  # noqa: PLR0917
         options = overrides_of(sbatch or [])
         contents["slurm"] = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)
     made = workbench.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, notebook=notebook)
-    table = print_cells(made)
-    if not plan and not slurm:
-        raise Exit(int({*table["state"]} != {"finished"}))
+    states = print_cells(made)
+    if not plan and not slurm and states != {"finished"}:
+        raise Exit(1)
 
 
 @sweep_app.command()
@@ -309,12 +310,12 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
     return {"grid": grids.pop(""), "methods": grids}
 
 
-def print_cells(sweep: Any) -> Any:
-    """Print the state and title of each cell, and why it failed, and the folder of the sweep; return its table."""
-    table = sweep.table()
-    for row in table.to_dict("records"):
+def print_cells(sweep: Any) -> set[str]:
+    """Print the state and title of each cell, and why it failed, and the folder of the sweep; return the states."""
+    rows = sweep.table().to_dict("records")
+    for row in rows:
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
         failure = f"\n    {row['failure']}\n    run: {row['path']}" if row["failure"] else ""
         echo(f"  {row['state']:<10} {row['cell']}{seconds}{failure}")
     echo(f"{sweep.summary()}, in {sweep.folder}")
-    return table
+    return {row["state"] for row in rows}

@@ -23,7 +23,8 @@ _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "sta
 _TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
 # Names of folders that do not tell encoders apart.
 _COMMON_NAME = re.compile(r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{40}")
-_FILTER = re.compile(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", re.DOTALL)  # name, sign, value
+# Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
+_FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}  # methods of a series
 
 
@@ -68,18 +69,19 @@ def list_runs(
     if rows:
         for text in where:
             match = _FILTER.fullmatch(text)
-            if match is None or not (match[3] or match[2] == "="):  # an empty shell variable would select all runs
+            if match is None:
                 raise SettingError(f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >=")
-            number: Any = pd.to_numeric(match[3], errors="coerce")
-            values = _comparable(table[column(match[1])], as_text=match[2] in ("=", "!=") and pd.isna(number))
-            value = number if pd.api.types.is_numeric_dtype(values) else match[3].lower()
-            table = table[getattr(values, _SIGNS[match[2]])(value) & values.notna()]
+            name, sign, wanted = match.groups()
+            number: Any = pd.to_numeric(wanted, errors="coerce")
+            values = _comparable(table[column(name)], as_text=sign in ("=", "!=") and pd.isna(number))
+            value = number if pd.api.types.is_numeric_dtype(values) else wanted.lower()
+            table = table[getattr(values, _SIGNS[sign])(value) & values.notna()]
         columns = list(dict.fromkeys(map(column, columns)))
         if sort:
-            key, is_ascending = column(sort.removeprefix("-")), not sort.startswith("-")
-            table = table.sort_values(key, key=_comparable, ascending=is_ascending, kind="stable")
-    shown = [name for name in suites if table[name].notna().any()]
-    shown.sort(key=lambda name: (name.endswith("-average"), name))
+            key = column(sort.removeprefix("-"))
+            table = table.sort_values(key, key=_comparable, ascending=sort[0] != "-", kind="stable")
+    shown = sorted(name for name in suites if table[name].notna().any())
+    shown.sort(key=lambda name: name.endswith("-average"))
     if shown:  # next to the result that it belongs to, of the first run that has one
         beside = next((suite for suite in main_suites if suite in shown), shown[0])
         shown.insert(shown.index(beside), "start")
@@ -120,11 +122,13 @@ def read_row(path: Path) -> Facts:
         run = Run(path)
         facts = row["facts"] = run.facts()
         config = run.config_of(facts)
-        row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
+        row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
-        row["digest"] = facts.get("digest", "")
-        changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
-        row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
+        row["changed"] = ", ".join(
+            f"{name}={short_value(value, config.seed)}"
+            for name, value in config.changed().items()
+            if name not in config.outside_digest
+        )
         row["settings"] = config.model_dump(mode="json")
         row["status"] = "failed" if row["failure"] else "unfinished"
         if run.finished:
@@ -156,8 +160,10 @@ def _main_suite(metrics: Facts) -> str:
 
 def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
     """Return the settings that all texts (of the column `changed`) share, and the others of each, except `without`."""
-    parts = [re.split(r", (?=\w+=)", text) if text else [] for text in texts]  # a list has commas too
-    words = [[word for word in each if word.partition("=")[0] not in without] for each in parts]
+    words = []
+    for text in texts:
+        parts = re.split(r", (?=\w+=)", text)  # a list has commas too
+        words.append([part for part in parts if part and part.partition("=")[0] not in without])
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
     return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
 

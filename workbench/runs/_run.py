@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from io import BytesIO
 from itertools import chain
@@ -166,16 +166,18 @@ class Run:
         path = run_path(config, runs_root)
         if finished := finished_run(config, runs_root):
             return finished
-        with reraise_os_error(path), ExitStack() as failing:
+        with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
-            failing.callback(lock.release, force=True)
-            if not is_finished(path):  # by another process meanwhile
-                undo_write(path / "encoder")
-                _write_facts(path / "config.json", config, _contents_here(config, runs_root))
-            run = cls(path)
-            run._lock = lock
-            failing.pop_all()
+            try:
+                if not is_finished(path):  # by another process meanwhile
+                    undo_write(path / "encoder")
+                    _write_facts(path / "config.json", config, _contents_here(config, runs_root))
+                run = cls(path)
+            except BaseException:
+                lock.release(force=True)
+                raise
+        run._lock = lock
         return run
 
     def release(self) -> None:

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from typing import Annotated, Any, ClassVar
 
 import filelock
 import pandas as pd
-import pydantic
 import yaml
+from pydantic import BaseModel, Field, TypeAdapter
 
 from workbench.config import ALIASES, CONFIGS, TrainingConfig, setting_text, unique_keys
 from workbench.errors import RunError, SettingError, one_line
@@ -44,8 +44,8 @@ class Cell:
     seed: int
     overrides: Facts
     path: str  # of its folder, relative to the folder of runs
-    needs: tuple[str, ...] = ()  # paths of the cells that must be finished before it
-    title: str = ""  # method, settings of the grid that vary, and seed
+    needs: tuple[str, ...]  # paths of the cells that must be finished before it
+    title: str  # method, settings of the grid that vary, and seed
 
     @property
     def config(self) -> TrainingConfig:
@@ -67,7 +67,7 @@ def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
     return chosen
 
 
-class _SweepFile(pydantic.BaseModel, extra="forbid"):
+class _SweepFile(BaseModel, extra="forbid"):
     """The contents of a sweep's file: arguments of `sweep`."""
 
     methods: str | list[str] | dict[str, Facts | None] = []
@@ -120,7 +120,7 @@ def read_sweep_file(path: Path) -> Facts:
         raise SettingError(f"{path} cannot be read ({one_line(problem)}); expected {names} by name") from None
 
 
-def merge_grids(method: str, *grids: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+def merge_grids(method: str, *grids: Facts) -> Facts:
     """Return the values of each setting of a method. Raises SettingError for a setting that is given twice."""
     every = itertools.chain(*(grid.items() for grid in grids))
     merged = unique_keys((CONFIGS[method].setting_name(name), values) for name, values in every)
@@ -132,7 +132,7 @@ def merge_grids(method: str, *grids: Mapping[str, Any]) -> dict[str, Sequence[An
 
 
 def plan_cells(
-    grids: Mapping[str, Mapping[str, Sequence[Any]]],
+    grids: dict[str, Facts],
     seeds: Sequence[int],
     profile: str,
     without: Sequence[Facts],
@@ -177,8 +177,8 @@ def _leaves_out(entry: Facts, method: str, facts: Facts) -> bool:
     return config(**facts) == config(**(facts | wanted))
 
 
-class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
-    cells: Annotated[list[Cell], pydantic.Field(min_length=1)]
+class _Content(BaseModel):  # the part of sweep.json that is read
+    cells: Annotated[list[Cell], Field(min_length=1)]
     notebook: bool = True
 
 
@@ -190,7 +190,7 @@ class Sweep:
         self.folder = Path(folder)
         self.name = self.folder.name
         self.root = self.folder.parent.parent
-        content: _Content = read_json(self.folder / _FILE, pydantic.TypeAdapter(_Content))
+        content: _Content = read_json(self.folder / _FILE, TypeAdapter(_Content))
         self.cells = content.cells
         self.notebook = content.notebook
 

@@ -1,7 +1,5 @@
 """Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves through submitit."""
 
-import contextlib
-import itertools
 import os
 import re
 import signal
@@ -10,6 +8,8 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,16 +42,16 @@ class Slurm:
     cpus: int | None = None
     memory: float | None = None
     minutes: Annotated[int, pydantic.Field(ge=3)] = 60  # Slurm may send the signal a minute before the notice
-    options: Mapping[str, Any] = pydantic.Field(default_factory=dict)
+    options: Facts = pydantic.Field(default_factory=dict)
 
 
 @steady_stdout()
 def sweep(
-    methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
+    methods: str | Iterable[str] | dict[str, Facts] = (),
     *,
     seeds: str | int | Iterable[int] = 0,
     profile: str = "demo",
-    grid: Mapping[str, Any] | None = None,
+    grid: Facts | None = None,
     without: Facts | Sequence[Facts] = (),
     runs_root: AnyPath = "runs",
     name: str = "",
@@ -77,7 +77,9 @@ def sweep(
         slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this machine.
         notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
     """
-    own = methods if isinstance(methods, Mapping) else dict.fromkeys([methods] if isinstance(methods, str) else methods)
+    if isinstance(methods, str):
+        methods = [methods]
+    own = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
     grids = {method: merge_grids(method, grid or {}, own[method] or {}) for method in own}
     cells = plan_cells(grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without])
     made = open_sweep(cells, runs_root, name, notebook=notebook)
@@ -93,7 +95,7 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     """Run the missing cells except those that need a failed one; however this ends, its cells end too."""
     stages = sweep.missing_stages()
     missing = [cell for stage in stages for cell in stage]
-    numbers = itertools.count(1)
+    numbers = count(1)
     environments = _environments([cell.config for cell in missing], jobs)
     stopped = threading.Event()
 
@@ -108,7 +110,7 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
                 continue
             if stopped.is_set():
                 process.send_signal(signal.SIGINT)  # it keeps its last state
-                with contextlib.suppress(subprocess.TimeoutExpired):
+                with suppress(subprocess.TimeoutExpired):
                     process.wait(_UNTIL_ENDED)
                 process.kill()
         environments.append(environment)
@@ -162,7 +164,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
             continue
         needs = {need for cell in cells for need in cell.needs}
         needed = sorted(job for job, path in jobs.items() if path in needs)
-        started = list[submitit.Job[None]]()
+        started = []
         try:
             executor = submitit.SlurmExecutor(sweep.folder / "slurm", max_num_timeout=_REQUEUES)
             executor.update_parameters(

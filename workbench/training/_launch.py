@@ -1,9 +1,9 @@
 """Train a run in several processes, which torchrun starts."""
 
-import collections
 import json
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
 
 from workbench.config import TrainingConfig
@@ -26,7 +26,7 @@ def fit_in_processes(
         raise RunError("several processes load their data themselves: pass run and dev, or set num_processes=1")
     if run.facts().get("trained"):  # by processes that the user started with torchrun
         return
-    last_lines = collections.deque(maxlen=30)
+    last_lines = deque(maxlen=30)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [*torchrun, f"--nproc-per-node={config.num_processes}", "-m", "workbench.training", str(run.path)]
     run.release()  # to the first of the processes

@@ -190,9 +190,9 @@ def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step:
 def _to_device(batch: Any, device: torch.device) -> Any:
     """Return a batch on the device, copied from pinned memory while the device goes on computing."""
     if isinstance(batch, Tensor):
-        if device.type == "cpu":
-            return batch
-        return (batch.pin_memory() if device.type == "cuda" else batch).to(device, non_blocking=True)
+        if device.type == "cuda":
+            batch = batch.pin_memory()
+        return batch.to(device, non_blocking=True)
     if isinstance(batch, dict):
         return {name: _to_device(part, device) for name, part in batch.items()}
     return [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch

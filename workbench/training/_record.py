@@ -1,9 +1,10 @@
 """The history of a training and its best encoder."""
 
 import logging
-import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,18 @@ _WATCHED, _MOST_TARGETS = 4, 20  # queries of dev whose rankings are kept, and t
 _FAR_BELOW = 3  # evaluations of dev in a row that end training: one or two can be a dip that a run recovers from
 
 
+@dataclass
 class Record:
     """History and best encoder of a training, in `folder`; only the first of several processes measures and writes."""
 
-    def __init__(
-        self, method: Method, dev: Pairs | None, folder: Path, rows: list[Row], listeners: Sequence[Listener]
-    ) -> None:
-        self.method = method
-        self.dev = dev
-        self.folder = folder
-        self.rows = rows
-        self.listeners = listeners
+    method: Method
+    dev: Pairs | None
+    folder: Path
+    rows: list[Row]
+    listeners: Sequence[Listener]
+
+    def __post_init__(self) -> None:
+        dev, folder, rows = self.dev, self.folder, self.rows
         groups = [] if dev is None else ranking_groups(dev.sentence1, dev.sentence2, dev.gold).values()
         shown = [group for group in groups if len(group.pairs) <= _MOST_TARGETS and np.ptp(group.gold)]
         watched = folder / "watched.csv"
@@ -50,7 +52,7 @@ class Record:
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
         self._started = time.perf_counter() - (rows[-1]["seconds"] if rows else 0.0)
-        self._first = 0 if method.config.keep_start else 1  # the first step that may be kept
+        self._first = 0 if self.method.config.keep_start else 1  # the first step that may be kept
         if self._measured(self._first) and not (folder / "encoder").is_dir():
             raise RunError(
                 f"{folder / 'encoder'} is missing, the best encoder so far; put it back, or delete "
@@ -60,7 +62,7 @@ class Record:
     def _measured(self, first: int) -> list[float]:
         """Return every dev Spearman so far, from the step `first` on; -inf if scores were all equal."""
         values = [row["dev_spearman"] for row in self.rows if row["step"] >= first and "dev_spearman" in row]
-        return [-math.inf if math.isnan(value) else value for value in values]
+        return [-inf if isnan(value) else value for value in values]
 
     def reason_to_stop(self) -> str:
         """Return why training ends before its last step, "" if it goes on; the history alone decides it."""
@@ -70,7 +72,7 @@ class Record:
             waited = len(measured) - 1 - measured.index(max(measured))
             if waited >= config.patience:
                 return f"dev has not risen in {waited} evaluations"
-        start, *later = self._measured(0) or [-math.inf]
+        start, *later = self._measured(0) or [-inf]
         falls = [100 * (start - value) for value in later[-_FAR_BELOW:]]
         limit = config.stop_below_start
         if limit is not None and len(falls) == _FAR_BELOW and min(falls) > limit:
@@ -86,7 +88,7 @@ class Record:
     def losses(self, step: int) -> dict[str, float]:
         """Return the mean loss, terms and observations since the last call; RunError if one is not finite."""
         terms = {name: float(value) / self._steps for name, value in self._sums.items()}
-        if not all(map(math.isfinite, terms.values())):
+        if not all(map(isfinite, terms.values())):
             rate = self.method.config.learning_rate
             raise RunError(f"the loss is not finite at step {step} ({terms}); lower learning_rate={rate:g}")
         self._sums = {}
@@ -102,10 +104,10 @@ class Record:
             values, scores = dev_values(self.method, self.dev)
         self._watch(step, scores)
         spearman = values["dev_spearman"]
-        best = max(self._measured(self._first), default=-math.inf)
-        if math.isnan(spearman) and -math.inf not in self._measured(0):  # once
+        best = max(self._measured(self._first), default=-inf)
+        if isnan(spearman) and -inf not in self._measured(0):  # once
             _LOG.warning("step %d: all scores on %s are equal, so dev cannot choose a checkpoint", step, self.dev.name)
-        if step >= self._first and (best == -math.inf or spearman > best):
+        if step >= self._first and (best == -inf or spearman > best):
             start = (self._measured(0) or [spearman])[0]
             comparison = " It is worse than its start:" if spearman < start else ""
             self.save_encoder(

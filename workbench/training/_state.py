@@ -6,7 +6,6 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import nn
 
 from workbench.encoder import weights_checksum
 from workbench.errors import RunError
@@ -81,7 +80,7 @@ class State:
 
 def _make_optimizer(method: Method) -> torch.optim.AdamW:
     """Return fused AdamW; matrices and embeddings decay, biases (relative-position ones too) and norms do not."""
-    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    groups = {True: [], False: []}
     for name, parameter in method.named_parameters():
         groups[parameter.ndim > 1 and "bias" not in name].append(parameter)
     decay = method.config.weight_decay
