@@ -165,11 +165,12 @@ def look(  # noqa: PLR0917
     from workbench.checkpoints import find_checkpoint
     from workbench.views.ask import WORDS, named
 
-    output = html or notebook
-    if (html and notebook) or (output and output.suffix != (".html" if html else ".ipynb")):
-        raise SettingError(f"give either --html FILE.html or --notebook FILE.ipynb, not {output}")
-    if output and not output.absolute().parent.is_dir():
-        raise SettingError(f"{output}: there is no folder {output.absolute().parent}; create it first")
+    output = html or notebook or Path("look.ipynb")
+    is_wanted = output.suffix == (".html" if html else ".ipynb") and not (html and notebook)
+    if not (is_wanted and output.absolute().parent.is_dir()):
+        raise SettingError(
+            f"give either --html FILE.html or --notebook FILE.ipynb, in a folder that exists, not {output}"
+        )
     on = on or ("stsb-test" if workbench.data.checksum_here("stsb-test") else "ladders-all")
     pairs = workbench.data.load_pairs(on)
     given = models or ["english-encoder", WORDS]

@@ -70,8 +70,9 @@ def warn_of(folder: Path) -> str:
     path = folder.parent if folder.name == "encoder" else folder
     if not (workbench.runs.is_finished(path) and (path / "encoder").is_dir()):
         return ""
-    warning = workbench.views.read_or_warn(path, workbench.views.warning_of) or ""
-    if workbench.views.read_or_warn(path, workbench.views.finished.is_its_start):
+    read_or_warn = workbench.views.read_or_warn
+    warning = read_or_warn(path, workbench.views.warning_of) or ""
+    if read_or_warn(path, workbench.views.finished.is_its_start):
         warning = "its start: no step of its training was better on dev"
     if warning:
         echo(f"warning: {path} is {warning}", err=True)
@@ -147,23 +148,21 @@ def print_power(
         raise RunError(
             f"no finished runs to compare on {suite} under {runs}; make some: workbench sweep simcse --seeds 0-2"
         )
-    for label, group in table.groupby("label", sort=False):
-        of_all_pairs = group.iloc[len(group) // 2]
-        against = f"{label} against {of_all_pairs['against']}"
-        seed_std, pairs_std, pairs = of_all_pairs[["seed_std", "pairs_std", "pairs"]]
+    for (label, against), group in table.groupby(["label", "against"], sort=False):
+        seed_std, pairs_std, pairs = group[["seed_std", "pairs_std", "pairs"]].iloc[len(group) // 2]  # of all pairs
         if math.isnan(seed_std):
-            echo(f"{against}: one seed says nothing about other seeds; train a second")
+            echo(f"{label} against {against}: one seed says nothing about other seeds; train a second")
             continue
         trained = (finished["label"] == label).sum()
         echo(
-            f"{against}: standard deviation over {trained} seeds {100 * seed_std:.2f}, over pairs {100 * pairs_std:.2f}"
+            f"{label} against {against}: standard deviation over {trained} seeds {100 * seed_std:.2f}, over pairs "
+            f"{100 * pairs_std:.2f}; smallest difference x 100 that is shown with probability 0.8 at level 0.05, by "
+            "pairs (rows) and seeds:"
         )
         print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
         if difference:
             needed = _needed(difference / 100, seed_std, pairs_std, int(pairs))
             echo(f"a difference of {difference:g} x 100 is shown by {needed}")
-    if not table["smallest"].isna().to_numpy().all():
-        echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
     if html:
         with reraise_os_error(html, "another --html FILE"):
             workbench.views.power_curve(table).write_html(html)
@@ -207,12 +206,14 @@ def push(
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
     run = workbench.runs.find_run(name, runs)
     warning = warn_of(run.path)
-    options = {"private": private, "dry_run": dry_run, "license": license_}
-    options["note"] = f"This encoder is {warning}." if warning else ""
-    files = workbench.encoder.push_run(run, repo_id, **options)
-    listed = [f"{size:>15,} {file}" for file, size in files.items()]
-    listed += [f"left out, not written by save: {file}" for file in files.left_out]
-    echo("\n".join([files.card, f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:", *listed]))
+    note = f"This encoder is {warning}." if warning else ""
+    files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_, note=note)
+    echo(files.card)
+    echo(f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:")
+    for file, size in files.items():
+        echo(f"{size:>15,} {file}")
+    for file in files.left_out:
+        echo(f"left out, not written by save: {file}")
 
 
 class Sweeps(TyperGroup):

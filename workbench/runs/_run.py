@@ -12,7 +12,7 @@ from importlib import metadata
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, Required
+from typing import Any, NotRequired, Required
 
 import filelock
 import pandas as pd
@@ -58,10 +58,7 @@ _REMEDY = "restore the file, or move the folder of the run away and run it again
 
 class _StoredFile(TypedDict):
     sha256: str
-
-
-class _Input(_StoredFile):
-    source: str
+    source: NotRequired[str]  # of an input
 
 
 @with_config(extra="allow")
@@ -73,7 +70,7 @@ class _Facts(TypedDict, total=False):
     settings: Required[Facts]
     given: list[str]
     contents: dict[str, str]
-    inputs: dict[str, _Input]
+    inputs: dict[str, _StoredFile]
     files: dict[str, _StoredFile]
     versions: Facts
     started: str
@@ -182,7 +179,7 @@ class Run:
 
     def release(self) -> None:
         """Let another process continue this run."""
-        if self._lock is not None:
+        if self._lock:
             self._lock.release(force=True)
 
     def acquire(self) -> None:

@@ -115,7 +115,7 @@ def read_sweep_file(path: Path) -> Facts:
         text = path.read_text(encoding="utf-8")
         content = _READERS[path.suffix](text)
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as problem:
+    except Exception as problem:  # whatever is wrong with the file
         names = ", ".join(_SweepFile.model_fields)
         raise SettingError(f"{path} cannot be read ({one_line(problem)}); expected {names} by name") from None
 

@@ -94,7 +94,7 @@ class Record:
         self._sums = {}
         self._steps = 0
         observed = {f"observed_{name}": value for name, value in self.method.observations().items()}
-        return {"loss": sum(terms.values())} | (terms if len(terms) > 1 or "loss" not in terms else {}) | observed
+        return {"loss": sum(terms.values())} | terms | observed
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Return the values of dev; save the encoder if the step may be kept and its Spearman is the greatest."""

@@ -67,7 +67,7 @@ class State:
             if not (is_of_run and is_whole):
                 raise ValueError("it is of another run, or was changed")  # noqa: TRY301
             self.scaler.load_state_dict(facts["scaler"])
-        except (OSError, SafetensorError, ValueError, LookupError, TypeError, RuntimeError) as error:
+        except Exception as error:  # whatever is wrong with the file
             raise RunError(
                 f"the training state {self.path} cannot be used ({error!r}); delete this file to train again from the "
                 "start of this run"
