@@ -143,7 +143,7 @@ def print_power(
     if not 0 <= difference <= 200:
         raise SettingError(f"--difference {difference}: expected a number of points, above 0 and at most 200")
     finished = workbench.views.finished_runs(runs, suite)
-    table = workbench.views.smallest_differences(finished, suite, baseline)
+    table: Any = workbench.views.smallest_differences(finished, suite, baseline)
     if table.empty:
         raise RunError(
             f"no finished runs to compare on {suite} under {runs}; make some: workbench sweep simcse --seeds 0-2"

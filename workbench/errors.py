@@ -26,7 +26,7 @@ class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
 
 
-def one_line(problem: object) -> str:
+def first_problem(problem: object) -> str:
     """Return why reading failed, on one line; of pydantic's problems the first, with the value's place."""
     if not isinstance(problem, ValidationError):
         return " ".join(str(problem).split())

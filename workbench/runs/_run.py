@@ -21,7 +21,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's from Python 3
 
 from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
-from workbench.errors import RunError, one_line, unknown_name
+from workbench.errors import RunError, first_problem, unknown_name
 from workbench.files import (
     PACKAGE,
     atomic_write,
@@ -413,7 +413,7 @@ def _read_bytes(path: Path) -> bytes:
 def _refuse_file(path: Path, why: object) -> RunError:
     # A training goes on without its watched rankings.
     remedy = "restore or delete it" if path.name == "watched.csv" else _REMEDY
-    return RunError(f"{path} cannot be read ({one_line(why)}); {remedy}")
+    return RunError(f"{path} cannot be read ({first_problem(why)}); {remedy}")
 
 
 def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> None:

@@ -24,7 +24,7 @@ import yaml
 from pydantic import BaseModel, Field, TypeAdapter
 
 from workbench.config import ALIASES, CONFIGS, TrainingConfig, setting_text, unique_keys
-from workbench.errors import RunError, SettingError, one_line
+from workbench.errors import RunError, SettingError, first_problem
 from workbench.execution import check_settings, notebook_of
 from workbench.files import reraise_os_error, text_checksum, write_json
 from workbench.runs import AnyPath, Facts, finished_run, is_running, read_json, read_row, run_path
@@ -117,7 +117,7 @@ def read_sweep_file(path: Path) -> Facts:
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
     except Exception as problem:  # whatever is wrong with the file
         names = ", ".join(_SweepFile.model_fields)
-        raise SettingError(f"{path} cannot be read ({one_line(problem)}); expected {names} by name") from None
+        raise SettingError(f"{path} cannot be read ({first_problem(problem)}); expected {names} by name") from None
 
 
 def merge_grids(method: str, *grids: Facts) -> Facts:
