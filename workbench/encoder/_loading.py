@@ -154,8 +154,11 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
                 **_LOCAL,
                 **options,
             )
+        model.get_input_embeddings().weight  # noqa: B018 - a model for images or sound has no table of tokens
     except Exception as error:
-        raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {short_reason(error)}") from error
+        problem = f"{folder} cannot be loaded as {config.model_type!r} for text: {short_reason(error)}"
+        remedy = f"copy it again (a clone needs `git lfs pull`), or, {USE_ST}{folder}"
+        raise EncoderError(f"{problem}; {remedy}") from error
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     # Where weights are missing, all others are named: "module.embeddings..." shows what happened.
     others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}
@@ -208,16 +211,14 @@ class Dense(nn.Sequential):
     """A linear layer and its activation over a sentence's vector, as in SentenceTransformer's module of this name."""
 
     def __init__(self, folder: Path, width: int) -> None:
-        """Read the module that was saved in `folder`; EncoderError for one with another input or a residual."""
+        """Read the module that was saved in `folder`; EncoderError for one that does not take `width` columns."""
         settings = read_file(folder / "config.json", DenseFile)
-        if settings.in_features != width:
-            problem = f"{folder} takes {settings.in_features} columns, and the module before it gives {width}"
-            raise EncoderError(f"{problem}; copy all modules of one encoder")
         linear = nn.Linear(settings.in_features, settings.out_features, bias=settings.bias)
         try:
             weights = load_file(folder / "model.safetensors")
             linear.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
             activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
+            linear(torch.zeros(1, width))
         except Exception as error:
             problem = f"the Dense layer in {folder} cannot be read: {short_reason(error)}"
             raise EncoderError(f"{problem}; save it as model.safetensors, or, {USE_ST}FOLDER") from error
@@ -277,9 +278,10 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
-        raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {short_reason(error)}") from error
+        problem = f"the tokenizer in {folder} cannot be loaded: {short_reason(error)}"
+        raise EncoderError(f"{problem}; copy it again (a clone needs `git lfs pull`)") from error
     largest = max(tokenizer.get_vocab().values(), default=0)
-    embedded = _count_embeddings(folder, backbone)
+    embedded = len(backbone.get_input_embeddings().weight)
     pad, fault = tokenizer.pad_token_id, None
     if len(tokenizer) <= 5:
         fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
@@ -298,15 +300,6 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         backend.normalizer = Sequence([Lowercase(), *([backend.normalizer] if backend.normalizer else [])])
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return tokenizer
-
-
-def _count_embeddings(folder: Path, backbone: Any) -> int:
-    """Return how many tokens a backbone embeds; EncoderError if it has no table of them, such as one for images."""
-    try:
-        return len(backbone.get_input_embeddings().weight)
-    except Exception as error:
-        problem = f"{folder} is a {backbone.config.model_type!r} model, which has no table of token embeddings"
-        raise EncoderError(f"{problem}; {USE_ST}{folder}") from error
 
 
 def has_no_dropout(config: Any) -> bool:

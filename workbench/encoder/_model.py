@@ -358,17 +358,7 @@ class Encoder(nn.Module):
         datasets, metrics, tags, title and description of README.md. dtype: torch.float16 halves the file.
         """
         with replace_encoder(folder) as fresh:
-            save_encoder(
-                fresh,
-                self.backbone,
-                self.tokenizer,
-                self.reading,
-                limit=self.max_seq_length,
-                dtype=dtype,
-                card=card or {},
-                dense=self.dense,
-                prompts=self.prompts,
-            )
+            save_encoder(fresh, self, card or {}, dtype)
 
     def push_to_hub(
         self, repo_id: str, *, card: dict[str, Any] | None = None, private: bool = False, dry_run: bool = False
