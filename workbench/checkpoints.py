@@ -199,8 +199,9 @@ def encoder_folder(folder: Path) -> Path:
     if facts.settings is None:
         return folder
     if not (run / "metrics.json").is_file():
-        problem = f"{folder} is a run that is not finished"
-        raise EncoderError(f"{problem}: finish it, or use its best encoder so far: {folder / 'encoder'}")
+        raise EncoderError(
+            f"{folder} is a run that is not finished: finish it, or use its best encoder so far: {folder / 'encoder'}"
+        )
     saved = facts.files.get("encoder")
     if saved is not None and saved.get("sha256") != checkpoint_checksum(run):
         raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")
@@ -349,8 +350,10 @@ def _read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
     skips_prompt = False
     for module in read_file(path, list[_Module]):
         if not module.type.startswith(("sentence_transformers.", "workbench.encoder.MaskPooling")):
-            problem = f"{path} names {module.type}, which is no module of SentenceTransformer"
-            raise EncoderError(f"{problem}; use its authors' code, which is never executed here")
+            raise EncoderError(
+                f"{path} names {module.type}, which is no module of SentenceTransformer; "
+                "use its authors' code, which is never executed here"
+            )
         kind = module.type.rpartition(".")[2]
         folder = _inside(root, module.path)
         file = read_file(folder / "config.json", _KINDS.get(kind, _Other))
@@ -369,8 +372,10 @@ def _inside(root: Path, path: str) -> Path:
     place = root / path
     folder = place if place.is_dir() else place.parent
     if not folder.resolve().is_relative_to(root.resolve()):
-        problem = f"{root} names {path!r} as one of its parts, which lies outside of it"
-        raise EncoderError(f"{problem}; copy the checkpoint again, in one folder")
+        raise EncoderError(
+            f"{root} names {path!r} as one of its parts, which lies outside of it; "
+            "copy the checkpoint again, in one folder"
+        )
     return place
 
 
@@ -424,8 +429,10 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     )
     same = replace(own, template=None, full_stop="", endings="") if own else stored
     if own and kinds and (same != stored or foreign):
-        problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]})"
-        raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
+        raise EncoderError(
+            f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]}); "
+            f"restore the folder, or remove {SETTINGS_FILE} to read the others"
+        )
     if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for none
         foreign += [kind for kind in config.architectures if "ForSequenceClassification" in kind]
     files = sorted(folder.glob("sentence_*_config.json"))  # of "bert", formerly also "roberta", ...
@@ -487,8 +494,7 @@ def check_architectures(folder: Path) -> list[str]:
         family = kind.partition("For")[0]
         backbone = f"{family.removesuffix('Model')}Model"
         if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
-            problem = f"{path}: the weights are of a {kind}, no class of transformers"
-            raise EncoderError(f"{problem}; {_OWN_CODE}")
+            raise EncoderError(f"{path}: the weights are of a {kind}, no class of transformers; {_OWN_CODE}")
         backbones.append(backbone)
     if config.auto_map:
         text = "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ"

@@ -78,8 +78,9 @@ class StaticEncoder(FixedEncoder):
             table = table.float() * weights["weights"].float()[:, None] if "weights" in weights else table.float()
             table = table[:, : checkpoint.columns].contiguous()
         except Exception as error:
-            problem = f"the static encoder in {checkpoint.folder} cannot be read: {short_reason(error)}"
-            raise EncoderError(f"{problem}; copy it again") from error
+            raise EncoderError(
+                f"the static encoder in {checkpoint.folder} cannot be read: {short_reason(error)}; copy it again"
+            ) from error
         self._tokenizer.no_padding()
         inner = json.loads(self._tokenizer.to_str())["model"]
         unknown = inner.get("unk_id") if inner.get("unk_token") is None else inner["vocab"].get(inner["unk_token"])

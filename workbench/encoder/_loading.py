@@ -70,8 +70,10 @@ def load_parts(
     config = _load_config(folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None)
     if as_classifier:
         if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
-            problem = f"{folder} is a classifier with {config.num_labels} labels; an interaction model has one"
-            raise EncoderError(f"{problem}: start from the plain pretrained model")
+            raise EncoderError(
+                f"{folder} is a classifier with {config.num_labels} labels; an interaction model has one: "
+                "start from the plain pretrained model"
+            )
         config.num_labels = 1
         model = _load_model(AutoModelForSequenceClassification, folder, config)[0]
     else:
@@ -135,8 +137,10 @@ def load_word_head(checkpoint: Checkpoint) -> nn.Module:
             _LOG.warning("%s was saved without a head that guesses words: its begins at random", checkpoint.folder)
         heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
     if len(heads) != 1:
-        problem = f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part for masked words"
-        raise EncoderError(f"{problem}; start from BERT or RoBERTa, or set mlm_weight=0")
+        raise EncoderError(
+            f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part for masked words; "
+            "start from BERT or RoBERTa, or set mlm_weight=0"
+        )
     return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
 
 
@@ -156,9 +160,10 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
             )
         model.get_input_embeddings().weight  # noqa: B018 - a model for images or sound has no table of tokens
     except Exception as error:
-        problem = f"{folder} cannot be loaded as {config.model_type!r} for text: {short_reason(error)}"
-        remedy = f"copy it again (a clone needs `git lfs pull`), or, {USE_ST}{folder}"
-        raise EncoderError(f"{problem}; {remedy}") from error
+        raise EncoderError(
+            f"{folder} cannot be loaded as {config.model_type!r} for text: {short_reason(error)}; "
+            f"copy it again (a clone needs `git lfs pull`), or, {USE_ST}{folder}"
+        ) from error
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     # Where weights are missing, all others are named: "module.embeddings..." shows what happened.
     others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}
@@ -220,8 +225,10 @@ class Dense(nn.Sequential):
             activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
             linear(torch.zeros(1, width))
         except Exception as error:
-            problem = f"the Dense layer in {folder} cannot be read: {short_reason(error)}"
-            raise EncoderError(f"{problem}; save it as model.safetensors, or, {USE_ST}FOLDER") from error
+            raise EncoderError(
+                f"the Dense layer in {folder} cannot be read: {short_reason(error)}; "
+                f"save it as model.safetensors, or, {USE_ST}FOLDER"
+            ) from error
         super().__init__(linear, activation)
         self.width: int = linear.out_features
 
@@ -278,8 +285,10 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
     except Exception as error:
-        problem = f"the tokenizer in {folder} cannot be loaded: {short_reason(error)}"
-        raise EncoderError(f"{problem}; copy it again (a clone needs `git lfs pull`)") from error
+        raise EncoderError(
+            f"the tokenizer in {folder} cannot be loaded: {short_reason(error)}; "
+            "copy it again (a clone needs `git lfs pull`)"
+        ) from error
     largest = max(tokenizer.get_vocab().values(), default=0)
     embedded = len(backbone.get_input_embeddings().weight)
     pad, fault = tokenizer.pad_token_id, None
@@ -333,8 +342,10 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
     # BERT's weights load as RoBERTa's, at shifted positions.
     for backbone in backbones:
         if backbone in MODEL_MAPPING_NAMES.values() and backbone != MODEL_MAPPING_NAMES.get(name):
-            problem = f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {backbone}"
-            raise EncoderError(f"{problem}; take the configuration that was saved with them")
+            raise EncoderError(
+                f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {backbone}; "
+                "take the configuration that was saved with them"
+            )
     rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
     if dropout is not None:
         if not rates:

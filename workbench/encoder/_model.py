@@ -67,8 +67,10 @@ class Encoder(nn.Module):
         """
         super().__init__()
         if checkpoint.kind != "transformer":
-            problem = f"{checkpoint.name} is evaluated, looked at and a teacher, but not trained"
-            raise EncoderError(f"{problem}: start from a transformer's folder or hub id")
+            raise EncoderError(
+                f"{checkpoint.name} is evaluated, looked at and a teacher, but not trained: "
+                "start from a transformer's folder or hub id"
+            )
         place, self.training_precision = choose_hardware(device, precision)
         self.precision = "fp32" if precision == "auto" else precision
         backbone, self.tokenizer, positions, self._reads_padding = load_parts(
@@ -93,8 +95,10 @@ class Encoder(nn.Module):
             self.max_seq_length = min(self.max_seq_length, max_seq_length + added)
         self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
         if not 3 <= self.train_length <= self.max_seq_length:
-            problem = f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}"
-            raise EncoderError(f"{problem}: choose 3 <= train_length <= max_seq_length, special tokens included")
+            raise EncoderError(
+                f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}: "
+                "choose 3 <= train_length <= max_seq_length, special tokens included"
+            )
         self._skipped = self._count_skipped(reading.prompt)
         self.to(place).eval()
 

@@ -39,8 +39,9 @@ def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limi
                 found = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
                 return found.reshape(*ids.shape, backbone.config.hidden_size)
         except Exception as error:  # each kind fails in its own way
-            problem = f"{name} does not encode plain text of {ids.shape[1]} tokens"
-            raise EncoderError(f"{problem} ({short_reason(error)}); {USE_ST}{name}") from error
+            raise EncoderError(
+                f"{name} does not encode plain text of {ids.shape[1]} tokens ({short_reason(error)}); {USE_ST}{name}"
+            ) from error
 
     middle = len(short) // 2
     few, many = (
