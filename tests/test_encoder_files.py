@@ -225,6 +225,8 @@ def as_modules(folder: Path, *types: str) -> Path:
         path = f"{number}_{kind.rpartition('.')[2]}" if number else ""
         entries.append({"idx": number, "name": str(number), "path": path, "type": kind})
         (folder / path).mkdir(exist_ok=True)
+        if path.endswith("_Pooling"):
+            edit(folder / path / "config.json", embedding_dimension=32)
     (folder / MODULES).write_text(json.dumps(entries))
     return folder
 

@@ -135,8 +135,8 @@ def test_the_length_limit_can_be_encoded(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("dpr", "does not encode plain text of 3 tokens .AttributeError: .* st:"),
-        ("bros", "does not encode plain text of 3 tokens .ValueError: You have to specify bbox.; .* st:"),
+        ("dpr", "does not encode plain text of 3 tokens: AttributeError: .* st:"),
+        ("bros", "does not encode plain text of 3 tokens: ValueError: You have to specify bbox; .* st:"),
         ("canine", "cannot be loaded as 'canine' for text: .* st:"),
         ("vit", "cannot be loaded as 'vit' for text: .* st:"),
         ("wav2vec2", "cannot be loaded as 'wav2vec2' for text: .* st:"),

@@ -145,10 +145,11 @@ class Checkpoint:
         """
         chosen = Reading(pooling) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):
-            problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
-            remedy = f"if SentenceTransformer saved it, evaluate it as st:{self.name}"
-            other = f"set pooling ({', '.join(POOLINGS)}) to use its backbone without that"
-            raise EncoderError(f"{problem}; {remedy}, or {other}")
+            raise EncoderError(
+                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; "
+                f"if SentenceTransformer saved it, evaluate it as st:{self.name}, "
+                f"or set pooling ({', '.join(POOLINGS)}) to use its backbone without that"
+            )
         saved = ", ".join([*([self.stored.pooling] if self.stored else []), *self.foreign])
         if chosen and saved not in ("", chosen.pooling):
             _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling)
@@ -217,8 +218,10 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
         command = f"hf download {name} --revision {revision or 'main'}"
-        remedy = f"without a network, set HF_HOME to a cache filled by `{command}`, and HF_HUB_OFFLINE=1"
-        raise EncoderError(f"{name!r}{near} is no local folder and cannot be fetched ({error}); {remedy}") from error
+        raise EncoderError(
+            f"{name!r}{near} is no local folder and cannot be fetched ({error}); "
+            f"without a network, set HF_HOME to a cache filled by `{command}`, and HF_HUB_OFFLINE=1"
+        ) from error
 
 
 def _require_empty(value: Any) -> Any:
@@ -336,8 +339,10 @@ def read_file(path: Path, kind: Any) -> Any:
             fault = error.errors()[0]
             place = ".".join(map(str, fault["loc"])) or "it"
             reason = f"{place} = {fault['input']!r:.80} is not read by an Encoder: {fault['msg']:.60}"
-        remedy = "correct it or copy the checkpoint again, or evaluate it as st:FOLDER if SentenceTransformer reads it"
-        raise EncoderError(f"{path} cannot be read: {reason}; {remedy}") from error
+        raise EncoderError(
+            f"{path} cannot be read: {reason}; correct it or copy the checkpoint again, "
+            "or evaluate it as st:FOLDER if SentenceTransformer reads it"
+        ) from error
 
 
 def _read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
@@ -457,26 +462,29 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
 def weight_files(folder: Path) -> list[Path]:
     """Return the files of a model's weights, one or several shards; none if there is no safetensors."""
     index = read_file(folder / "model.safetensors.index.json", _Other)
-    shards = sorted({*index.weight_map.values()})
+    shards = [_inside(folder, shard) for shard in sorted({*index.weight_map.values()})]
     whole = folder / "model.safetensors"
-    return [whole] if whole.is_file() else [_inside(folder, shard) for shard in shards]
+    return [whole] if whole.is_file() else shards
 
 
 def _require_files(folder: Path, name: str) -> None:
     """Raise EncoderError with the cause if a folder is not a model of transformers in safetensors."""
     if (folder / "adapter_config.json").is_file():
-        problem = "has an adapter (adapter_config.json), which the package peft alone applies"
-        remedy = f"save what merge_and_unload() returns, or install peft and evaluate it as st:{name}"
-    elif not (folder / "config.json").is_file():
-        problem = "has no config.json, so it is no checkpoint"
-        remedy = "give the folder that save() wrote, of a training one of its checkpoint-..."
-    elif not weight_files(folder):
-        problem = "has no model.safetensors; ONNX is not read, and pickled weights can execute code"
-        convert = f'on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
-        remedy = f"convert them by AutoModel's save_pretrained, name a pull request {convert}, or, {USE_ST}{name}"
-    else:
-        return
-    raise EncoderError(f"{folder} {problem}; {remedy}")
+        raise EncoderError(
+            f"{folder} has an adapter (adapter_config.json), which the package peft alone applies; "
+            f"save what merge_and_unload() returns, or install peft and evaluate it as st:{name}"
+        )
+    if not (folder / "config.json").is_file():
+        raise EncoderError(
+            f"{folder} has no config.json, so it is no checkpoint; "
+            "give the folder that save() wrote, of a training one of its checkpoint-..."
+        )
+    if not weight_files(folder):
+        raise EncoderError(
+            f"{folder} has no model.safetensors; ONNX is not read, and pickled weights can execute code; "
+            "convert them by AutoModel's save_pretrained, name a pull request on the hub that does: "
+            f'revisions={{"{name}": "refs/pr/<number>"}}, or, {USE_ST}{name}'
+        )
 
 
 def check_architectures(folder: Path) -> list[str]:
@@ -497,6 +505,9 @@ def check_architectures(folder: Path) -> list[str]:
             raise EncoderError(f"{path}: the weights are of a {kind}, no class of transformers; {_OWN_CODE}")
         backbones.append(backbone)
     if config.auto_map:
-        text = "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ"
-        _LOG.warning("%s; compare one with an example of its authors", text % folder)
+        _LOG.warning(
+            "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ; "
+            "compare one with an example of its authors",
+            folder,
+        )
     return backbones

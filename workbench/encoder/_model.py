@@ -229,7 +229,8 @@ class Encoder(nn.Module):
         ids = batch["input_ids"].to(self.device)
         mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
         if self._reads_padding:
-            states = apply_by_length(self._stack_states, {"input_ids": ids, "attention_mask": mask})
+            inputs = {"input_ids": ids, "attention_mask": mask}
+            states = apply_by_length(lambda **rows: torch.stack([*self._run_backbone(**rows)], dim=2), inputs)
             unread = ids.shape[1] - states.shape[1]
             return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
@@ -259,9 +260,6 @@ class Encoder(nn.Module):
         layered = self.pooling in FIRST_LAYER
         output = self.backbone(output_hidden_states=layered, **inputs)
         return output.hidden_states if layered else (output.last_hidden_state,)
-
-    def _stack_states(self, **inputs: Tensor) -> Float[Tensor, "n l layers d"]:
-        return torch.stack([*self._run_backbone(**inputs)], dim=2)
 
     def encode(
         self,
@@ -362,7 +360,10 @@ class Encoder(nn.Module):
         datasets, metrics, tags, title and description of README.md. dtype: torch.float16 halves the file.
         """
         with replace_encoder(folder) as fresh:
-            save_encoder(fresh, self, card or {}, dtype)
+            self._write(fresh, card or {}, dtype)
+
+    def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
+        save_encoder(folder, self, card, dtype)
 
     def push_to_hub(
         self, repo_id: str, *, card: dict[str, Any] | None = None, private: bool = False, dry_run: bool = False
