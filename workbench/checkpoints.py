@@ -22,7 +22,7 @@ from pydantic import (
     ValidationError,
 )
 
-from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, published_entry
+from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, current_value, published_entry
 from workbench.errors import EncoderError, did_you_mean
 from workbench.files import checkpoint_checksum, project_path
 
@@ -143,7 +143,7 @@ class Checkpoint:
 
         Raises EncoderError for an unknown pooling, a template without pooling "mask", and foreign parts.
         """
-        chosen = Reading(pooling) if pooling else None
+        chosen = Reading(current_value(pooling)) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):
             raise EncoderError(
                 f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; "

@@ -1,7 +1,7 @@
 """Encoders that are evaluated, looked at and learned from, but not trained: static ones and any SentenceTransformer."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,8 @@ class FixedEncoder:
 
     model: nn.Module
     dimension: int
+    _embed: Callable[..., Tensor]
+    _usage: Callable[[], list[Any]]  # everything besides the weights that decides an embedding
     similarity_name = "cosine"
     similarity = staticmethod(Encoder.similarity)
 
@@ -51,13 +53,6 @@ class FixedEncoder:
         if not bool(vectors.isfinite().all()):
             raise EncoderError(f"{self.source} gives vectors that are not finite; its weights are broken")
         return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
-
-    def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
-        raise NotImplementedError
-
-    def _usage(self) -> list[Any]:
-        """Return everything besides the weights that decides an embedding."""
-        raise NotImplementedError
 
 
 class StaticEncoder(FixedEncoder):

@@ -201,7 +201,8 @@ def _is_own(name: str, model: Any) -> bool:
 
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Load the weights that Encoder.save wrote to `folder` into the model; EncoderError if they are of another one."""
-    path, own = encoder_folder(folder) / "model.safetensors", model.state_dict()
+    path = encoder_folder(folder) / "model.safetensors"
+    own = model.state_dict()
     with refuse(f"{path} cannot be read", "give the folder that this encoder saved"):
         saved = {name: value for name, value in load_file(path).items() if name in own or _is_own(name, model)}
     shapes, others = ({(name, value.shape) for name, value in weights.items()} for weights in (own, saved))

@@ -227,7 +227,7 @@ class Encoder(nn.Module):
     def _hidden_states(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
         """Return ids, mask and hidden states of a batch, on the encoder's device."""
         ids = batch["input_ids"].to(self.device)
-        mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
+        mask = batch["attention_mask"].to(self.device)
         if self._reads_padding:
             inputs = {"input_ids": ids, "attention_mask": mask}
             states = apply_by_length(lambda **rows: torch.stack([*self._run_backbone(**rows)], dim=2), inputs)
