@@ -413,7 +413,7 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     prompt = prompts.get(default, "")
     facts: dict[str, Any] = {"prompts": prompts, "columns": usage.truncate_dim}
     if first == "StaticEmbedding":
-        foreign += {*kinds[1:], similarity, prompt} - {"Normalize", "cosine", ""}
+        foreign += sorted({*kinds[1:], similarity, prompt} - {"Normalize", "cosine", ""})
         return Checkpoint(name, source, root, folder, foreign=tuple(foreign), kind="static", **facts)
     path = root / SETTINGS_FILE
     own = read_file(path, Reading) if path.is_file() else None
