@@ -1,6 +1,5 @@
 """Sentences as token ids, stored in four bytes each and padded on demand."""
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -34,13 +33,13 @@ class TokenRows:
 
     @classmethod
     def gather(cls, chunks: Iterable[list[list[int]]], padding: int) -> "TokenRows":
-        flat = array("i")
+        pieces = [np.empty(0, np.int32)]
         counts: list[int] = []
         for rows in chunks:
             counts += map(len, rows)
-            flat.extend(chain.from_iterable(rows))
+            pieces.append(np.fromiter(chain.from_iterable(rows), np.int32))
         lengths = np.array(counts, dtype=np.int64)
-        return cls(np.asarray(flat, np.int32), lengths.cumsum() - lengths, lengths, padding)
+        return cls(np.concatenate(pieces), lengths.cumsum() - lengths, lengths, padding)
 
     @classmethod
     def joined(cls, stores: Sequence["TokenRows"]) -> "TokenRows":
