@@ -112,7 +112,7 @@ def test_a_file_describes_methods_grids_and_exclusions_with_values_as_in_the_gri
         "cosent learning_rate=0.001 seed 1",
     ]
     for text, problem in (
-        ("sedes: 0-1", "did you mean 'seeds'"),
+        ("sedes: 0-1", "sedes: Extra inputs .*; expected methods, seeds"),
         ("grid: 5", "grid: Input should be a valid dictionary .got '5'"),
     ):
         (tmp_path / "a.yaml").write_text(text)
@@ -380,8 +380,8 @@ def test_conditions_of_without_are_read_as_settings(tmp_path: Path):
         ("methods: simcse\ngrid: {lr: []}", "learning_rate has no values"),
         ("methods: simcse\nwithout: 5", "without: .* .got '5'"),
         ("methods: simcse\nwithout: [5]", "without: .* .got "),
-        ("methods: simcse\njobs: 2", "no entry 'jobs' of a sweep"),
-        ("methods: simcse\nsettings: [1]", "no entry 'settings' of a sweep"),
+        ("methods: simcse\njobs: 2", "jobs: Extra inputs .*; expected methods, "),
+        ("methods: simcse\nsettings: [1]", "settings: Extra inputs .*; expected methods, "),
     ],
 )
 def test_a_wrong_type_in_a_file_is_one_line_that_names_the_key(text: str, words: str, tmp_path: Path):

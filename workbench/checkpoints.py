@@ -9,18 +9,17 @@ import logging
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
+    AfterValidator,
+    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
     PositiveInt,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
 )
 
 from workbench.config import BUNDLED_MODELS, PUBLISHED, Pooling, current_value, published_entry
@@ -117,8 +116,7 @@ class Checkpoint:
     in its files. foreign: parts that an Encoder lacks: modules or similarity of a SentenceTransformer, the head of a
     classifier. max_seq_length: limit in tokens of a SentenceTransformer. prompts: its prompts by name.
     kind: "static" for one vector per token, "st" for what SentenceTransformer itself is to load. columns: how many its
-    vector has, None for all. layers: kind and folder of the modules over its pooling. is_st: SentenceTransformer gives
-    the vectors of its authors.
+    vector has, None for all. layers: kind and folder of the modules over its pooling.
     """
 
     name: str
@@ -133,7 +131,6 @@ class Checkpoint:
     kind: Literal["transformer", "static", "st"] = "transformer"
     columns: int | None = None
     layers: tuple[tuple[str, Path], ...] = ()
-    is_st: bool = False
 
     @property
     def own_pooling(self) -> Pooling | None:
@@ -148,11 +145,11 @@ class Checkpoint:
         """
         chosen = Reading(current_value(pooling)) if pooling else None
         if self.foreign and (chosen is None or self.kind == "static"):
-            problem = f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support"
-            remedies = [f"evaluate it as st:{self.name}"] if self.is_st else []
-            if (self.folder / "config.json").is_file():
-                remedies.append(f"set pooling ({', '.join(POOLINGS)}) to use its backbone without that")
-            raise EncoderError(f"{problem}; {' or '.join(remedies)}")
+            raise EncoderError(
+                f"{self.name} was saved with {', '.join(self.foreign)}, which an Encoder does not support; "
+                f"if SentenceTransformer saved it, evaluate it as st:{self.name}, "
+                f"or set pooling ({', '.join(POOLINGS)}) to use its backbone without that"
+            )
         saved = ", ".join([*([self.stored.pooling] if self.stored else []), *self.foreign])
         if chosen and saved not in ("", chosen.pooling):
             _LOG.warning("%s was saved with %s; pooling %r was asked for", self.name, saved, chosen.pooling)
@@ -203,8 +200,9 @@ def encoder_folder(folder: Path) -> Path:
     if facts.settings is None:
         return folder
     if not (run / "metrics.json").is_file():
-        problem = f"{folder} is a run that is not finished"
-        raise EncoderError(f"{problem}: finish it, or use its best encoder so far: {folder / 'encoder'}")
+        raise EncoderError(
+            f"{folder} is a run that is not finished: finish it, or use its best encoder so far: {folder / 'encoder'}"
+        )
     saved = facts.files.get("encoder")
     if saved is not None and saved.get("sha256") != checkpoint_checksum(run):
         raise EncoderError(f"{run / 'encoder'} was changed after the run saved it: restore it, or run again elsewhere")
@@ -219,23 +217,24 @@ def _download_files(name: str, revision: str | None, files: list[str]) -> Path:
         return Path(snapshot_download(name, revision=revision, allow_patterns=files))
     except Exception as error:  # the hub's client raises a dozen unrelated types for "no network"
         near = did_you_mean(name, BUNDLED_MODELS, cutoff=0.9)  # any other name may well be one of the hub
-        command = f"hf download {name}" + (f" --revision {revision}" if revision else "")
-        remedy = f"without a network, set HF_HOME to a cache filled by `{command}`, and HF_HUB_OFFLINE=1"
-        raise EncoderError(f"{name!r}{near} is no local folder and cannot be fetched ({error}); {remedy}") from error
+        command = f"hf download {name} --revision {revision or 'main'}"
+        raise EncoderError(
+            f"{name!r}{near} is no local folder and cannot be fetched ({error}); "
+            f"without a network, set HF_HOME to a cache filled by `{command}`, and HF_HUB_OFFLINE=1"
+        ) from error
+
+
+def _require_empty(value: Any) -> Any:
+    if value:
+        raise ValueError("not known here")
+    return value
 
 
 class _File(BaseModel):
     """A JSON object in the files of a SentenceTransformer; an unknown key may only be empty. Any: changes no vector."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, content: Any) -> Any:
-        if not isinstance(content, dict):
-            return content
-        known = {field.alias or name for name, field in cls.model_fields.items()}
-        return {key: value for key, value in content.items() if value or key in known}
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, Annotated[Any, AfterValidator(_require_empty)]]
 
 
 class _Module(_File):
@@ -245,25 +244,14 @@ class _Module(_File):
     name: Any = None
     kwargs: Any = None
 
-    @property
-    def kind(self) -> str:
-        return self.type.rpartition(".")[2]
-
 
 class _Usage(_File):
     version: Any = Field(None, alias="__version__")
     model_type: str = _ST
     prompts: dict[str, str] = {}
-    default_prompt_name: str | None = None
+    default_prompt_name: str = ""
     similarity_fn_name: str = "cosine"
     truncate_dim: PositiveInt | None = None
-
-    @field_validator("default_prompt_name")
-    @classmethod
-    def _require_prompt(cls, name: str | None, others: ValidationInfo) -> str | None:
-        if name not in (None, "query", "document", *others.data.get("prompts", ())):
-            raise ValueError("not the name of a prompt")
-        return name
 
 
 _Argument = Literal[
@@ -289,8 +277,7 @@ class _Transformer(_File):
 
 
 class _Pooling(_File):
-    embedding_dimension: PositiveInt | None = None
-    word_embedding_dimension: PositiveInt | None = None
+    width: PositiveInt = Field(validation_alias=AliasChoices("embedding_dimension", "word_embedding_dimension"))
     include_prompt: bool = True
     pooling_mode: str | list[str] = []
     pooling_mode_cls_token: bool = False
@@ -336,24 +323,26 @@ class _Other(_File):
 
 
 def read_file(path: Path, kind: Any) -> Any:
-    """Return a JSON file of a checkpoint as a pydantic type, "{}" without it; EncoderError if it cannot be used."""
+    """Return a JSON file of a checkpoint as a pydantic type, `kind()` without it; EncoderError if it cannot be used."""
 
     def drop_nulls(content: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in content.items() if value is not None}
 
     try:
-        content = json.loads(path.read_bytes() if path.is_file() else "{}", object_hook=drop_nulls)
-    except (OSError, ValueError, RecursionError) as error:
-        raise EncoderError(f"{path} cannot be read: {error}; download or copy the checkpoint again") from error
-    try:
+        if not path.is_file():
+            return kind()
+        content = json.loads(path.read_bytes(), object_hook=drop_nulls)
         return TypeAdapter(kind).validate_python(content)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(str(part) for part in fault["loc"] if part != "[key]")
-        value = "" if "[key]" in fault["loc"] else f" = {fault['input']!r:.80}"
-        problem = f"{path}: an Encoder does not read {place or 'it'}{value} ({fault['msg']:.60})"
-        remedy = "correct it, or evaluate the encoder as st:FOLDER if SentenceTransformer reads it"
-        raise EncoderError(f"{problem}; {remedy}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            fault = error.errors()[0]
+            place = ".".join(map(str, fault["loc"])) or "it"
+            reason = f"{place} = {fault['input']!r:.80} is not read by an Encoder: {fault['msg']:.60}"
+        raise EncoderError(
+            f"{path} cannot be read: {reason}; correct it or copy the checkpoint again, "
+            "or evaluate it as st:FOLDER if SentenceTransformer reads it"
+        ) from error
 
 
 def _read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
@@ -362,19 +351,19 @@ def _read_modules(root: Path) -> tuple[list[tuple[str, Path]], bool]:
     The kind of a Pooling module is its mode. Raises EncoderError for files that no Encoder reads.
     """
     path = root / "modules.json"
-    modules = read_file(path, list[_Module]) if path.is_file() else []
     steps = []
     skips_prompt = False
-    for module in modules:
+    for module in read_file(path, list[_Module]):
         if not module.type.startswith(("sentence_transformers.", "workbench.encoder.MaskPooling")):
-            problem = f"{path} names {module.type}, which is no module of SentenceTransformer"
-            raise EncoderError(f"{problem}; use its authors' code, which is never executed here")
-        kind = module.kind
+            raise EncoderError(
+                f"{path} names {module.type}, which is no module of SentenceTransformer; "
+                "use its authors' code, which is never executed here"
+            )
+        kind = module.type.rpartition(".")[2]
         folder = _inside(root, module.path)
         file = read_file(folder / "config.json", _KINDS.get(kind, _Other))
         if isinstance(file, _Pooling):
-            is_there = (folder / "config.json").is_file()
-            kind = file.step() if is_there else "Pooling without its config.json"
+            kind = file.step()
             skips_prompt |= not file.include_prompt
         steps.append((kind, folder))
     return steps, skips_prompt
@@ -385,14 +374,14 @@ _KINDS: dict[str, type[_File]] = {"Pooling": _Pooling, "Dense": DenseFile, "Norm
 
 def _inside(root: Path, path: str) -> Path:
     """Return `path` in `root`; EncoderError if it leads out of it (a link to a file may: hub caches have them)."""
-    try:
-        is_inside = (root / path).resolve().is_relative_to(root.resolve())
-    except (OSError, ValueError, RuntimeError):  # a null byte, a circle of links
-        is_inside = False
-    if not is_inside:
-        problem = f"{root} names {path!r} as one of its folders, which lies outside of it"
-        raise EncoderError(f"{problem}; copy the checkpoint again, in one folder")
-    return root / path
+    place = root / path
+    folder = place if place.is_dir() else place.parent
+    if not folder.resolve().is_relative_to(root.resolve()):
+        raise EncoderError(
+            f"{root} names {path!r} as one of its parts, which lies outside of it; "
+            "copy the checkpoint again, in one folder"
+        )
+    return place
 
 
 def _inspect(root: Path, name: str, source: str) -> Checkpoint:
@@ -417,92 +406,85 @@ def _inspect(root: Path, name: str, source: str) -> Checkpoint:
     if similarity not in ("cosine", "dot"):
         foreign.append(f"similarity {similarity!r}")
         similarity = "cosine"
+    default = usage.default_prompt_name
     prompts = {name: text for name, text in usage.prompts.items() if text}
-    prompt = prompts.get(usage.default_prompt_name or "", "")
-    facts: dict[str, Any] = {"prompts": prompts, "columns": usage.truncate_dim, "is_st": not foreign}
+    if default not in ("", "query", "document", *usage.prompts):
+        foreign.append(f"default_prompt_name = {default!r}")
+    prompt = prompts.get(default, "")
+    facts: dict[str, Any] = {"prompts": prompts, "columns": usage.truncate_dim}
     if first == "StaticEmbedding":
-        foreign += [kind for kind in kinds[1:] if kind != "Normalize"]
-        foreign += [value for value in (similarity, prompt) if value not in ("cosine", "")]
+        foreign += sorted({*kinds[1:], similarity, prompt} - {"Normalize", "cosine", ""})
         return Checkpoint(name, source, root, folder, foreign=tuple(foreign), kind="static", **facts)
     path = root / SETTINGS_FILE
     own = read_file(path, Reading) if path.is_file() else None
     pooling: Any = own.pooling if own else _PLAIN.get("".join(kinds[1:2]))
-    count = 1 + len(pooling_steps(pooling) if pooling else ())
-    layers = modules[count : len(kinds)]
-    if kinds:
-        foreign += _foreign_modules(kinds, count, pooling)
+    expected = ["Transformer", *STEPS.get(pooling, ["Pooling"])]
+    count = len(expected)
+    layers = kinds[count:]
+    if kinds and not (kinds[:count] == expected and {*layers} <= _LAYERS):
+        foreign.append(f"the modules {', '.join(kinds)}")
     if skips_prompt and pooling in ("cls", "max"):
         foreign.append(f"pooling {pooling!r} without its prompt")
     stored = Reading(
         pooling or "cls",
         prompt=prompt,
         skips_prompt=skips_prompt,
-        has_dense=bool(layers or usage.truncate_dim) and {*kinds[count:]} <= _LAYERS,
+        has_dense=bool(layers or usage.truncate_dim) and {*layers} <= _LAYERS,
         similarity=similarity,
     )
     same = replace(own, template=None, full_stop="", endings="") if own else stored
     if own and kinds and (same != stored or foreign):
-        problem = f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]})"
-        raise EncoderError(f"{problem}; restore the folder, or remove {SETTINGS_FILE} to read the others")
-    # The backbone under a classifier, such as a cross-encoder, was trained for no pooling.
-    heads = [kind for kind in config.architectures if "ForSequenceClassification" in kind and not pooling]
-    foreign += heads
-    facts["is_st"] &= not heads
-    facts["stored"] = own or (stored if pooling else None)
-    cuts = _read_cuts(folder, is_st=bool(kinds))
-    if (root / "modules.json").is_file():
-        facts |= cuts
-    return Checkpoint(name, source, root, folder, foreign=tuple(foreign), layers=tuple(layers), **facts)
-
-
-def _read_cuts(folder: Path, *, is_st: bool) -> dict[str, Any]:
-    """Return how SentenceTransformer changes and cuts a text; other kinds of models cut as their tokenizer says."""
-    paths = sorted(folder.glob("sentence_*_config.json")) if is_st else []  # of "bert", formerly also "roberta", ...
-    cuts = read_file(paths[0], _Transformer) if paths else _Transformer()
+        raise EncoderError(
+            f"{root}: {SETTINGS_FILE} and the files of SentenceTransformer differ ({kinds[1:]}); "
+            f"restore the folder, or remove {SETTINGS_FILE} to read the others"
+        )
+    if not pooling:  # the backbone under a classifier, such as a cross-encoder, was trained for none
+        foreign += [kind for kind in config.architectures if "ForSequenceClassification" in kind]
+    files = sorted(folder.glob("sentence_*_config.json"))  # of "bert", formerly also "roberta", ...
+    # Other kinds of models cut as their tokenizer says.
+    cuts = read_file(files[0], _Transformer) if kinds and files else _Transformer()
     limit = cuts.max_seq_length or read_file(folder / "tokenizer_config.json", _Other).model_max_length
-    return {"max_seq_length": limit and int(limit), "lower_case": cuts.do_lower_case}
-
-
-def _foreign_modules(kinds: list[str], count: int, pooling: str | None) -> list[str]:
-    """Return the modules that an Encoder lacks; count: how many the backbone and its pooling are."""
-    expected = ("Transformer", *(STEPS[pooling] if pooling else ()))
-    foreign = [kind for kind, own in zip(kinds, expected, strict=False) if kind != own]
-    foreign += [kind for kind in kinds[count:] if kind not in _LAYERS]
-    is_pooled = bool(pooling) and len(kinds) >= count
-    return foreign if foreign or is_pooled else ["no Pooling module after the first"]
+    if limit and (root / "modules.json").is_file():
+        facts["max_seq_length"] = int(limit)
+    return Checkpoint(
+        name,
+        source,
+        root,
+        folder,
+        stored=own or (stored if pooling else None),
+        foreign=tuple(foreign),
+        lower_case=cuts.do_lower_case,
+        layers=tuple(modules[count : len(kinds)]),
+        **facts,
+    )
 
 
 def weight_files(folder: Path) -> list[Path]:
     """Return the files of a model's weights, one or several shards; none if there is no safetensors."""
     index = read_file(folder / "model.safetensors.index.json", _Other)
+    shards = [_inside(folder, shard) for shard in sorted({*index.weight_map.values()})]
     whole = folder / "model.safetensors"
-    shards = [_inside(folder, str(Path(shard).parent)) / Path(shard).name for shard in index.weight_map.values()]
-    return [whole] if whole.is_file() else sorted({*shards})
+    return [whole] if whole.is_file() else shards
 
 
 def _require_files(folder: Path, name: str) -> None:
     """Raise EncoderError with the cause if a folder is not a model of transformers in safetensors."""
-    weights = weight_files(folder)
-    small = [path for path in [*weights, folder / "tokenizer.json"] if path.is_file() and path.stat().st_size < 999]
-    pointers = [path.name for path in small if b"git-lfs" in path.read_bytes()]
     if (folder / "adapter_config.json").is_file():
-        problem = "has an adapter (adapter_config.json), which the package peft alone applies"
-        remedy = f"save what merge_and_unload() returns, or install peft and evaluate it as st:{name}"
-    elif pointers:
-        problem = f"has a pointer of Git LFS in place of {pointers[0]}"
-        remedy = "run `git lfs pull` in it"
-    elif not (folder / "config.json").is_file():
-        problem = "has no config.json, so it is no checkpoint"
-        remedy = "give the folder that save() wrote"
-        if inner := sorted(str(path.parent) for path in folder.glob("*/config.json")):
-            remedy += f", such as {inner[-1]}"
-    elif not weights:
-        problem = "has no model.safetensors; ONNX is not read, and pickled weights can execute code"
-        convert = f'on the hub that does: revisions={{"{name}": "refs/pr/<number>"}}'
-        remedy = f"convert them by AutoModel's save_pretrained, name a pull request {convert}, or, {USE_ST}{name}"
-    else:
-        return
-    raise EncoderError(f"{folder} {problem}; {remedy}")
+        raise EncoderError(
+            f"{folder} has an adapter (adapter_config.json), which the package peft alone applies; "
+            f"save what merge_and_unload() returns, or install peft and evaluate it as st:{name}"
+        )
+    if not (folder / "config.json").is_file():
+        raise EncoderError(
+            f"{folder} has no config.json, so it is no checkpoint; "
+            "give the folder that save() wrote, of a training one of its checkpoint-..."
+        )
+    if not weight_files(folder):
+        raise EncoderError(
+            f"{folder} has no model.safetensors; ONNX is not read, and pickled weights can execute code; "
+            "convert them by AutoModel's save_pretrained, name a pull request on the hub that does: "
+            f'revisions={{"{name}": "refs/pr/<number>"}}, or, {USE_ST}{name}'
+        )
 
 
 def check_architectures(folder: Path) -> list[str]:
@@ -520,17 +502,12 @@ def check_architectures(folder: Path) -> list[str]:
         family = kind.partition("For")[0]
         backbone = f"{family.removesuffix('Model')}Model"
         if not (hasattr(transformers, kind) or hasattr(transformers, backbone)):
-            problem = f"{path}: the weights are of a {kind}, no class of transformers"
-            raise EncoderError(f"{problem}; {_OWN_CODE}")
+            raise EncoderError(f"{path}: the weights are of a {kind}, no class of transformers; {_OWN_CODE}")
         backbones.append(backbone)
     if config.auto_map:
-        text = "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ"
-        _LOG.warning("%s; compare one with an example of its authors", text % folder)
+        _LOG.warning(
+            "%s has code of its own (auto_map in config.json), which is not run: its vectors may differ; "
+            "compare one with an example of its authors",
+            folder,
+        )
     return backbones
-
-
-def pooling_steps(pooling: str) -> tuple[str, ...]:
-    """Return a pooling as modules of a SentenceTransformer; EncoderError if STEPS has no form of it."""
-    if pooling not in STEPS:
-        raise EncoderError(f"pooling {pooling!r} has no form in the files of a SentenceTransformer: add it to STEPS")
-    return STEPS[pooling]

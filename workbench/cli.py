@@ -8,19 +8,21 @@ import re
 import shlex
 import shutil
 import signal
+import string
 import sys
 from enum import StrEnum
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 import workbench
 from workbench.cli_runs import (
+    Notebook,
     Runs,
     Settings,
+    Words,
     echo,
     overrides_of,
     print_scores,
@@ -29,36 +31,29 @@ from workbench.cli_runs import (
     sweep_app,
     warn_of,
 )
-from workbench.config import CONFIGS
+from workbench.config import CONFIGS, BaselineConfig
 from workbench.errors import RunError, SettingError, WorkbenchError
 from workbench.files import PACKAGE, project_path, reraise_os_error
 from workbench.printing import LineFormatter, SteadyStream, steady_stdout
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-data_app = typer.Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
+app = Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+data_app = Typer(no_args_is_help=True, help="List and check datasets, and split your own files.")
 app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(runs_app)
 
-MethodName = Annotated[str, typer.Argument(help=f"One of: {', '.join(CONFIGS)}.")]
-Profile = Annotated[str, typer.Option(help="demo: bundled data, on a laptop; paper: the authors'.")]
-Columns = Annotated[str, typer.Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
-Scale = Annotated[tuple[float, float] | None, typer.Option(help="Range of the scores; by default guessed from them.")]
+MethodName = Annotated[str, Argument(help=f"One of: {', '.join(CONFIGS)}.")]
+Profile = Annotated[str, Option(help="demo: bundled data, on a laptop; paper: the authors'.")]
+Columns = Annotated[str, Option(help="ROLE=COLUMN,...; by default guessed from their names.")]
+Scale = Annotated[tuple[float, float] | None, Option(help="Range of the scores; by default guessed from them.")]
 Kind = StrEnum("Kind", ["sentences", "pairs", "triplets", "labelled"])
-Share = Annotated[float, typer.Option(min=0, max=1, help="Share of the queries.")]
-LabOptions = Annotated[list[str] | None, typer.Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
-# What to install for a command that imports one of these modules.
-_EXTRAS = {
-    '"ranking-workbench[train]"': "datasets huggingface_hub jaxtyping pyarrow safetensors sklearn tokenizers torch "
-    "transformers",
-    '"ranking-workbench[train,lab]"': "jupyterlab latex2mathml nbconvert nbformat papermill",
-    '"ranking-workbench[train,slurm]"': "submitit",
-}
-NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print JupyterLab's address.")]
+Share = Annotated[float, Option(min=0, max=1, help="Share of the queries.")]
+LabOptions = Annotated[Words, Option("--with", help="Option for JupyterLab: --with=--port=9000.")]
+NoBrowser = Annotated[bool, Option("--no-browser", help="Only print JupyterLab's address.")]
 
 
 @app.callback(help=__doc__, invoke_without_command=True)
-def _options(version: Annotated[bool, typer.Option("--version", help="Print version and path.")] = False) -> None:
+def _options(version: Annotated[bool, Option("--version", help="Print version and path.")] = False) -> None:
     if version:
         echo(f"ranking-workbench {metadata.version('ranking-workbench')}, Python {sys.version.split()[0]}, {PACKAGE}")
 
@@ -67,13 +62,13 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Print vers
 @steady_stdout()
 def run(  # noqa: PLR0917 - typer reads the parameters of a command from its signature
     method: MethodName,
-    changes: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Same as --set.")] = None,
+    changes: Annotated[Words, Argument(metavar="[KEY=VALUE]...", help="Same as --set.")] = None,
     profile: Profile = "demo",
     seed: int = 0,
     setting: Settings = None,
     runs: Runs = "runs",
-    notebook: Annotated[bool, typer.Option("--notebook/--no-notebook", help="Execute the method's notebook.")] = True,
-    html: Annotated[bool, typer.Option("--html", help="Also write the executed notebook as a web page.")] = False,
+    notebook: Notebook = True,
+    html: Annotated[bool, Option("--html", help="Also write the executed notebook as a web page.")] = False,
 ) -> None:
     """Train and evaluate a method, by default by executing its notebook."""
     overrides = overrides_of([*(changes or []), *(setting or [])], runs)
@@ -109,9 +104,9 @@ def demo(runs: Runs = "runs") -> None:
 @app.command()
 @steady_stdout()
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")],
-    suites: Annotated[str, typer.Option(help="Datasets or files, separated by commas; by default the profile's.")] = "",
-    profile: Annotated[str, typer.Option(help="as-it-is, first-last, mean, whitening, static, ...")] = "as-it-is",
+    model: Annotated[str, Argument(help="A folder, run, hub id, or bundled name such as english-encoder.")],
+    suites: Annotated[str, Option(help="Datasets or files, separated by commas; by default the profile's.")] = "",
+    profile: Annotated[str, Option(help="as-it-is, first-last, mean, whitening, static, ...")] = "as-it-is",
     setting: Settings = None,
     runs: Runs = "runs",
 ) -> None:
@@ -119,7 +114,7 @@ def evaluate(
     words = [f"encoder={model}", *(setting or [])]
     if suites:
         words.append(f"suites={suites}")
-    config = workbench.BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs))
+    config = BaselineConfig.from_parameters(profile, 0, overrides_of(words, runs))
     finished = workbench.evaluation.evaluate_model(config, runs)
     print_scores(finished)
     echo(f"run:      {finished.path}")
@@ -135,7 +130,7 @@ def settings(method: MethodName, profile: Profile = "demo") -> None:
 
 
 @app.command()
-def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks there stay.")]) -> None:
+def notebooks(folder: Annotated[Path, Argument(help="Existing notebooks there stay.")]) -> None:
     """Copy the notebooks into a folder of your own."""
     with reraise_os_error(folder, "another folder"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +141,7 @@ def notebooks(folder: Annotated[Path, typer.Argument(help="Existing notebooks th
 
 @app.command()
 def lab(
-    folder: Annotated[Path, typer.Argument(help="Missing notebooks are copied to it.")] = Path("my-notebooks"),
+    folder: Annotated[Path, Argument(help="Missing notebooks are copied to it.")] = Path("my-notebooks"),
     options: LabOptions = None,
     no_browser: NoBrowser = False,
 ) -> None:
@@ -157,11 +152,11 @@ def lab(
 
 @app.command()
 def look(  # noqa: PLR0917
-    models: Annotated[list[str] | None, typer.Argument(help="Folders, runs, hub ids, bundled names.")] = None,
-    on: Annotated[str, typer.Option(help="Your file or a dataset; by default stsb-test or ladders-all.")] = "",
-    name: Annotated[list[str] | None, typer.Option(help="Name of a model in the views; once for each.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the pairs as a page, and open nothing.")] = None,
-    notebook: Annotated[Path | None, typer.Option(help="Write the notebook here, and open nothing.")] = None,
+    models: Annotated[Words, Argument(help="Folders, runs, hub ids, bundled names.")] = None,
+    on: Annotated[str, Option(help="Your file or a dataset; by default stsb-test or ladders-all.")] = "",
+    name: Annotated[Words, Option(help="Name of a model in the views; once for each.")] = None,
+    html: Annotated[Path | None, Option(help="Write the pairs as a page, and open nothing.")] = None,
+    notebook: Annotated[Path | None, Option(help="Write the notebook here, and open nothing.")] = None,
     runs: Runs = "runs",
     options: LabOptions = None,
     no_browser: NoBrowser = False,
@@ -170,14 +165,15 @@ def look(  # noqa: PLR0917
     from workbench.checkpoints import find_checkpoint
     from workbench.views.ask import WORDS, named
 
-    for path, ending in ((html, ".html"), (notebook, ".ipynb")):
-        if path and (path.suffix != ending or (html and notebook)):
-            raise SettingError(f"give either --html FILE.html or --notebook FILE.ipynb, not {path}")
-        if path and not path.absolute().parent.is_dir():
-            raise SettingError(f"{path}: there is no folder {path.absolute().parent}; create it first")
-    if not on:
-        on = "stsb-test" if "local" in [*workbench.data.check(["stsb-test"])["status"]] else "ladders-all"
-    pairs, given = workbench.data.load_pairs(on), models or ["english-encoder", WORDS]
+    output = html or notebook or Path("look.ipynb")
+    is_wanted = output.suffix == (".html" if html else ".ipynb") and not (html and notebook)
+    if not (is_wanted and output.absolute().parent.is_dir()):
+        raise SettingError(
+            f"give either --html FILE.html or --notebook FILE.ipynb, in a folder that exists, not {output}"
+        )
+    on = on or ("stsb-test" if workbench.data.checksum_here("stsb-test") else "ladders-all")
+    pairs = workbench.data.load_pairs(on)
+    given = models or ["english-encoder", WORDS]
     sources = [overrides_of([f"encoder={model}"], runs)["encoder"] for model in given]
     for source in {*sources} - {WORDS}:
         find_checkpoint(source)
@@ -203,31 +199,28 @@ def look(  # noqa: PLR0917
 def write_look(path: Path, encoders: dict[str, str], on: str, pairs: Any) -> None:
     """Write the notebook of `look`, or keep it; SettingError if it exists and looks at other encoders or data."""
     import nbformat
-    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
-    text = partial(json.dumps, indent=4, ensure_ascii=False)
 
     def near(name: str) -> str:
         return os.path.relpath(name, path.parent) if Path(name).exists() else name
 
-    targets = list(dict.fromkeys(pairs.sentence2))[:6]
-    encoders = {name: near(encoder) for name, encoder in encoders.items()}
-    cells = [
-        f"# {', '.join(encoders)}\n\nChoose *Run > Run All Cells*. The table has all pairs of {pairs.name}, with their "
-        "gold scores and their ranks under each encoder. Select a pair with the mouse or the arrow keys.",
-        f"from workbench import views\n\nencoders = {text(encoders)}\nviews.PairExplorer(encoders, {text(near(on))})",
-        "## Ask\n\nRank your own targets for your own query, while you type.",
-        f"query = {text(pairs.sentence1[0])}\ntargets = {text(targets)}\nviews.Ask(encoders, query, targets)",
-    ]
+    values = {
+        "encoders": {name: near(encoder) for name, encoder in encoders.items()},
+        "on": near(on),
+        "query": pairs.sentence1[0],
+        "targets": list(dict.fromkeys(pairs.sentence2))[:6],
+    }
+    texts = {name: json.dumps(value, indent=4, ensure_ascii=False) for name, value in values.items()}
+    page = nbformat.read(PACKAGE / "lab" / "look.json", 4)
+    for cell in page.cells:
+        template = string.Template(cell.source)
+        cell.source = template.substitute(texts, names=", ".join(encoders), pairs=pairs.name)
     if not path.exists():
-        made = [new_code_cell(text) if row % 2 else new_markdown_cell(text) for row, text in enumerate(cells)]
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        nbformat.write(new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
-    elif cells[1] not in [cell.source for cell in nbformat.read(path, 4).cells]:
+        nbformat.write(page, path)
+    elif page.cells[1].source not in [cell.source for cell in nbformat.read(path, 4).cells]:
         raise SettingError(f"{path} looks at other encoders or data; rename it, or choose another --notebook")
 
 
-def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browser: bool) -> None:
+def open_lab(notebook: Path, root: Path, options: Words, *, no_browser: bool) -> None:
     """Start JupyterLab on the folder `root`, which contains the notebook that it opens."""
     from jupyterlab.labapp import LabApp
 
@@ -236,13 +229,11 @@ def open_lab(notebook: Path, root: Path, options: list[str] | None, *, no_browse
     signal.signal(signal.SIGINT, signal.default_int_handler)  # JupyterLab ends its kernels itself
     page = f"/lab/tree/{notebook.relative_to(root).as_posix()}"
     given = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url={page}", *(options or [])]
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in given:
-        echo("You are root, as whom JupyterLab only starts with: --with=--allow-root", err=True)
     LabApp.launch_instance([*given, *(["--no-browser"] if no_browser else [])])
 
 
 @data_app.command("list")
-def list_data(kind: Annotated[Kind | None, typer.Option(help="List only this kind.")] = None) -> None:
+def list_data(kind: Annotated[Kind | None, Option(help="List only this kind.")] = None) -> None:
     """List every dataset with its kind, source and licence."""
     import pandas as pd
 
@@ -252,7 +243,7 @@ def list_data(kind: Annotated[Kind | None, typer.Option(help="List only this kin
 
 @data_app.command("check")
 def check_data(
-    names: Annotated[list[str] | None, typer.Argument(help="Datasets or files; by default every dataset.")] = None,
+    names: Annotated[Words, Argument(help="Datasets or files; by default every dataset.")] = None,
     columns: Columns = "",
     scale: Scale = None,
 ) -> None:
@@ -274,13 +265,13 @@ def check_data(
         lines = workbench.data.training_commands(*own[["name", "kind"]].iloc[0], options=shlex.join(chosen))
         echo("\n" + "\n  ".join(lines))
     if names and workbench.data.unusable(table):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 @data_app.command("split")
 def split_data(  # noqa: PLR0917
-    file: Annotated[str, typer.Argument(help="Your own file.")],
-    folder: Annotated[Path, typer.Argument(help="Folder for the parts, each a .tsv.gz.")],
+    file: Annotated[str, Argument(help="Your own file.")],
+    folder: Annotated[Path, Argument(help="Folder for the parts, each a .tsv.gz.")],
     dev: Share = 0.1,
     test: Share = 0.1,
     seed: int = 0,
@@ -319,11 +310,9 @@ def main() -> None:
         problem = str(error)
         code = 1 if isinstance(error, RunError) else 2
     except ModuleNotFoundError as error:
-        needed = (package for package, modules in _EXTRAS.items() if error.name in modules.split())
-        problem = f"{error}; install it with: pip install {next(needed, error.name)}"
+        problem = f'{error}; install it, or what every command uses: pip install "ranking-workbench[train,lab,slurm]"'
     except OSError as error:
         where = error.filename or "the output or the current folder"
-        remedy = "give a path that can be read and written, or free some space"
-        problem = f"{where}: {error.strerror or error}; {remedy}"
+        problem = f"{where}: {error.strerror or error}; give a path that can be read and written, or free some space"
     echo(f"error: {problem}", err=True)
     sys.exit(code)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Exit, Option, Typer
 from typer.core import TyperGroup
 
 import workbench
@@ -18,12 +19,14 @@ from workbench.errors import RunError, SettingError
 from workbench.files import reraise_os_error
 from workbench.printing import printable, steady_stdout
 
-Runs = Annotated[str, typer.Option("--runs", help="The folder of runs.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")]
+Words = list[str] | None
+Runs = Annotated[str, Option("--runs", help="The folder of runs.")]
+Settings = Annotated[Words, Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
+RunName = Annotated[str, Argument(metavar="RUN", help="A run: its folder, or the beginning of its name.")]
+Notebook = Annotated[bool, Option("--notebook/--no-notebook", help="Execute the method's notebook.")]
 # The name of a run that is not the end of a path.
 _RUN = re.compile(rf"(?<![\w./-])(?:(?:{'|'.join(RECORDED)})/)?[0-9a-f]{{8}}-s\d+(?![\w./-])")
-runs_app = typer.Typer()
+runs_app = Typer()
 
 
 def echo(text: object, *, err: bool = False) -> None:
@@ -67,8 +70,9 @@ def warn_of(folder: Path) -> str:
     path = folder.parent if folder.name == "encoder" else folder
     if not (workbench.runs.is_finished(path) and (path / "encoder").is_dir()):
         return ""
-    warning = workbench.views.read_or_warn(path, workbench.views.warning_of) or ""
-    if workbench.views.read_or_warn(path, workbench.views.finished.is_its_start):
+    read_or_warn = workbench.views.read_or_warn
+    warning = read_or_warn(path, workbench.views.warning_of) or ""
+    if read_or_warn(path, workbench.views.finished.is_its_start):
         warning = "its start: no step of its training was better on dev"
     if warning:
         echo(f"warning: {path} is {warning}", err=True)
@@ -77,13 +81,13 @@ def warn_of(folder: Path) -> str:
 
 @runs_app.command("runs")
 def print_runs(
-    filters: Annotated[list[str] | None, typer.Argument(help="Filters: a method, KEY=VALUE, 'seed<3'.")] = None,
+    filters: Annotated[Words, Argument(help="Filters: a method, KEY=VALUE, 'seed<3'.")] = None,
     runs: Runs = "runs",
-    sort: Annotated[str, typer.Option(help="A column, suite or setting; with - in front: descending.")] = "",
+    sort: Annotated[str, Option(help="A column, suite or setting; with - in front: descending.")] = "",
     columns: Annotated[
-        str, typer.Option(help="Columns, suites, SUITE:start, SUITE:kcc, SUITE:ndcg or settings, with commas.")
+        str, Option(help="Columns, suites, SUITE:start, SUITE:kcc, SUITE:ndcg or settings, with commas.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per run.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON, one object per run.")] = False,
 ) -> None:
     """List runs: changed settings, status, scores x 100, when they began and how long they took.
 
@@ -126,11 +130,11 @@ def show(name: RunName, runs: Runs = "runs") -> None:
 
 @runs_app.command("power")
 def print_power(
-    suite: Annotated[str, typer.Argument(help="A suite of finished runs.")],
+    suite: Annotated[str, Argument(help="A suite of finished runs.")],
     runs: Runs = "runs",
-    baseline: Annotated[str, typer.Option(help="A label of runs, or before; by default SimCSE or the first.")] = "",
-    difference: Annotated[float, typer.Option(help="Also print what a difference x 100 of this size takes.")] = 0,
-    html: Annotated[Path | None, typer.Option(help="Also write the curve as a page.")] = None,
+    baseline: Annotated[str, Option(help="A label of runs, or before; by default SimCSE or the first.")] = "",
+    difference: Annotated[float, Option(help="Also print what a difference x 100 of this size takes.")] = 0,
+    html: Annotated[Path | None, Option(help="Also write the curve as a page.")] = None,
 ) -> None:
     """Print the smallest difference of Spearman (or accuracy) x 100 that a suite can show by pairs and seeds.
 
@@ -139,26 +143,26 @@ def print_power(
     if not 0 <= difference <= 200:
         raise SettingError(f"--difference {difference}: expected a number of points, above 0 and at most 200")
     finished = workbench.views.finished_runs(runs, suite)
-    table = workbench.views.smallest_differences(finished, suite, baseline)
+    table: Any = workbench.views.smallest_differences(finished, suite, baseline)
     if table.empty:
-        some = "make some: workbench sweep simcse --seeds 0-2"
-        raise RunError(f"no finished runs to compare on {suite} under {runs}; {some}")
-    for label, group in table.groupby("label", sort=False):
-        of_all_pairs = group.iloc[len(group) // 2]
-        against = f"{label} against {of_all_pairs['against']}"
-        seed_std, pairs_std, pairs = of_all_pairs[["seed_std", "pairs_std", "pairs"]]
+        raise RunError(
+            f"no finished runs to compare on {suite} under {runs}; make some: workbench sweep simcse --seeds 0-2"
+        )
+    for (label, against), group in table.groupby(["label", "against"], sort=False):
+        seed_std, pairs_std, pairs = group[["seed_std", "pairs_std", "pairs"]].iloc[len(group) // 2]  # of all pairs
         if math.isnan(seed_std):
-            echo(f"{against}: one seed says nothing about other seeds; train a second")
+            echo(f"{label} against {against}: one seed says nothing about other seeds; train a second")
             continue
         trained = (finished["label"] == label).sum()
-        deviations = f"over {trained} seeds {100 * seed_std:.2f}, over pairs {100 * pairs_std:.2f}"
-        echo(f"{against}: standard deviation {deviations}")
+        echo(
+            f"{label} against {against}: standard deviation over {trained} seeds {100 * seed_std:.2f}, over pairs "
+            f"{100 * pairs_std:.2f}; smallest difference x 100 that is shown with probability 0.8 at level 0.05, by "
+            "pairs (rows) and seeds:"
+        )
         print_table((100 * group.pivot(index="pairs", columns="seeds", values="smallest")).reset_index())
         if difference:
             needed = _needed(difference / 100, seed_std, pairs_std, int(pairs))
             echo(f"a difference of {difference:g} x 100 is shown by {needed}")
-    if not table["smallest"].isna().to_numpy().all():
-        echo("smallest difference x 100 that is shown with probability 0.8 at level 0.05, by pairs (rows) and seeds")
     if html:
         with reraise_os_error(html, "another --html FILE"):
             workbench.views.power_curve(table).write_html(html)
@@ -168,17 +172,15 @@ def _needed(difference: float, seed_std: float, pairs_std: float, pairs: int) ->
     """Say how many seeds a difference takes on these pairs, or how many pairs with 10 seeds."""
     if seeds := workbench.metrics.needed_seeds(difference, seed_std, pairs_std, most=100):
         return f"{seeds} seeds on {pairs} pairs"
-    more = workbench.metrics.needed_pairs(difference, seed_std, pairs_std, pairs, seeds=10)
-    if more is None:
-        return f"no number of pairs with 10 seeds, nor by 100 seeds on {pairs} pairs"
-    return f"10 seeds on {more} pairs; 100 seeds on {pairs} pairs are not enough"
+    more = workbench.metrics.needed_pairs(difference, seed_std, pairs_std, pairs, seeds=10) or "no number of"
+    return f"{more} pairs with 10 seeds; 100 seeds on {pairs} pairs are not enough"
 
 
 @runs_app.command("rm")
 def remove(
-    names: Annotated[list[str], typer.Argument(help="Runs: folders, beginnings of names, or filters as for `runs`.")],
+    names: Annotated[list[str], Argument(help="Runs: folders, beginnings of names, or filters as for `runs`.")],
     runs: Runs = "runs",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove runs after asking; never one that another remaining run learned from or evaluated."""
     chosen = workbench.runs.choose_runs(names, runs)
@@ -194,22 +196,24 @@ def remove(
 @runs_app.command()
 def push(
     name: RunName,
-    repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")],
-    private: Annotated[bool, typer.Option("--private")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print card and files; send nothing.")] = False,
-    license_: Annotated[str, typer.Option("--license", help="As the hub names it, such as mit.")] = "",
+    repo_id: Annotated[str, Argument(metavar="OWNER/NAME", help="A repository; created if it is missing.")],
+    private: Annotated[bool, Option("--private")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print card and files; send nothing.")] = False,
+    license_: Annotated[str, Option("--license", help="As the hub names it, such as mit.")] = "",
     *,
     runs: Runs = "runs",
 ) -> None:
     """Publish a run's encoder on the Hugging Face hub, with a card of its scores."""
     run = workbench.runs.find_run(name, runs)
     warning = warn_of(run.path)
-    options: dict[str, Any] = {"private": private, "dry_run": dry_run, "license": license_}
-    options["note"] = f"This encoder is {warning}." if warning else ""
-    files = workbench.encoder.push_run(run, repo_id, **options)
-    listed = [f"{size:>15,} {file}" for file, size in files.items()]
-    listed += [f"left out, not written by save: {file}" for file in files.left_out]
-    echo("\n".join([files.card, f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:", *listed]))
+    note = f"This encoder is {warning}." if warning else ""
+    files = workbench.encoder.push_run(run, repo_id, private=private, dry_run=dry_run, license=license_, note=note)
+    echo(files.card)
+    echo(f"{'would send' if dry_run else 'sent'} to {repo_id}, in bytes:")
+    for file, size in files.items():
+        echo(f"{size:>15,} {file}")
+    for file in files.left_out:
+        echo(f"left out, not written by save: {file}")
 
 
 class Sweeps(TyperGroup):
@@ -222,31 +226,33 @@ class Sweeps(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read `workbench sweep WORDS` as `workbench sweep start WORDS`."""
-        return super().parse_args(ctx, args if not args or args[0] in (*self.commands, "--help") else ["start", *args])
+        if args and args[0] not in (*self.commands, "--help"):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
 
 
-sweep_app = typer.Typer(cls=Sweeps, no_args_is_help=True, help=Sweeps.__doc__)
-SweepName = Annotated[str, typer.Argument(help="A sweep, or the beginning of its name.")]
+sweep_app = Typer(cls=Sweeps, no_args_is_help=True, help=Sweeps.__doc__)
+SweepName = Annotated[str, Argument(help="A sweep, or the beginning of its name.")]
 
 
 @sweep_app.command()
 @steady_stdout()
 def start(  # noqa: PLR0917
-    what: Annotated[list[str], typer.Argument(help="Methods and [METHOD.]KEY=V1,V2; or a file: .toml, .yaml, .json.")],
-    seeds: Annotated[str, typer.Option(help="Such as 0-4 or 0,2; by default 0.")] = "",
-    profile: Annotated[str, typer.Option(help="Profile of every method; by default demo.")] = "",
-    jobs: Annotated[int, typer.Option(min=0, help="Cells at a time; by default one per GPU or 1; on Slurm all.")] = 0,
+    what: Annotated[list[str], Argument(help="Methods and [METHOD.]KEY=V1,V2; or a file: .toml, .yaml, .json.")],
+    seeds: Annotated[str, Option(help="Such as 0-4 or 0,2; by default 0.")] = "",
+    profile: Annotated[str, Option(help="Profile of every method; by default demo.")] = "",
+    jobs: Annotated[int, Option(min=0, help="Cells at a time; by default one per GPU or 1; on Slurm all.")] = 0,
     runs: Runs = "runs",
-    name: Annotated[str, typer.Option(help="Name of the sweep; by default made from its contents.")] = "",
-    plan: Annotated[bool, typer.Option("--plan", help="Only list the cells.")] = False,
-    notebook: Annotated[bool, typer.Option("--notebook/--no-notebook", help="Execute each cell's notebook.")] = True,
-    slurm: Annotated[bool, typer.Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
-    partition: Annotated[str | None, typer.Option(help="Slurm: partition of the jobs.")] = None,
-    gpus: Annotated[int, typer.Option(min=0, help="Slurm: GPUs per cell.")] = 0,
-    cpus: Annotated[int | None, typer.Option(min=1, help="Slurm: cores per cell.")] = None,
-    memory: Annotated[float | None, typer.Option(min=0, help="Slurm: memory per cell, in GB.")] = None,
-    minutes: Annotated[int, typer.Option(min=3, help="Slurm: time limit of one start of a cell.")] = 60,
-    sbatch: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")] = None,
+    name: Annotated[str, Option(help="Name of the sweep; by default made from its contents.")] = "",
+    plan: Annotated[bool, Option("--plan", help="Only list the cells.")] = False,
+    notebook: Notebook = True,
+    slurm: Annotated[bool, Option("--slurm", help="Submit the cells to a Slurm cluster.")] = False,
+    partition: Annotated[str | None, Option(help="Slurm: partition of the jobs.")] = None,
+    gpus: Annotated[int, Option(help="Slurm: GPUs per cell.")] = 0,
+    cpus: Annotated[int | None, Option(help="Slurm: cores per cell.")] = None,
+    memory: Annotated[float | None, Option(help="Slurm: memory per cell, in GB.")] = None,
+    minutes: Annotated[int, Option(min=3, help="Slurm: time limit of one start of a cell.")] = 60,
+    sbatch: Annotated[Words, Option(metavar="NAME=VALUE", help="Slurm: any option of sbatch.")] = None,
 ) -> None:
     """Run the missing cells (`start` may be omitted). Exit code 0 if every cell is finished or submitted."""
     if not slurm and (partition or gpus or cpus or memory or sbatch):
@@ -260,9 +266,9 @@ def start(  # noqa: PLR0917
         options = overrides_of(sbatch or [])
         contents["slurm"] = workbench.sweeps.Slurm(partition, gpus, cpus, memory, minutes, options)
     made = workbench.sweep(**contents, runs_root=runs, name=name, jobs=jobs, dry=plan, notebook=notebook)
-    table = print_cells(made)
-    if not plan and not slurm:
-        raise typer.Exit(int({*table["state"]} != {"finished"}))
+    states = print_cells(made)
+    if not plan and not slurm and states != {"finished"}:
+        raise Exit(1)
 
 
 @sweep_app.command()
@@ -293,23 +299,24 @@ def read_words(words: list[str], runs_root: str) -> dict[str, Any]:
 
     if len(words) == 1 and words[0].endswith(workbench.sweeps.SWEEP_FILES):
         return workbench.sweeps.read_sweep_file(Path(words[0]))
-    grids: dict[str, dict[str, Any]] = {word: {} for word in ["", *words] if "=" not in word}
+    grids = {word: {} for word in ["", *words] if "=" not in word}
     for name, values in overrides_of([word for word in words if "=" in word], runs_root).items():
         method, _, key = name.rpartition(".")
         try:
             grids[method][key] = workbench.sweeps.load_yaml(f"[{values}]")
         except (KeyError, yaml.YAMLError):
-            problem = f"{name}={values} cannot be read; add METHOD to the methods; put a text with commas in quotes"
-            raise SettingError(problem) from None
+            raise SettingError(
+                f"{name}={values} cannot be read; add METHOD to the methods; put a text with commas in quotes"
+            ) from None
     return {"grid": grids.pop(""), "methods": grids}
 
 
-def print_cells(sweep: Any) -> Any:
-    """Print the state and title of each cell, and why it failed, and the folder of the sweep; return its table."""
-    table = sweep.table()
-    for row in table.to_dict("records"):
+def print_cells(sweep: Any) -> set[str]:
+    """Print the state and title of each cell, and why it failed, and the folder of the sweep; return the states."""
+    rows = sweep.table().to_dict("records")
+    for row in rows:
         seconds = f" ({row['seconds']:.0f} s)" if row["seconds"] >= 0 else ""
         failure = f"\n    {row['failure']}\n    run: {row['path']}" if row["failure"] else ""
         echo(f"  {row['state']:<10} {row['cell']}{seconds}{failure}")
     echo(f"{sweep.summary()}, in {sweep.folder}")
-    return table
+    return {row["state"] for row in rows}

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from pydantic import ValidationError
+
 
 class WorkbenchError(Exception):
     """Any error of the library."""
@@ -22,6 +24,15 @@ class EncoderError(WorkbenchError, ValueError):
 
 class RunError(WorkbenchError, RuntimeError):
     """A run cannot be trained, written, read or mixed as asked."""
+
+
+def first_problem(problem: object) -> str:
+    """Return why reading failed, on one line; of pydantic's problems the first, with the value's place."""
+    if not isinstance(problem, ValidationError):
+        return " ".join(str(problem).split())
+    first = problem.errors()[0]
+    place = ": ".join(map(str, (*first["loc"], first["msg"])))
+    return f"{place} (got {first['input']!r:.80})"
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -4,7 +4,6 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import workbench
@@ -14,7 +13,7 @@ from workbench.data import check, kinds_of, unusable
 from workbench.errors import DataError, RunError, SettingError
 from workbench.files import project_path
 from workbench.printing import steady_stdout
-from workbench.runs import Run, finished_run
+from workbench.runs import AnyPath, Facts, Run, finished_run
 
 _LOG = logging.getLogger("workbench")
 # Environment of a kernel. cuBLAS reads its setting at its first product, too late to be set in a notebook.
@@ -26,7 +25,7 @@ _KERNEL = {
 }
 
 
-def run(config: TrainingConfig, runs_root: str | Path = "runs", *, quiet: bool = False) -> Run:
+def run(config: TrainingConfig, runs_root: AnyPath = "runs", *, quiet: bool = False) -> Run:
     """Train and evaluate the run of `config` in this process and return it; a finished run is returned as it is.
 
     An interrupted run under `runs_root` goes on from its last state. Raises SettingError, DataError or EncoderError
@@ -54,8 +53,8 @@ def run_method(
     *,
     profile: str = "demo",
     seed: int = 0,
-    overrides: dict[str, Any] | None = None,
-    runs_root: str | Path = "runs",
+    overrides: Facts | None = None,
+    runs_root: AnyPath = "runs",
 ) -> Run:
     """Execute a method's notebook by papermill and return its run, which contains the executed notebook.
 
@@ -63,7 +62,8 @@ def run_method(
     starts, and RunError if the notebook fails, which then stays in the run's folder.
     """
     config = CONFIGS[method].from_parameters(profile, seed, overrides)
-    root, notebook = Path(runs_root).expanduser().resolve(), notebook_of(config.method)
+    root = Path(runs_root).expanduser().resolve()
+    notebook = notebook_of(config.method)
     finished = finished_run(config, root)
     if finished and (finished.path / "notebook.ipynb").is_file() and not finished.facts().get("failure"):
         _LOG.info("%s is finished and used as it is; to run it again: workbench rm %s", finished.path, finished.path)
@@ -85,8 +85,10 @@ def notebook_of(method: str) -> Path:
     pattern = f"[0-9][0-9]_{method}.ipynb"
     paths = list(project_path("notebooks").glob(pattern))
     if len(paths) != 1:
-        remedy = "run it without one: --no-notebook, in Python workbench.run or sweep(..., notebook=False)"
-        raise SettingError(f"{method} has {len(paths)} notebooks {pattern} instead of one; {remedy}")
+        raise SettingError(
+            f"{method} has {len(paths)} notebooks {pattern} instead of one; run it without one: --no-notebook, in "
+            "Python workbench.run or sweep(..., notebook=False)"
+        )
     return paths[0]
 
 
@@ -95,8 +97,8 @@ def check_settings(config: TrainingConfig) -> None:
 
     Encoders are fetched from the hub, data sets are not.
     """
-    problems: list[str] = []
-    every: set[str] = set()
+    problems = []
+    every = set()
     for setting, (names, kinds) in config.data_sets.items():
         every.update(names)
         for name in names:
@@ -108,10 +110,11 @@ def check_settings(config: TrainingConfig) -> None:
     problems += [each if each.startswith(name) else f"{name}: {each}" for name, each in broken.items()]
     if problems:
         raise DataError("\n".join(problems))
-    if shared := {config.train} & {*config.dev_sets, *config.suites} | {*config.dev_sets} & {*config.suites}:
+    names = [config.train, *config.dev_sets, *config.suites]
+    if shared := {name for name in names if names.count(name) > 1}:
         _LOG.warning("%s is used twice among train, dev and suites: its scores are no test", ", ".join(shared))
-    if unknown := sorted(config.revisions.keys() - {*config.checkpoints}):
-        raise SettingError(f"revisions: {unknown[0]!r} is not an encoder of these settings; correct or remove it")
+    for name in config.revisions.keys() - {*config.checkpoints}:
+        raise SettingError(f"revisions: {name!r} is not an encoder of these settings; correct or remove it")
     for name in dict.fromkeys(config.checkpoints):
         checkpoint = find_checkpoint(name, config.revisions.get(name))
         if name == config.encoder:
@@ -119,7 +122,7 @@ def check_settings(config: TrainingConfig) -> None:
 
 
 @steady_stdout()
-def execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
+def execute(notebook: Path, output: Path, parameters: Facts) -> None:
     """Execute `notebook` with `parameters` into `output`, also if a cell fails; then raise RunError."""
     import papermill
 

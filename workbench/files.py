@@ -82,9 +82,9 @@ def atomic_path(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
 def _has_same_files(folder: Path, other: Path) -> bool:
     """Return whether two folders have the same files with the same bytes."""
-    names = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
-    others = {path.relative_to(other) for path in other.rglob("*") if path.is_file()}
-    return names == others and all(filecmp.cmp(folder / name, other / name, shallow=False) for name in names)
+    names = {path.relative_to(root) for root in (folder, other) for path in root.rglob("*") if path.is_file()}
+    _, *differing = filecmp.cmpfiles(folder, other, names, shallow=False)  # those with other bytes, and absent ones
+    return not any(differing)
 
 
 @contextmanager

@@ -39,8 +39,10 @@ def find_teacher(
     if checkpoint.kind != "transformer":
         return checkpoint, Reading()
     if reading is None:
-        remedy = f'set teacher_pooling={{"{name}": "cls"}} of RankCSE or base_pooling="cls" of RankEncoder, or another'
-        raise EncoderError(f"the pooling of teacher {name!r} is unknown; {remedy} of {', '.join(POOLINGS)}")
+        raise EncoderError(
+            f'the pooling of teacher {name!r} is unknown; set teacher_pooling={{"{name}": "cls"}} of RankCSE '
+            f'or base_pooling="cls" of RankEncoder, or another of {", ".join(POOLINGS)}'
+        )
     return checkpoint, reading
 
 

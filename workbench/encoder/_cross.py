@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.encoder._model import Encoder
-from workbench.encoder._saving import replace_encoder, save_checkpoint, write_card
+from workbench.encoder._saving import save_checkpoint, write_card
 from workbench.encoder._tokens import apply_by_length
 from workbench.errors import EncoderError
 
@@ -56,19 +56,15 @@ class CrossEncoder(Encoder):
         """Raise EncoderError: a cross-encoder reads two sentences together and has no embedding of one."""
         raise EncoderError("a cross-encoder has no embedding; use score(sentence1, sentence2), or train a bi-encoder")
 
-    def save(
-        self, folder: str | Path, *, card: dict[str, Any] | None = None, dtype: torch.dtype = torch.float32
-    ) -> None:
-        """Write classifier, head and tokenizer as transformers does; arguments as for Encoder.save."""
+    def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
         config, limit = self.backbone.config, self.max_seq_length
         # CrossEncoder would put a sigmoid on a single logit, which ties all confident pairs in float32.
         config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
         kind = f"{config.model_type} cross-encoder, cut at {limit} tokens; only the order of scores counts"
         use = "scores = CrossEncoder(folder).predict([(sentence1, sentence2)])"
         code = ["from sentence_transformers import CrossEncoder", use]
-        with replace_encoder(folder) as fresh:
-            save_checkpoint(fresh, self.backbone, self.tokenizer, limit, dtype)
-            write_card(fresh, {"title": "Cross-encoder"} | (card or {}), kind, code, task="text-ranking")
+        save_checkpoint(folder, self.backbone, self.tokenizer, limit, dtype)
+        write_card(folder, {"title": "Cross-encoder"} | card, kind, code, task="text-ranking")
 
     def _pair_tokens(self, first: list[str], second: list[str], limit: int) -> Any:
         return self.tokenizer(first, second, truncation="longest_first", max_length=min(limit, self.max_seq_length))

@@ -21,51 +21,48 @@ _LEVELS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Packing:
-    """Places of t tokens in a padded grid of n sentences and l columns, for attention that computes padding.
+class Places:
+    """Places of t tokens in a padded grid of n sentences and l columns.
 
-    kept: place of each token in the flat grid. source: token at each place; 0 at padding, unread. position: column of
-    each token. bias: added to attention scores, very negative at padding.
-    """
-
-    rows: int
-    kept: Int[Tensor, "t"]
-    source: Int[Tensor, "places"]
-    position: Int[Tensor, "t"]
-    bias: Float[Tensor, "n 1 1 l"]
-
-    @classmethod
-    def of(cls, mask: Int[Tensor, "n l"]) -> "Packing":
-        kept = mask.flatten().nonzero().squeeze(1)
-        source = torch.zeros(mask.numel(), dtype=torch.long)
-        source[kept] = torch.arange(len(kept))
-        bias = torch.zeros(mask.shape).masked_fill_(mask == 0, torch.finfo(torch.float32).min)
-        return cls(mask.shape[0], kept, source, kept % mask.shape[1], bias[:, None, None])
-
-    def pack(self, grid: Tensor) -> Tensor:
-        """Reshape [n, l, ...] to [t, ...]."""
-        return grid.flatten(0, 1).index_select(0, self.kept)
-
-    def unpack(self, tokens: Tensor) -> Tensor:
-        """Reshape [t, ...] to [n, l, ...]."""
-        return tokens.index_select(0, self.source).unflatten(0, (self.rows, -1))
-
-    def unpack_heads(self, part: Tensor) -> Tensor:
-        """Reshape [1, heads, t, w] to [n, heads, l, w]."""
-        return self.unpack(part.squeeze(0).transpose(0, 1).contiguous()).transpose(1, 2)
-
-
-@dataclass(frozen=True)
-class Unpadded:
-    """Places of t tokens in a padded grid of n sentences and l columns, for attention without padding.
-
-    kept, position: as in a `Packing`. bounds: where each sentence begins, and the end. longest: tokens of the longest.
+    kept: place of each token in the flat grid. position: column of each token.
     """
 
     rows: int
     columns: int
     kept: Int[Tensor, "t"]
     position: Int[Tensor, "t"]
+
+    def pack(self, grid: Tensor) -> Tensor:
+        """Reshape [n, l, ...] to [t, ...]."""
+        return grid.flatten(0, 1).index_select(0, self.kept)
+
+    def unpack(self, tokens: Tensor) -> Tensor:
+        """Reshape [t, ...] to [n, l, ...], with 0 at padding; its gradient is a selection, without atomic sums."""
+        grid = tokens.new_zeros(self.rows * self.columns, *tokens.shape[1:])
+        return grid.index_copy(0, self.kept, tokens).unflatten(0, (self.rows, self.columns))
+
+
+@dataclass(frozen=True)
+class Packing(Places):
+    """Places for attention that computes padding; bias: added to attention scores, very negative at padding."""
+
+    bias: Float[Tensor, "n 1 1 l"]
+
+    @classmethod
+    def of(cls, mask: Int[Tensor, "n l"]) -> "Packing":
+        kept = mask.flatten().nonzero().squeeze(1)
+        bias = torch.zeros(mask.shape).masked_fill_(mask == 0, torch.finfo(torch.float32).min)
+        return cls(*mask.shape, kept, kept % mask.shape[1], bias[:, None, None])
+
+    def unpack_heads(self, part: Tensor) -> Tensor:
+        """Reshape [1, heads, t, w] to [n, heads, l, w]."""
+        return self.unpack(part.squeeze(0).transpose(0, 1)).transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class Unpadded(Places):
+    """Places for attention without padding. bounds: where each sentence begins, and the end. longest: its tokens."""
+
     bounds: Int[Tensor, "n_and_1"]
     longest: int
 
@@ -79,15 +76,6 @@ class Unpadded:
         if device.type == "cuda":
             places = (one.pin_memory() for one in places)
         return cls(len(mask), columns, *(one.to(device, non_blocking=True) for one in places), longest=max(lengths))
-
-    def pack(self, grid: Tensor) -> Tensor:
-        """Reshape [n, l, ...] to [t, ...]."""
-        return grid.flatten(0, 1).index_select(0, self.kept)
-
-    def unpack(self, tokens: Tensor) -> Tensor:
-        """Reshape [t, ...] to [n, l, ...], with 0 at padding; its gradient is a selection, without atomic sums."""
-        grid = tokens.new_zeros(self.rows * self.columns, *tokens.shape[1:])
-        return grid.index_copy(0, self.kept, tokens).unflatten(0, (self.rows, self.columns))
 
 
 def attends_unpadded(device: torch.device, width: int) -> bool:

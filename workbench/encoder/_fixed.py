@@ -1,7 +1,7 @@
 """Encoders that are evaluated, looked at and learned from, but not trained: static ones and any SentenceTransformer."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 from workbench.checkpoints import Checkpoint, Reading, check_architectures
 from workbench.encoder._loading import weights_checksum
 from workbench.encoder._model import Encoder
-from workbench.encoder._trial import short_reason
+from workbench.encoder._trial import refuse
 from workbench.errors import EncoderError
 from workbench.files import text_checksum
 
@@ -25,6 +25,8 @@ class FixedEncoder:
 
     model: nn.Module
     dimension: int
+    _embed: Callable[..., Tensor]
+    _usage: Callable[[], list[Any]]  # everything besides the weights that decides an embedding
     similarity_name = "cosine"
     similarity = staticmethod(Encoder.similarity)
 
@@ -52,13 +54,6 @@ class FixedEncoder:
             raise EncoderError(f"{self.source} gives vectors that are not finite; its weights are broken")
         return functional.normalize(vectors, dim=1) if normalize_embeddings else vectors
 
-    def _embed(self, sentences: list[str], batch_size: int, **prompt: str) -> Tensor:
-        raise NotImplementedError
-
-    def _usage(self) -> list[Any]:
-        """Return everything besides the weights that decides an embedding."""
-        raise NotImplementedError
-
 
 class StaticEncoder(FixedEncoder):
     """The mean of one vector per token, as model2vec and the module StaticEmbedding of a SentenceTransformer have it.
@@ -69,7 +64,7 @@ class StaticEncoder(FixedEncoder):
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Load the checkpoint; EncoderError if its files are not those of a static encoder."""
         super().__init__(checkpoint)
-        try:
+        with refuse(f"the static encoder in {checkpoint.folder} cannot be read", "copy it again"):
             self._tokenizer = Tokenizer.from_file(str(checkpoint.folder / "tokenizer.json"))
             weights = load_file(checkpoint.folder / "model.safetensors")
             table = weights["embedding.weight"] if "embedding.weight" in weights else weights["embeddings"]
@@ -77,9 +72,6 @@ class StaticEncoder(FixedEncoder):
                 table = table[weights["mapping"].long()]
             table = table.float() * weights["weights"].float()[:, None] if "weights" in weights else table.float()
             table = table[:, : checkpoint.columns].contiguous()
-        except Exception as error:
-            problem = f"the static encoder in {checkpoint.folder} cannot be read: {short_reason(error)}"
-            raise EncoderError(f"{problem}; copy it again") from error
         self._tokenizer.no_padding()
         inner = json.loads(self._tokenizer.to_str())["model"]
         unknown = inner.get("unk_id") if inner.get("unk_token") is None else inner["vocab"].get(inner["unk_token"])
@@ -109,13 +101,12 @@ class TransformersEncoder(FixedEncoder):
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
-            remedy = 'pip install "ranking-workbench[st]"'
-            raise EncoderError(f"{checkpoint.name} needs sentence-transformers: {remedy}") from error
+            raise EncoderError(
+                f'{checkpoint.name} needs sentence-transformers: pip install "ranking-workbench[st]"'
+            ) from error
         check_architectures(checkpoint.folder)
-        try:
+        with refuse(f"SentenceTransformer cannot load {checkpoint.name}", "take another checkpoint"):
             self.model = SentenceTransformer(str(checkpoint.folder), device=None if device == "auto" else device)
-        except Exception as error:
-            raise EncoderError(f"SentenceTransformer cannot load {checkpoint.name}: {short_reason(error)}") from error
         self.similarity_name = str(self.model.similarity_fn_name)
         if self.similarity_name not in ("cosine", "dot"):
             raise EncoderError(f"{checkpoint.name} compares by {self.similarity_name}; cosine and dot are supported")

@@ -41,12 +41,13 @@ from workbench.checkpoints import (
     weight_files,
 )
 from workbench.encoder._tokens import token_ids
-from workbench.encoder._trial import TRIED, reads_padding, short_reason
+from workbench.encoder._trial import TRIED, reads_padding, refuse
 from workbench.errors import EncoderError
 
 _LOG = logging.getLogger("workbench")
 
 _LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+_COPY = "copy it again (a clone needs `git lfs pull`)"
 # Transformers lists these with the causal models alone, though without `is_decoder` they read both ways.
 _BIDIRECTIONAL = ("bert-generation", "xlnet")
 _FLOATS = ("F64", "F32", "F16", "BF16")  # types of safetensors
@@ -70,8 +71,10 @@ def load_parts(
     config = _load_config(folder, dropout, reads_last=pooling == "last" or checkpoint.stored is not None)
     if as_classifier:
         if "ForSequenceClassification" in "".join(config.architectures or []) and config.num_labels != 1:
-            problem = f"{folder} is a classifier with {config.num_labels} labels; an interaction model has one"
-            raise EncoderError(f"{problem}: start from the plain pretrained model")
+            raise EncoderError(
+                f"{folder} is a classifier with {config.num_labels} labels; an interaction model has one: "
+                "start from the plain pretrained model"
+            )
         config.num_labels = 1
         model = _load_model(AutoModelForSequenceClassification, folder, config)[0]
     else:
@@ -91,8 +94,11 @@ def load_parts(
     with quiet():
         is_read = reads_padding(model.base_model, str(folder), short, tokenizer.pad_token_id, len(positions))
     if is_read:
-        text = "%s: padding takes part in %r models, so each text is encoded with others of its length alone"
-        _LOG.warning(text, folder, config.model_type)
+        _LOG.warning(
+            "%s: padding takes part in %r models, so each text is encoded with others of its length alone",
+            folder,
+            config.model_type,
+        )
     return model, tokenizer, positions, is_read
 
 
@@ -135,27 +141,28 @@ def load_word_head(checkpoint: Checkpoint) -> nn.Module:
             _LOG.warning("%s was saved without a head that guesses words: its begins at random", checkpoint.folder)
         heads = [part for name, part in model.named_children() if name != model.base_model_prefix]
     if len(heads) != 1:
-        problem = f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part for masked words"
-        raise EncoderError(f"{problem}; start from BERT or RoBERTa, or set mlm_weight=0")
+        raise EncoderError(
+            f"{checkpoint.folder}: a {config.model_type!r} checkpoint has no head of one part for masked words; "
+            "start from BERT or RoBERTa, or set mlm_weight=0"
+        )
     return copy.deepcopy(heads[0])  # apart from the embeddings, which are the backbone's
 
 
 def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, bool]:
     """Return the model, and whether weights of its head were initialised randomly."""
-    try:
-        with quiet():
-            model, report = kind.from_pretrained(
-                os.fspath(folder),
-                config=config,
-                use_safetensors=True,
-                dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # they are named below; the library's own text would not
-                output_loading_info=True,
-                **_LOCAL,
-                **options,
-            )
-    except Exception as error:
-        raise EncoderError(f"{folder} cannot be loaded as {config.model_type!r}: {short_reason(error)}") from error
+    problem = f"{folder} cannot be loaded as {config.model_type!r} for text"
+    with quiet(), refuse(problem, f"{_COPY}, or, {USE_ST}{folder}"):
+        model, report = kind.from_pretrained(
+            os.fspath(folder),
+            config=config,
+            use_safetensors=True,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # they are named below; the library's own text would not
+            output_loading_info=True,
+            **_LOCAL,
+            **options,
+        )
+        model.get_input_embeddings().weight  # noqa: B018 - a model for images or sound has no table of tokens
     missing = {name for name in report["missing_keys"] if _is_own(name, model)}
     # Where weights are missing, all others are named: "module.embeddings..." shows what happened.
     others = {name for name in report["unexpected_keys"] if missing or _is_own(name, model)}
@@ -167,8 +174,10 @@ def _load_model(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[A
     }
     seen = [f"{len(names)} weights (such as {min(names)}) {fault}" for fault, names in faults.items() if names]
     if seen:
-        remedy = f"save model and config.json of this {config.model_type!r} again by transformers' save_pretrained"
-        raise EncoderError(f"{folder}: {', '.join(seen)}; {remedy}")
+        raise EncoderError(
+            f"{folder}: {', '.join(seen)}; "
+            f"save model and config.json of this {config.model_type!r} again by transformers' save_pretrained"
+        )
     return model, bool(report["missing_keys"])
 
 
@@ -192,11 +201,10 @@ def _is_own(name: str, model: Any) -> bool:
 
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Load the weights that Encoder.save wrote to `folder` into the model; EncoderError if they are of another one."""
-    path, own = encoder_folder(folder) / "model.safetensors", model.state_dict()
-    try:
+    path = encoder_folder(folder) / "model.safetensors"
+    own = model.state_dict()
+    with refuse(f"{path} cannot be read", "give the folder that this encoder saved"):
         saved = {name: value for name, value in load_file(path).items() if name in own or _is_own(name, model)}
-    except Exception as error:
-        raise EncoderError(f"{path} cannot be read: {error}; give the folder that this encoder saved") from error
     shapes, others = ({(name, value.shape) for name, value in weights.items()} for weights in (own, saved))
     if shapes != others:
         name = min(shapes ^ others)[0]
@@ -208,19 +216,14 @@ class Dense(nn.Sequential):
     """A linear layer and its activation over a sentence's vector, as in SentenceTransformer's module of this name."""
 
     def __init__(self, folder: Path, width: int) -> None:
-        """Read the module that was saved in `folder`; EncoderError for one with another input or a residual."""
+        """Read the module that was saved in `folder`; EncoderError for one that does not take `width` columns."""
         settings = read_file(folder / "config.json", DenseFile)
-        if settings.in_features != width:
-            problem = f"{folder} takes {settings.in_features} columns, and the module before it gives {width}"
-            raise EncoderError(f"{problem}; copy all modules of one encoder")
         linear = nn.Linear(settings.in_features, settings.out_features, bias=settings.bias)
-        try:
+        with refuse(f"the Dense layer in {folder} cannot be read", f"save it as model.safetensors, or, {USE_ST}FOLDER"):
             weights = load_file(folder / "model.safetensors")
             linear.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
             activation = getattr(nn, settings.activation_function.rpartition(".")[2])()
-        except Exception as error:
-            problem = f"the Dense layer in {folder} cannot be read: {short_reason(error)}"
-            raise EncoderError(f"{problem}; save it as model.safetensors, or, {USE_ST}FOLDER") from error
+            linear(torch.zeros(1, width))
         super().__init__(linear, activation)
         self.width: int = linear.out_features
 
@@ -248,12 +251,9 @@ def load_dense(checkpoint: Checkpoint, width: int) -> Any:
     """Return the layers over the pooling, which gives `width` columns; the last one has a `width` too."""
     layers: list[nn.Module] = []
     for kind, folder in checkpoint.layers:
-        if kind == "Dense":
-            layer = Dense(folder, width)
-            width = layer.width
-            layers.append(layer)
-        else:
-            layers.append(Normalize())
+        layer = Dense(folder, width) if kind == "Dense" else Normalize()
+        width = getattr(layer, "width", width)
+        layers.append(layer)
     if checkpoint.columns is not None:
         layers.append(Truncate(min(checkpoint.columns, width)))
     return nn.Sequential(*layers)
@@ -273,13 +273,10 @@ def weights_checksum(weights: nn.Module | Mapping[str, Any]) -> str:
 def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: Any) -> Any:
     """Load the tokenizer of a checkpoint; EncoderError if it is broken or does not belong to the backbone."""
     folder = checkpoint.folder
-    try:
-        with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
-    except Exception as error:
-        raise EncoderError(f"the tokenizer in {folder} cannot be loaded: {short_reason(error)}") from error
+    with quiet(), refuse(f"the tokenizer in {folder} cannot be loaded", _COPY):
+        tokenizer = AutoTokenizer.from_pretrained(os.fspath(folder), **_LOCAL)
     largest = max(tokenizer.get_vocab().values(), default=0)
-    embedded = _count_embeddings(folder, backbone)
+    embedded = len(backbone.get_input_embeddings().weight)
     pad, fault = tokenizer.pad_token_id, None
     if len(tokenizer) <= 5:
         fault = f"knows {len(tokenizer)} tokens, so its vocabulary file was not read"
@@ -300,15 +297,6 @@ def _load_tokenizer(checkpoint: Checkpoint, backbone: Any, pooling: str, table: 
     return tokenizer
 
 
-def _count_embeddings(folder: Path, backbone: Any) -> int:
-    """Return how many tokens a backbone embeds; EncoderError if it has no table of them, such as one for images."""
-    try:
-        return len(backbone.get_input_embeddings().weight)
-    except Exception as error:
-        problem = f"{folder} is a {backbone.config.model_type!r} model, which has no table of token embeddings"
-        raise EncoderError(f"{problem}; {USE_ST}{folder}") from error
-
-
 def has_no_dropout(config: Any) -> bool:
     """Return whether a backbone's configuration has dropout rates and all of them are 0."""
     rates = [getattr(config, name) for name in _DROPOUT_SETTINGS if hasattr(config, name)]
@@ -321,12 +309,9 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
     reads_last: the pooling was made for a decoder, or is that of its files.
     """
     backbones = check_architectures(folder)
-    try:
-        with quiet():
-            config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
-    except Exception as error:
-        remedy = "only architectures of transformers are loaded, and code from a checkpoint is never executed"
-        raise EncoderError(f"{folder / 'config.json'} cannot be used: {short_reason(error)}; {remedy}") from error
+    remedy = "only architectures of transformers are loaded, and code from a checkpoint is never executed"
+    with quiet(), refuse(f"{folder / 'config.json'} cannot be used", remedy):
+        config = AutoConfig.from_pretrained(os.fspath(folder), **_LOCAL)
     kind, name = type(config), config.model_type
     if getattr(config, "quantization_config", None):
         raise EncoderError(f"{folder} has quantised weights; save the model in float32 or float16")
@@ -334,14 +319,18 @@ def _load_config(folder: Path, dropout: float | None, *, reads_last: bool = Fals
     if is_decoder or kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
         raise EncoderError(f"{folder} is a {name!r} with a decoder, or the encoder of one; {USE_ST}{folder}")
     if _is_causal(config) and not reads_last:
-        remedy = "set pooling=last, or give one of the BERT, RoBERTa, MPNet, ... kinds"
-        raise EncoderError(f"{folder} is a {name!r} decoder, whose tokens see only those before them; {remedy}")
+        raise EncoderError(
+            f"{folder} is a {name!r} decoder, whose tokens see only those before them; "
+            "set pooling=last, or give one of the BERT, RoBERTa, MPNet, ... kinds"
+        )
     config.use_cache = False
     # BERT's weights load as RoBERTa's, at shifted positions.
     for backbone in backbones:
         if backbone in MODEL_MAPPING_NAMES.values() and backbone != MODEL_MAPPING_NAMES.get(name):
-            problem = f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {backbone}"
-            raise EncoderError(f"{problem}; take the configuration that was saved with them")
+            raise EncoderError(
+                f"{folder / 'config.json'} has model_type {name!r}, and its weights are of a {backbone}; "
+                "take the configuration that was saved with them"
+            )
     rates = [setting for setting in _DROPOUT_SETTINGS if hasattr(config, setting)]
     if dropout is not None:
         if not rates:

@@ -67,8 +67,10 @@ class Encoder(nn.Module):
         """
         super().__init__()
         if checkpoint.kind != "transformer":
-            problem = f"{checkpoint.name} is evaluated, looked at and a teacher, but not trained"
-            raise EncoderError(f"{problem}: start from a transformer's folder or hub id")
+            raise EncoderError(
+                f"{checkpoint.name} is evaluated, looked at and a teacher, but not trained: "
+                "start from a transformer's folder or hub id"
+            )
         place, self.training_precision = choose_hardware(device, precision)
         self.precision = "fp32" if precision == "auto" else precision
         backbone, self.tokenizer, positions, self._reads_padding = load_parts(
@@ -93,8 +95,10 @@ class Encoder(nn.Module):
             self.max_seq_length = min(self.max_seq_length, max_seq_length + added)
         self.train_length = min(32, self.max_seq_length) if train_length is None else train_length
         if not 3 <= self.train_length <= self.max_seq_length:
-            problem = f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}"
-            raise EncoderError(f"{problem}: choose 3 <= train_length <= max_seq_length, special tokens included")
+            raise EncoderError(
+                f"train_length is {self.train_length}, max_seq_length {self.max_seq_length}: "
+                "choose 3 <= train_length <= max_seq_length, special tokens included"
+            )
         self._skipped = self._count_skipped(reading.prompt)
         self.to(place).eval()
 
@@ -223,9 +227,10 @@ class Encoder(nn.Module):
     def _hidden_states(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
         """Return ids, mask and hidden states of a batch, on the encoder's device."""
         ids = batch["input_ids"].to(self.device)
-        mask = batch["attention_mask"].to(self.device) if "attention_mask" in batch else torch.ones_like(ids)
+        mask = batch["attention_mask"].to(self.device)
         if self._reads_padding:
-            states = apply_by_length(self._stack_states, {"input_ids": ids, "attention_mask": mask})
+            inputs = {"input_ids": ids, "attention_mask": mask}
+            states = apply_by_length(lambda **rows: torch.stack([*self._run_backbone(**rows)], dim=2), inputs)
             unread = ids.shape[1] - states.shape[1]
             return ids, mask, functional.pad(states, (0, 0, 0, 0, 0, unread)).unbind(2)
         packing = self._packing(mask, batch.get("lengths"))
@@ -255,9 +260,6 @@ class Encoder(nn.Module):
         layered = self.pooling in FIRST_LAYER
         output = self.backbone(output_hidden_states=layered, **inputs)
         return output.hidden_states if layered else (output.last_hidden_state,)
-
-    def _stack_states(self, **inputs: Tensor) -> Float[Tensor, "n l layers d"]:
-        return torch.stack([*self._run_backbone(**inputs)], dim=2)
 
     def encode(
         self,
@@ -358,17 +360,10 @@ class Encoder(nn.Module):
         datasets, metrics, tags, title and description of README.md. dtype: torch.float16 halves the file.
         """
         with replace_encoder(folder) as fresh:
-            save_encoder(
-                fresh,
-                self.backbone,
-                self.tokenizer,
-                self.reading,
-                limit=self.max_seq_length,
-                dtype=dtype,
-                card=card or {},
-                dense=self.dense,
-                prompts=self.prompts,
-            )
+            self._write(fresh, card or {}, dtype)
+
+    def _write(self, folder: Path, card: dict[str, Any], dtype: torch.dtype) -> None:
+        save_encoder(folder, self, card, dtype)
 
     def push_to_hub(
         self, repo_id: str, *, card: dict[str, Any] | None = None, private: bool = False, dry_run: bool = False

@@ -55,8 +55,7 @@ def push_folder(
             operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
             HfApi().create_commit(repo_id, operations, commit_message="Push a saved encoder")
     except Exception as error:  # the hub's client raises a dozen unrelated types
-        remedy = "log in with `hf auth login` and name OWNER/NAME"
-        raise RunError(f"{repo_id} was not pushed: {error}; {remedy}") from None
+        raise RunError(f"{repo_id} was not pushed: {error}; log in with `hf auth login` and name OWNER/NAME") from None
     return pushed
 
 
@@ -66,13 +65,12 @@ def _saved_files(folder: Path) -> Pushed:
     files.left_out = []
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        is_saved = SAVED_BY_ENCODER.fullmatch(name)
-        if is_saved and path.is_symlink():
+        if not SAVED_BY_ENCODER.fullmatch(name):
+            files.left_out += [name] if path.is_symlink() or not path.is_dir() else []
+        elif path.is_symlink():
             raise RunError(f"{path} is a link, which may lead anywhere; put a copy in its place")
-        if is_saved and path.is_file():
+        elif path.is_file():
             files[name] = path.stat().st_size
-        elif path.is_symlink() or not path.is_dir():
-            files.left_out.append(name)
     if missing := sorted(_REQUIRED - {*files}):
         raise RunError(f"{folder} has no {', '.join(missing)}; save the encoder again")
     return files

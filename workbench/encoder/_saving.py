@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, USAGE_FILE, Reading, pooling_steps
+from workbench.checkpoints import FLAGS, HUB_ID, SETTINGS_FILE, STEPS, USAGE_FILE, Reading
 from workbench.config import BUNDLED_MODELS
 from workbench.data import CATALOGUE
 from workbench.encoder._loading import Normalize, Truncate, quiet
@@ -49,28 +49,18 @@ def replace_encoder(folder: str | Path) -> Iterator[Path]:
         raise EncoderError(f"the encoder cannot be written to {target}: {error}") from error
 
 
-def save_encoder(
-    folder: Path,
-    backbone: Any,
-    tokenizer: Any,
-    reading: Reading,
-    *,
-    limit: int,
-    dtype: torch.dtype,
-    card: dict[str, Any],
-    dense: nn.Sequential | None,
-    prompts: dict[str, str],
-) -> None:
-    """Write an encoder into `folder` for transformers, SentenceTransformer and this library."""
-    save_checkpoint(folder, backbone, tokenizer, limit, dtype)
-    config, pooling = backbone.config, reading.pooling
-    width = config.hidden_size
+def save_encoder(folder: Path, encoder: Any, card: dict[str, Any], dtype: torch.dtype) -> None:
+    """Write an Encoder into `folder` for transformers, SentenceTransformer and this library."""
+    backbone, reading, limit = encoder.backbone, encoder.reading, encoder.max_seq_length
+    pooling, prompts = reading.pooling, encoder.prompts
+    save_checkpoint(folder, backbone, encoder.tokenizer, limit, dtype)
     usage: dict[str, Any] = {"prompts": prompts}
-    files: dict[str, Any] = {"sentence_bert_config.json": {"max_seq_length": limit, "do_lower_case": False}}
+    cuts: dict[str, Any] = {"max_seq_length": limit, "do_lower_case": False}
     if pooling in FIRST_LAYER:
-        files["sentence_bert_config.json"]["config_args"] = {"output_hidden_states": True}
-    modules = [_pooling_module(step, backbone, reading, dtype) for step in pooling_steps(pooling)]
-    for layer in dense or ():
+        cuts["config_args"] = {"output_hidden_states": True}
+    files: dict[str, Any] = {"sentence_bert_config.json": cuts}
+    modules = [_pooling_module(step, backbone, reading, dtype) for step in STEPS[pooling]]
+    for layer in encoder.dense or ():
         if isinstance(layer, Truncate):
             usage["truncate_dim"] = layer.width
         else:
@@ -89,12 +79,14 @@ def save_encoder(
     usage |= {"default_prompt_name": default, "similarity_fn_name": reading.similarity}
     files[USAGE_FILE] = usage
     files["modules.json"] = entries
-    own = {name: text for name, text in asdict(reading).items() if text and name != "caution"}
-    files[SETTINGS_FILE] = {name: text for name, text in own.items() if (name, text) != ("similarity", "cosine")}
+    usual = asdict(Reading(caution=reading.caution))
+    other = {name: value for name, value in asdict(reading).items() if value != usual[name]}
+    files[SETTINGS_FILE] = {"pooling": pooling} | other
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    kind = f"{config.model_type} encoder, {width} dimensions, pooling {pooling}, at most {limit} tokens"
+    width = backbone.config.hidden_size
+    kind = f"{backbone.config.model_type} encoder, {width} dimensions, pooling {pooling}, at most {limit} tokens"
     kind += f", compared by {reading.similarity}"
     kind += f", with the prompt {reading.prompt!r} before each sentence" if reading.prompt else ""
     code = ["from workbench import Encoder", "embeddings = Encoder.from_pretrained(folder).encode(sentences)"]

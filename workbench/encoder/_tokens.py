@@ -33,23 +33,25 @@ class TokenRows:
 
     @classmethod
     def gather(cls, chunks: Iterable[list[list[int]]], padding: int) -> "TokenRows":
-        pieces, counts = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        pieces = [np.empty(0, np.int32)]
+        counts: list[int] = []
         for rows in chunks:
-            counts.append(np.fromiter(map(len, rows), np.int64, len(rows)))
-            pieces.append(np.fromiter(chain.from_iterable(rows), np.int32, int(counts[-1].sum())))
-        lengths = np.concatenate(counts)
-        return cls(np.concatenate(pieces), np.cumsum(lengths) - lengths, lengths, padding)
+            counts += map(len, rows)
+            pieces.append(np.fromiter(chain.from_iterable(rows), np.int32))
+        lengths = np.array(counts, dtype=np.int64)
+        return cls(np.concatenate(pieces), lengths.cumsum() - lengths, lengths, padding)
 
     @classmethod
     def joined(cls, stores: Sequence["TokenRows"]) -> "TokenRows":
         """Join the rows of several stores of one tokenizer, in this order."""
-        begins = np.cumsum([0, *(len(store.flat) for store in stores)]).tolist()
-        return replace(
-            stores[0],
-            flat=np.concatenate([store.flat for store in stores]),
-            starts=np.concatenate([store.starts + begin for store, begin in zip(stores, begins, strict=False)]),
-            lengths=np.concatenate([store.lengths for store in stores]),
-        )
+        starts = []
+        begin = 0
+        for store in stores:
+            starts.append(store.starts + begin)
+            begin += len(store.flat)
+        flat = np.concatenate([store.flat for store in stores])
+        lengths = np.concatenate([store.lengths for store in stores])
+        return replace(stores[0], flat=flat, starts=np.concatenate(starts), lengths=lengths)
 
     def __len__(self) -> int:
         return len(self.starts)

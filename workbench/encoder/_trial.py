@@ -1,5 +1,7 @@
 """Try a backbone at loading: does it read plain text, and does padding take part."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -34,13 +36,9 @@ def reads_padding(backbone: Any, name: str, short: list[int], padding: int, limi
         batch = [torch.tensor(row) for row in rows]
         ids = pad_sequence(batch, batch_first=True, padding_value=padding)
         mask = pad_sequence([torch.ones_like(row) for row in batch], batch_first=True)
-        try:
-            with torch.no_grad():
-                found = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
-                return found.reshape(*ids.shape, backbone.config.hidden_size)
-        except Exception as error:  # each kind fails in its own way
-            problem = f"{name} does not encode plain text of {ids.shape[1]} tokens"
-            raise EncoderError(f"{problem} ({short_reason(error)}); {USE_ST}{name}") from error
+        with torch.no_grad(), refuse(f"{name} does not encode plain text of {ids.shape[1]} tokens", USE_ST + name):
+            found = backbone(input_ids=ids, attention_mask=mask).last_hidden_state
+            return found.reshape(*ids.shape, backbone.config.hidden_size)
 
     middle = len(short) // 2
     few, many = (
@@ -61,6 +59,11 @@ def _differs(states: Tensor, expected: Tensor) -> bool:
     return bool((difference > _TOLERANCE * expected.abs().max()).any())
 
 
-def short_reason(error: Exception) -> str:
-    """Return the type of an error and the beginning of its text, in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+@contextmanager
+def refuse(problem: str, remedy: str) -> Iterator[None]:
+    """Raise any error of the block as an EncoderError of one line, because each kind of model fails in its own way."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())[:160]
+        raise EncoderError(f"{problem}: {type(error).__name__}: {reason}; {remedy}") from error

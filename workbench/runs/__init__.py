@@ -12,6 +12,8 @@ from workbench.runs._listing import (
     split_common_settings as split_common_settings,
 )
 from workbench.runs._run import (
+    AnyPath as AnyPath,
+    Facts as Facts,
     Run as Run,
     finished_run as finished_run,
     is_finished as is_finished,

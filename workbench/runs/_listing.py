@@ -12,8 +12,8 @@ import pandas as pd
 
 from workbench.config import ALIASES, CONFIGS, RECORDED
 from workbench.errors import RunError, SettingError, WorkbenchError, unknown_name
-from workbench.files import reraise_os_error
-from workbench.runs._run import BEFORE, NAME, Run, is_running, run_path
+from workbench.files import remove_path, reraise_os_error
+from workbench.runs._run import BEFORE, NAME, AnyPath, Facts, Run, is_running, run_path
 
 _LOG = logging.getLogger("workbench")
 _FIRST = ["method", "profile", "seed", "digest", "status", "changed"]
@@ -23,12 +23,13 @@ _TAKEN = {*_FIRST, *_LAST, "settings", "scores", "facts", "run", "failure", "sta
 _TAKEN |= {name for each in RECORDED.values() for name in each.model_fields}
 # Names of folders that do not tell encoders apart.
 _COMMON_NAME = re.compile(r"(encoder|model|checkpoint|best|final|last|output|snapshot)s?([-_]?\d+)?|[0-9a-f]{40}")
-_FILTER = re.compile(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", re.DOTALL)  # name, sign, value
+# Name, sign, value; only = may have none, or an empty variable of a shell would select all runs.
+_FILTER = re.compile(r"(.+?)\s*(=|(?:!=|<=|>=|<|>)(?=\s*\S))\s*(.*)", re.DOTALL)
 _SIGNS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}  # methods of a series
 
 
 def list_runs(
-    root: str | Path = "runs", where: Iterable[str] = (), *, sort: str = "", columns: Sequence[str] = ()
+    root: AnyPath = "runs", where: Iterable[str] = (), *, sort: str = "", columns: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Return a row for each run under `root` that satisfies every filter; scores are Spearman or accuracy x 100.
 
@@ -43,20 +44,21 @@ def list_runs(
             changed settings as text, and all suites. "start" is the score before training on an average of sets, or on
             the first suite of the run.
     """
-    rows, suites = read_rows(root), set[str]()
+    rows = read_rows(root)
+    suites = set()
     main_suites = [_main_suite(row["scores"]) for row in rows]
-    for row in rows:
-        settings = {name: "none" if value is None else value for name, value in row.pop("settings").items()}
-        scores = {
-            f"{measure} {suite}" if suite in _TAKEN else suite: round(100 * score, 2)
-            for suite, (score, measure) in row.pop("scores").items()
-        }
-        suites |= scores.keys()
-        rankings = {name: round(100 * value, 2) for name, value in row.pop("rankings").items()}
-        if row.get("start") is not None:
-            row["start"] = round(100 * row["start"], 2)
-        row.update(settings | scores | rankings | row)
-    table: Any = pd.DataFrame(rows, dtype=object).drop(columns="facts", errors="ignore")
+    for row, main_suite in zip(rows, main_suites, strict=True):
+        row.pop("facts", None)
+        values = {name: "none" if value is None else value for name, value in row.pop("settings").items()}
+        for name, value in row.pop("rankings").items():
+            values[name] = round(100 * value, 2)
+        for suite, (score, measure) in row.pop("scores").items():
+            name = f"{measure} {suite}" if suite in _TAKEN else suite
+            values[name] = round(100 * score, 2)
+            suites.add(name)
+        values["start"] = values.get(f"{main_suite}:start")
+        row.update(values | row)
+    table: Any = pd.DataFrame(rows, dtype=object)
 
     def column(name: str) -> str:
         name = name if name in table else ALIASES.get(name, name)
@@ -67,18 +69,19 @@ def list_runs(
     if rows:
         for text in where:
             match = _FILTER.fullmatch(text)
-            if match is None or not (match[3] or match[2] == "="):  # an empty shell variable would select all runs
+            if match is None:
                 raise SettingError(f"{text!r} is not a filter; write NAME=VALUE, with =, !=, <, <=, > or >=")
-            number: Any = pd.to_numeric(match[3], errors="coerce")
-            values = _comparable(table[column(match[1])], as_text=match[2] in ("=", "!=") and pd.isna(number))
-            value = number if pd.api.types.is_numeric_dtype(values) else match[3].lower()
-            table = table[getattr(values, _SIGNS[match[2]])(value) & values.notna()]
+            name, sign, wanted = match.groups()
+            number: Any = pd.to_numeric(wanted, errors="coerce")
+            values = _comparable(table[column(name)], as_text=sign in ("=", "!=") and pd.isna(number))
+            value = number if pd.api.types.is_numeric_dtype(values) else wanted.lower()
+            table = table[getattr(values, _SIGNS[sign])(value) & values.notna()]
         columns = list(dict.fromkeys(map(column, columns)))
         if sort:
-            key, is_ascending = column(sort.removeprefix("-")), not sort.startswith("-")
-            table = table.sort_values(key, key=_comparable, ascending=is_ascending, kind="stable")
-    shown = [name for name in suites if table[name].notna().any()]
-    shown.sort(key=lambda name: (name.endswith("-average"), name))
+            key = column(sort.removeprefix("-"))
+            table = table.sort_values(key, key=_comparable, ascending=sort[0] != "-", kind="stable")
+    shown = sorted(name for name in suites if table[name].notna().any())
+    shown.sort(key=lambda name: name.endswith("-average"))
     if shown:  # next to the result that it belongs to, of the first run that has one
         beside = next((suite for suite in main_suites if suite in shown), shown[0])
         shown.insert(shown.index(beside), "start")
@@ -94,7 +97,7 @@ def _comparable(column: Any, *, as_text: bool = False) -> Any:
     return texts.astype("string").str.lower() if as_text or numbers.isna().all() else numbers
 
 
-def run_folders(root: str | Path) -> list[Path]:
+def run_folders(root: AnyPath) -> list[Path]:
     """Return the folders of the runs under `root`."""
     root = Path(root).expanduser()
     if not root.is_dir():
@@ -103,52 +106,53 @@ def run_folders(root: str | Path) -> list[Path]:
     return [path for path in paths if NAME.fullmatch(path.name) or (path / "config.json").exists()]
 
 
-def read_rows(root: str | Path) -> list[dict[str, Any]]:
+def read_rows(root: AnyPath) -> list[Facts]:
     """Return `read_row` of each run under `root`; `list_runs` makes a table of them."""
     return [read_row(path) for path in run_folders(root)]
 
 
-def read_row(path: Path) -> dict[str, Any]:
+def read_row(path: Path) -> Facts:
     """Return method, path and status of a run and, if it can be read, its facts, settings, scores and failure.
 
     The scores are suite -> (score, "spearman" or "accuracy"), the rankings "SUITE:kcc" and "SUITE:ndcg" -> mean over
-    queries, of a run that is finished; "SUITE:start" there, and `start` of its main suite: the score before training.
+    queries, of a run that is finished, and "SUITE:start" the score before training.
     """
-    row: dict[str, Any] = {"method": path.parent.name, "path": str(path), "settings": {}, "scores": {}, "rankings": {}}
+    row = {"method": path.parent.name, "path": str(path), "settings": {}, "scores": {}, "rankings": {}}
     try:
         run = Run(path)
         facts = row["facts"] = run.facts()
         config = run.config_of(facts)
-        row |= {name: facts.get(name) for name in ("started", "seconds", "host", "failure")}
+        row |= {name: facts.get(name) for name in ("digest", "started", "seconds", "host", "failure")}
         row |= {"method": config.method, "profile": config.profile, "seed": config.seed}
-        row["digest"] = str(facts.get("digest", ""))
-        changed = {name: value for name, value in config.changed().items() if name not in config.outside_digest}
-        row["changed"] = ", ".join(f"{name}={short_value(value, config.seed)}" for name, value in changed.items())
+        row["changed"] = ", ".join(
+            f"{name}={short_value(value, config.seed)}"
+            for name, value in config.changed().items()
+            if name not in config.outside_digest
+        )
         row["settings"] = config.model_dump(mode="json")
-        is_finished = run.finished
-        metrics = run.metrics(facts=facts) if is_finished else {}
-        start = run.metrics(BEFORE, facts) if is_finished and run.has(BEFORE) else {}
-        for suite, values in metrics.items():
-            row["scores"][suite] = _score_of(values)
-            rankings = {name: values[name] for name in ("kcc", "ndcg") if values.get(name) is not None}
-            if suite in start:
-                rankings["start"] = _score_of(start[suite])[0]
-            row["rankings"] |= {f"{suite}:{name}": value for name, value in rankings.items()}
-        row["start"] = row["rankings"].get(f"{_main_suite(metrics)}:start")
-        row["status"] = "finished" if is_finished else "failed" if row["failure"] else "unfinished"
+        row["status"] = "failed" if row["failure"] else "unfinished"
+        if run.finished:
+            row["status"] = "finished"
+            start = run.metrics(BEFORE, facts) if run.has(BEFORE) else {}
+            for suite, values in run.metrics(facts=facts).items():
+                row["scores"][suite] = _score_of(values)
+                rankings = {name: values.get(name) for name in ("kcc", "ndcg")}
+                if suite in start:
+                    rankings["start"] = _score_of(start[suite])[0]
+                row["rankings"] |= {f"{suite}:{name}": v for name, v in rankings.items() if v is not None}
     except Exception as problem:  # whatever is wrong with one run, the others are listed
         row |= {"status": "unreadable", "failure": str(problem)}
     return row
 
 
-def _score_of(values: dict[str, Any]) -> tuple[float, str]:
+def _score_of(values: Facts) -> tuple[float, str]:
     """Return the score of one suite in [-1, 1], nan if it is undefined, and the name of its measure."""
     measure = "accuracy" if "accuracy" in values else "spearman"
     value = values.get(measure)
     return float("nan" if value is None else value), measure
 
 
-def _main_suite(metrics: dict[str, Any]) -> str:
+def _main_suite(metrics: Facts) -> str:
     """Return the suite that one number of a run is of: an average of sets, otherwise the first; "" if none."""
     averages = (suite for suite in metrics if suite.endswith("-average"))
     return next(averages, next(iter(metrics), ""))
@@ -156,8 +160,10 @@ def _main_suite(metrics: dict[str, Any]) -> str:
 
 def split_common_settings(texts: Sequence[str], without: Collection[str] = ()) -> tuple[str, list[str]]:
     """Return the settings that all texts (of the column `changed`) share, and the others of each, except `without`."""
-    parts = [re.split(r", (?=\w+=)", text) if text else [] for text in texts]  # a list has commas too
-    words = [[word for word in each if word.partition("=")[0] not in without] for each in parts]
+    words = []
+    for text in texts:
+        parts = re.split(r", (?=\w+=)", text)  # a list has commas too
+        words.append([part for part in parts if part and part.partition("=")[0] not in without])
     common = [word for word in words[0] if all(word in others for others in words)] if words else []
     return ", ".join(common), [", ".join(word for word in each if word not in common) for each in words]
 
@@ -178,20 +184,19 @@ def short_value(value: Any, seed: int | None = None) -> str:
     return f"{path.parent.name} {path.name.removesuffix(f'-s{seed}')}" if NAME.fullmatch(path.name) else path.name
 
 
-def find_run(name: str, root: str | Path = "runs") -> Run:
+def find_run(name: str, root: AnyPath = "runs") -> Run:
     """Return the run in a folder, or the only one under `root` whose name, with or without its method, begins so."""
     if (Path(name) / "config.json").is_file():
         return Run(name)
     folders = run_folders(root) if name else []
     fits = str.__eq__ if re.search(r"-s\d+$", name) else str.startswith  # "-s1" is also the beginning of "-s10"
-    near = [path for path in folders if any(fits(text, name) for text in (path.name, "/".join(path.parts[-2:])))]
+    near = [path for path in folders if fits(path.name, name) or fits("/".join(path.parts[-2:]), name)]
     if len(near) != 1:
-        several = f"{len(near)} runs begin with {name!r}: {', '.join(map(str, near[:8]))}"
-        raise RunError(f"{several if near else f'no run {name!r} under {root}'}; list them with `workbench runs`")
+        raise RunError(f"{len(near)} runs under {root} begin with {name!r}; list them with `workbench runs`")
     return Run(near[0])
 
 
-def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
+def choose_runs(words: Sequence[str], root: AnyPath = "runs") -> list[Run]:
     """Return the runs with these names (as `find_run`), each once, or those that satisfy all filters.
 
     Raises RunError if there is none, or if names and filters are mixed.
@@ -204,39 +209,39 @@ def choose_runs(words: Sequence[str], root: str | Path = "runs") -> list[Run]:
     return [Run(path) for path in chosen["path"]]
 
 
-def needed_by(root: str | Path) -> dict[Path, list[Path]]:
+def needed_by(root: AnyPath) -> dict[Path, list[Path]]:
     """Return folder of a run -> folders of the runs under `root` that learned from it, or evaluated it."""
-    needs: dict[Path, list[Path]] = {}
-    for row in [row for row in read_rows(root) if row["settings"]]:  # of those that can be read
-        config, own = RECORDED[row["method"]](**row["settings"]), Path(row["path"]).resolve()
-        paths = {path.parent if path.name == "encoder" else path for path in map(Path, config.paths())}
-        with suppress(WorkbenchError):  # a setting names a file that is gone
-            needed = [CONFIGS[name].from_parameters(profile, config.seed) for name, profile in config.runs_needed]
-            paths |= {run_path(each, root).resolve() for each in needed}
-        for path in paths - {own}:
-            needs.setdefault(path, []).append(own)
+    needs = {}
+    for folder in run_folders(root):
+        paths = set()
+        with suppress(WorkbenchError):  # it cannot be read, or a setting names a file that is gone
+            config = Run(folder).config
+            paths = {path.parent if path.name == "encoder" else path for path in map(Path, config.paths())}
+            for name, profile in config.runs_needed:
+                needed = CONFIGS[name].from_parameters(profile, config.seed)
+                paths.add(run_path(needed, root).resolve())
+        for path in paths - {folder.resolve()}:
+            needs.setdefault(path, []).append(folder.resolve())
     return needs
 
 
-def remove_runs(runs: Sequence[Run], root: str | Path = "runs") -> None:
+def remove_runs(runs: Sequence[Run], root: AnyPath = "runs") -> None:
     """Remove runs for good. Raises RunError if one is in progress, or needed by a run that stays."""
-    if links := [run.path for run in runs if run.path.is_symlink()]:
-        raise RunError(f"{links[0]} is a link to a run; remove the link, or the run in its own folder")
-    needs, leaving = needed_by(root), {run.path.resolve() for run in runs}
+    needs = needed_by(root)
+    leaving = {run.path.resolve() for run in runs}
+    for run in runs:
+        if run.path.is_symlink():
+            raise RunError(f"{run.path} is a link to a run; remove the link, or the run in its own folder")
     for path in leaving:
         if is_running(path):
             raise RunError(f"a process is working on {path} ({(path / '.lock').read_text()}); end it first")
         if stay := sorted({*needs.get(path, ())} - leaving):
             raise RunError(f"{path} is needed by {', '.join(map(str, stay))}; remove these too, or keep it")
-    moved = [*Path(root).expanduser().glob("*/.*.removed")]  # of an interrupted removal
     for path in leaving:
         gone = path.with_name(f".{path.name}.removed")
-        moved.append(gone)
         with reraise_os_error(path):
-            if gone.exists():  # of an earlier run with this name
-                shutil.rmtree(gone)
+            remove_path(gone)  # of an earlier run with this name
             path.rename(gone)  # in one step: a kill leaves no half run
-    for gone in moved:
-        # A path may be listed twice, or another process may be removing it.
-        with reraise_os_error(gone), suppress(FileNotFoundError):
             shutil.rmtree(gone)
+    for gone in Path(root).expanduser().glob("*/.*.removed"):  # of an interrupted removal
+        remove_path(gone)

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from typing import Any, Required
+from typing import Any, NotRequired, Required
 
 import filelock
 import pandas as pd
@@ -21,7 +21,7 @@ from typing_extensions import TypedDict  # pydantic reads typing's from Python 3
 
 from workbench.config import CONFIGS, RECORDED, BaselineConfig, TrainingConfig
 from workbench.data import TRANSFER, checksum_here
-from workbench.errors import RunError, unknown_name
+from workbench.errors import RunError, first_problem, unknown_name
 from workbench.files import (
     PACKAGE,
     atomic_write,
@@ -35,13 +35,17 @@ from workbench.files import (
     write_json,
 )
 
+RunConfig = TrainingConfig | BaselineConfig
+Facts = dict[str, Any]  # names and values of any type
+AnyPath = str | Path
+
 NAME = re.compile(r"[0-9a-f]{8}-s\d+")  # of a run's folder
 _LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "ranking-workbench")
 # Columns that each table must have, and their types.
 _SCORES = {"suite": str, "subset": str, "pair_id": str, "gold": float, "predicted": float}
 _RANKED = dict.fromkeys(("suite", "query_id", "target_id", "query", "target"), str)
 _WATCHED = {"step": int, "query": str, "target": str, "gold": float, "score": float}
-_TABLES: dict[str, dict[str, Any]] = {
+_TABLES = {
     "scores.csv": _SCORES,
     "rankings.csv": _RANKED | dict.fromkeys(("gold", "score", "rank"), float),
     "history.csv": {"step": int},
@@ -54,28 +58,23 @@ _REMEDY = "restore the file, or move the folder of the run away and run it again
 
 class _StoredFile(TypedDict):
     sha256: str
-
-
-class _Input(_StoredFile):
-    source: str
+    source: NotRequired[str]  # of an input
 
 
 @with_config(extra="allow")
 class _Facts(TypedDict, total=False):
     """The content of config.json; further facts may be of any type."""
 
-    method: str
+    method: Required[str]
     digest: str
-    settings: Required[dict[str, Any]]
+    settings: Required[Facts]
     given: list[str]
     contents: dict[str, str]
-    inputs: dict[str, _Input]
+    inputs: dict[str, _StoredFile]
     files: dict[str, _StoredFile]
-    versions: dict[str, Any]
-    earlier_starts: list[dict[str, Any]]
+    versions: Facts
     started: str
     seconds: float
-    host: str
     failure: str | None
 
 
@@ -93,17 +92,17 @@ class _Metrics(TypedDict, total=False):
     subsets: dict[str, "_Metrics"]
 
 
-_ANY_OBJECT = TypeAdapter(dict[str, Any])
+_ANY_OBJECT = TypeAdapter(Facts)
 _FACTS = TypeAdapter(_Facts)
 _METRICS = TypeAdapter(dict[str, _Metrics])
 
 
-def run_path(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> Path:
+def run_path(config: RunConfig, runs_root: AnyPath = "runs") -> Path:
     """Return the folder of the run of `config`: `<root>/<method>/<digest>-s<seed>`."""
     return Path(runs_root).expanduser() / config.method / f"{config.digest()}-s{config.seed}"
 
 
-def finished_run(config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> "Run | None":
+def finished_run(config: RunConfig, runs_root: AnyPath = "runs") -> "Run | None":
     """Return the run of `config`, or None if it is not finished.
 
     Raises RunError if a dataset, or a run that it learned from, has other content than it had then.
@@ -116,13 +115,14 @@ def finished_run(config: TrainingConfig | BaselineConfig, runs_root: str | Path 
     before = run.facts().get("contents", {})
     for name, now in _contents_here(config, runs_root).items():
         if before.get(name, now) != now:
-            sums = f"sha256 {before[name][:12]}, now {now[:12]}"
-            problem = f"{path} is finished, but {name} is not what it read then ({sums})"
-            raise RunError(f"{problem}; restore it, `workbench rm {path}`, or give another --runs")
+            raise RunError(
+                f"{path} is finished, but {name} is not what it read then (sha256 {before[name][:12]}, now "
+                f"{now[:12]}); restore it, `workbench rm {path}`, or give another --runs"
+            )
     return run
 
 
-def _contents_here(config: TrainingConfig | BaselineConfig, runs_root: str | Path) -> dict[str, str]:
+def _contents_here(config: RunConfig, runs_root: AnyPath) -> dict[str, str]:
     """Return sha256 by name of each file, folder, dataset and run of the settings on this machine.
 
     The digest has the content of files and folders alone: a catalogue name may be served by
@@ -147,7 +147,7 @@ class Run:
     Every method that reads raises RunError with the path of a file that is missing or was changed.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: AnyPath) -> None:
         """Open the run in the existing folder `path` for reading."""
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
@@ -155,7 +155,7 @@ class Run:
         self._lock: filelock.BaseFileLock | None = None
 
     @classmethod
-    def open(cls, config: TrainingConfig | BaselineConfig, runs_root: str | Path = "runs") -> "Run":
+    def open(cls, config: RunConfig, runs_root: AnyPath = "runs") -> "Run":
         """Open the run of `config` under `runs_root` for writing, and make its folder if it is new.
 
         Raises RunError if the folder cannot be written to, or if another process is working on this run.
@@ -163,21 +163,23 @@ class Run:
         path = run_path(config, runs_root)
         if finished := finished_run(config, runs_root):
             return finished
-        with reraise_os_error(path), ExitStack() as failing:
+        with reraise_os_error(path):
             path.mkdir(parents=True, exist_ok=True)
             lock = lock_run(path)
-            failing.callback(lock.release, force=True)
-            if not is_finished(path):  # by another process meanwhile
-                undo_write(path / "encoder")
-                _write_facts(path / "config.json", config, _contents_here(config, runs_root))
-            run = cls(path)
-            run._lock = lock
-            failing.pop_all()
+            try:
+                if not is_finished(path):  # by another process meanwhile
+                    undo_write(path / "encoder")
+                    _write_facts(path / "config.json", config, _contents_here(config, runs_root))
+                run = cls(path)
+            except BaseException:
+                lock.release(force=True)
+                raise
+        run._lock = lock
         return run
 
     def release(self) -> None:
         """Let another process continue this run."""
-        if self._lock is not None:
+        if self._lock:
             self._lock.release(force=True)
 
     def acquire(self) -> None:
@@ -190,41 +192,46 @@ class Run:
         return is_finished(self.path)
 
     @property
-    def config(self) -> TrainingConfig | BaselineConfig:
+    def config(self) -> RunConfig:
         """The settings."""
         return self.config_of(self.facts())
 
-    def config_of(self, facts: dict[str, Any]) -> TrainingConfig | BaselineConfig:
+    def config_of(self, facts: Facts) -> RunConfig:
         """Return the settings in `facts`, which are those of this run."""
-        if facts.get("method") not in RECORDED:
-            raise RunError(unknown_name("method", facts.get("method"), RECORDED, f"in {self.path / 'config.json'}"))
-        config = RECORDED[facts["method"]](**facts["settings"])
+        method = facts["method"]
+        file = self.path / "config.json"
+        if method not in RECORDED:
+            raise RunError(unknown_name("method", method, RECORDED, f"in {file}"))
+        config = RECORDED[method](**facts["settings"])
         if NAME.fullmatch(self.path.name) and not self.path.name.endswith(f"-s{config.seed}"):
-            raise RunError(f"{self.path / 'config.json'} has seed {config.seed}, unlike its folder; {_REMEDY}")
-        config.model_fields_set.intersection_update(facts.get("given", config.model_fields_set))
+            raise RunError(f"{file} has seed {config.seed}, unlike its folder; {_REMEDY}")
+        if "given" in facts:
+            config.model_fields_set.intersection_update(facts["given"])
         return config
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return config.json: settings, versions, device, git commit, checksums of inputs and written files."""
         return read_json(self.path / "config.json", _FACTS)
 
-    def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> dict[str, Any]:
+    def record(self, inputs: Mapping[str, tuple[str, str]] | None = None, **facts: Any) -> Facts:
         """Add facts to config.json and return all facts; a dictionary is merged into the existing one.
 
         inputs: role -> source and sha256 of its content; a role is "encoder", "train", "dev", the name of a suite or
         one of the method's. Raises RunError if the run began with other content.
         """
-        recorded, used = self.facts(), {}
+        recorded = self.facts()
+        began = recorded.get("inputs", {})
         for role, (source, checksum) in (inputs or {}).items():
-            used[role] = first = recorded.get("inputs", {}).get(role, {"source": source, "sha256": checksum})
+            first = began.get(role, {"source": source, "sha256": checksum})
             if first["sha256"] != checksum:
-                began = f"{first['source']}, sha256 {first['sha256'][:12]}, now {checksum[:12]}"
-                raise RunError(f"{role}: {source} is not what {self.path} began with ({began}); {_REMEDY}")
-        if used:
-            facts["inputs"] = used
-        merged = recorded | {
-            name: recorded.get(name, {}) | value if isinstance(value, dict) else value for name, value in facts.items()
-        }
+                raise RunError(
+                    f"{role}: {source} is not what {self.path} began with ({first['source']}, sha256 "
+                    f"{first['sha256'][:12]}, now {checksum[:12]}); {_REMEDY}"
+                )
+            facts.setdefault("inputs", {})[role] = first
+        merged = dict(recorded)
+        for name, value in facts.items():
+            merged[name] = recorded.get(name, {}) | value if isinstance(value, dict) else value
         if merged != recorded:
             with reraise_os_error(self.path):
                 write_json(self.path / "config.json", merged)
@@ -233,7 +240,8 @@ class Run:
     @contextmanager
     def record_end(self) -> Iterator[None]:
         """Record how long the block took, or why it failed, and let another process continue the run."""
-        started, was_finished = time.monotonic(), self.finished
+        started = time.monotonic()
+        was_finished = self.finished
         try:
             yield
             if not was_finished:  # otherwise the kernel that trained it may be open and have the lock
@@ -252,7 +260,7 @@ class Run:
         """Return whether the evaluation of this stage was stored."""
         return is_finished(self.path / stage)
 
-    def metrics(self, stage: str = "", facts: dict[str, Any] | None = None) -> dict[str, Any]:
+    def metrics(self, stage: str = "", facts: Facts | None = None) -> Facts:
         """Return suite -> {"spearman", "n", ...}; the stage "before" is the encoder before training.
 
         facts: Those of this run, if they have been read already.
@@ -295,9 +303,7 @@ class Run:
                 files[path.name] = {"sha256": file_checksum(path)}
         self.record(trained=True, stopped=stopped, files=files)
 
-    def write_evaluation(
-        self, metrics: dict[str, Any], scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = ""
-    ) -> None:
+    def write_evaluation(self, metrics: Facts, scores: pd.DataFrame, rankings: pd.DataFrame, stage: str = "") -> None:
         """Store an evaluation, metrics.json last; without `stage` this finishes the run.
 
         Checksums are recorded before: they are compared once metrics.json is there.
@@ -322,7 +328,7 @@ class Run:
         path, content = self._content(name, stage)
         return _parse_table(path, content)
 
-    def _content(self, name: str, stage: str, facts: dict[str, Any] | None = None) -> tuple[Path, bytes]:
+    def _content(self, name: str, stage: str, facts: Facts | None = None) -> tuple[Path, bytes]:
         """Return path and content of a file after comparing the content with what was written."""
         path = self.path / stage / name
         if not path.is_file():
@@ -386,8 +392,7 @@ def _parse_json(path: Path, content: bytes, kind: TypeAdapter) -> Any:
     try:
         return kind.validate_json(content)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        raise _refuse_file(path, ": ".join(map(str, (*first["loc"], first["msg"])))) from None
+        raise _refuse_file(path, problem) from None
 
 
 def read_stored_table(path: Path) -> pd.DataFrame:
@@ -422,10 +427,10 @@ def _read_bytes(path: Path) -> bytes:
 def _refuse_file(path: Path, why: object) -> RunError:
     # A training goes on without its watched rankings.
     remedy = "restore or delete it" if path.name == "watched.csv" else _REMEDY
-    return RunError(f"{path} cannot be read ({' '.join(str(why).split())}); {remedy}")
+    return RunError(f"{path} cannot be read ({first_problem(why)}); {remedy}")
 
 
-def _write_facts(file: Path, config: TrainingConfig | BaselineConfig, contents: dict[str, str]) -> None:
+def _write_facts(file: Path, config: RunConfig, contents: dict[str, str]) -> None:
     """Write config.json, or update that of an interrupted run, whose facts stay in `earlier_starts`."""
     earlier = read_json(file) if file.is_file() else {}
     versions = {"python": platform.python_version()}

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,14 @@ from typing import Annotated, Any, ClassVar
 
 import filelock
 import pandas as pd
-import pydantic
 import yaml
+from pydantic import BaseModel, Field, TypeAdapter
 
 from workbench.config import ALIASES, CONFIGS, TrainingConfig, setting_text, unique_keys
-from workbench.errors import RunError, SettingError, unknown_name
+from workbench.errors import RunError, SettingError, first_problem
 from workbench.execution import check_settings, notebook_of
 from workbench.files import reraise_os_error, text_checksum, write_json
-from workbench.runs import finished_run, is_running, read_json, read_row, run_path
+from workbench.runs import AnyPath, Facts, finished_run, is_running, read_json, read_row, run_path
 
 _LOG = logging.getLogger("workbench")
 _FOLDER, _FILE = "sweeps", "sweep.json"
@@ -42,10 +42,10 @@ class Cell:
     method: str
     profile: str
     seed: int
-    overrides: dict[str, Any]
+    overrides: Facts
     path: str  # of its folder, relative to the folder of runs
-    needs: tuple[str, ...] = ()  # paths of the cells that must be finished before it
-    title: str = ""  # method, settings of the grid that vary, and seed
+    needs: tuple[str, ...]  # paths of the cells that must be finished before it
+    title: str  # method, settings of the grid that vary, and seed
 
     @property
     def config(self) -> TrainingConfig:
@@ -57,7 +57,7 @@ def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
     """Return the seeds of 3, [0, 1], "3", "0-4" or "0-2,7"; of more than a sweep may have, the first."""
     if not isinstance(seeds, str):
         return [seeds] if isinstance(seeds, int) else [*seeds]
-    chosen: list[int] = []
+    chosen = []
     for part in seeds.split(","):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         span = found and range(int(found[1]), int(found[2] or found[1]) + 1)
@@ -67,14 +67,14 @@ def read_seeds(seeds: str | int | Iterable[int]) -> list[int]:
     return chosen
 
 
-class _SweepFile(pydantic.BaseModel):
+class _SweepFile(BaseModel, extra="forbid"):
     """The contents of a sweep's file: arguments of `sweep`."""
 
-    methods: str | list[str] | dict[str, dict[str, Any] | None] = []
+    methods: str | list[str] | dict[str, Facts | None] = []
     seeds: str | int | list[int] = 0
     profile: str = ""
-    grid: dict[str, Any] = {}
-    without: dict[str, Any] | list[dict[str, Any]] = []
+    grid: Facts = {}
+    without: Facts | list[Facts] = []
 
 
 class _TextLoader(yaml.SafeLoader):
@@ -106,27 +106,21 @@ _READERS = {
 SWEEP_FILES = tuple(_READERS)
 
 
-def read_sweep_file(path: Path) -> dict[str, Any]:
+def read_sweep_file(path: Path) -> Facts:
     """Return the contents of a TOML, YAML or JSON file that describes a sweep: arguments of `sweep`.
 
     Raises SettingError.
     """
-    fields = _SweepFile.model_fields
     try:
         text = path.read_text(encoding="utf-8")
         content = _READERS[path.suffix](text)
-        for name in dict(content).keys() - fields:
-            raise SettingError(unknown_name("entry", name, fields, "of a sweep"))
         return _SweepFile.model_validate(content).model_dump(exclude_unset=True)
-    except pydantic.ValidationError as problem:
-        first = problem.errors()[0]
-        raise SettingError(f"{path}: {first['loc'][0]}: {first['msg']} (got {first['input']!r})") from None
-    except (OSError, TypeError, ValueError, RecursionError, yaml.YAMLError) as problem:
-        reason = " ".join(str(problem).split())
-        raise SettingError(f"{path} cannot be read ({reason}); expected {', '.join(fields)} by name") from None
+    except Exception as problem:  # whatever is wrong with the file
+        names = ", ".join(_SweepFile.model_fields)
+        raise SettingError(f"{path} cannot be read ({first_problem(problem)}); expected {names} by name") from None
 
 
-def merge_grids(method: str, *grids: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+def merge_grids(method: str, *grids: Facts) -> Facts:
     """Return the values of each setting of a method. Raises SettingError for a setting that is given twice."""
     every = itertools.chain(*(grid.items() for grid in grids))
     merged = unique_keys((CONFIGS[method].setting_name(name), values) for name, values in every)
@@ -138,22 +132,21 @@ def merge_grids(method: str, *grids: Mapping[str, Any]) -> dict[str, Sequence[An
 
 
 def plan_cells(
-    grids: Mapping[str, Mapping[str, Sequence[Any]]],
+    grids: dict[str, Facts],
     seeds: Sequence[int],
     profile: str,
-    without: Sequence[dict[str, Any]],
+    without: Sequence[Facts],
 ) -> list[Cell]:
     """Return each run once, after the runs that it needs; `grids` has the values of each method's settings."""
     cells: dict[str, Cell] = {}
     unused = list(without)
 
-    def add_cell(method: str, profile: str, seed: int, settings: dict[str, Any], varied: str = "") -> str:
+    def add_cell(method: str, profile: str, seed: int, settings: Facts, title: str) -> str:
         config = CONFIGS[method].from_parameters(profile, seed, settings)
         path = run_path(config, ".").as_posix()
         if path not in cells:
-            needs = tuple(add_cell(*needed, seed, {}) for needed in config.runs_needed)
+            needs = tuple(add_cell(*needed, seed, {}, f"{needed[0]} seed {seed}") for needed in config.runs_needed)
             overrides = config.model_dump(mode="json", include={*settings})
-            title = " ".join(filter(None, [method, varied, f"seed {seed}"]))
             cells[path] = Cell(method, profile, seed, overrides, path, needs, title)
         return path
 
@@ -162,12 +155,12 @@ def plan_cells(
             raise SettingError(f"more than {_MOST_CELLS} cells of {method}: at most so many are possible")
         for values, seed in itertools.product(itertools.product(*settings.values()), seeds):
             chosen = dict(zip(settings, values, strict=True))
-            facts = {"method": method, "profile": profile, "seed": seed, **chosen}
-            excluding = [entry for entry in without if _leaves_out(entry, facts)]
+            facts = {"profile": profile, "seed": seed, **chosen}
+            excluding = [entry for entry in without if _leaves_out(entry, method, facts)]
             unused = [entry for entry in unused if entry not in excluding]
             if not excluding:
-                varied = [f"{name}={chosen[name]}" for name in settings if len(settings[name]) > 1]
-                add_cell(method, profile, seed, chosen, ", ".join(varied))
+                varied = ", ".join(f"{name}={chosen[name]}" for name in settings if len(settings[name]) > 1)
+                add_cell(method, profile, seed, chosen, f"{method} {varied} seed {seed}".replace("  ", " "))
     if unused:
         raise SettingError(f"without: {unused[0]} leaves nothing out; write names and values as in the grid")
     if not cells:
@@ -175,30 +168,31 @@ def plan_cells(
     return list(cells.values())
 
 
-def _leaves_out(entry: dict[str, Any], facts: dict[str, Any]) -> bool:
+def _leaves_out(entry: Facts, method: str, facts: Facts) -> bool:
     """Return whether every condition of an entry of `without` holds; its values are read as settings are."""
-    changed = facts | {ALIASES.get(name, name): value for name, value in entry.items()}
-    if changed.keys() != facts.keys() or changed.pop("method") != facts["method"]:
+    wanted = {ALIASES.get(name, name): value for name, value in entry.items()}
+    if wanted.pop("method", method) != method or not wanted.keys() <= facts.keys():
         return False
-    given = {name: facts[name] for name in changed}
-    config = CONFIGS[facts["method"]]
-    return config(**given) == config(**changed)
+    config = CONFIGS[method]
+    return config(**facts) == config(**(facts | wanted))
 
 
-class _Content(pydantic.BaseModel):  # the part of sweep.json that is read
-    cells: Annotated[list[Cell], pydantic.Field(min_length=1)]
+class _Content(BaseModel):  # the part of sweep.json that is read
+    cells: Annotated[list[Cell], Field(min_length=1)]
     notebook: bool = True
 
 
 class Sweep:
     """One sweep: `<runs>/sweeps/<name>/sweep.json` and a log for each cell."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         """Open the sweep in an existing folder. Raises RunError if it cannot be read."""
         self.folder = Path(folder)
-        self.name, self.root = self.folder.name, self.folder.parent.parent
-        content: _Content = read_json(self.folder / _FILE, pydantic.TypeAdapter(_Content))
-        self.cells, self.notebook = content.cells, content.notebook
+        self.name = self.folder.name
+        self.root = self.folder.parent.parent
+        content: _Content = read_json(self.folder / _FILE, TypeAdapter(_Content))
+        self.cells = content.cells
+        self.notebook = content.notebook
 
     def log(self, cell: Cell) -> Path:
         """Return the file that contains everything a cell printed, over all its starts."""
@@ -224,17 +218,19 @@ class Sweep:
                 start_new_session=True,  # Ctrl-C reaches the sweep alone, which then ends its cells
             )
 
-    def read(self, cell: Cell) -> dict[str, Any]:
+    def read(self, cell: Cell) -> Facts:
         """Return a row of `table`; state: finished, running, failed, unfinished, waiting or unreadable."""
         path = self.root / cell.path
-        row = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
-        state, failure = row["status"], row.get("failure") or ""
+        run = read_row(path) if (path / "config.json").exists() else {"status": "waiting"}
+        state = run["status"]
+        failure = run.get("failure") or ""
         if state == "finished" and self.notebook and (failure or not (path / "notebook.ipynb").is_file()):
             state = "failed" if failure else "unfinished"
         if state != "finished" and is_running(path):
             state = "running"
-        row |= {"cell": cell.title or cell.path, "method": cell.method, "seed": cell.seed, "path": str(path)}
-        return row | {"state": state, "failure": failure if state in ("failed", "unreadable") else ""}
+        row = {"cell": cell.title, "method": cell.method, "seed": cell.seed, "state": state}
+        row["failure"] = failure if state in ("failed", "unreadable") else ""
+        return row | {"seconds": run.get("seconds"), "path": str(path)}
 
     def missing_stages(self) -> list[list[Cell]]:
         """Return the cells that are not finished: those that need no other, then those that do."""
@@ -243,42 +239,45 @@ class Sweep:
 
     def table(self) -> pd.DataFrame:
         """Return a row for each cell: cell, method, seed, state, failure (of its last start), seconds, path."""
-        columns = ["cell", "method", "seed", "state", "failure", "seconds", "path"]
-        return pd.DataFrame(map(self.read, self.cells), columns=columns).astype({"seconds": float})
+        return pd.DataFrame(map(self.read, self.cells)).astype({"seconds": float})
 
     def summary(self) -> str:
         """Return its name and the number of cells in each state."""
-        counts = self.table()["state"].value_counts().items()
-        return f"{self.name}: {len(self.cells)} cells: {', '.join(f'{count} {state}' for state, count in counts)}"
+        counts = self.table()["state"].value_counts()
+        states = ", ".join(f"{count} {state}" for state, count in counts.items())
+        return f"{self.name}: {len(self.cells)} cells: {states}"
 
 
-def open_sweep(cells: list[Cell], runs_root: str | Path, name: str, *, notebook: bool) -> Sweep:
+def open_sweep(cells: list[Cell], runs_root: AnyPath, name: str, *, notebook: bool) -> Sweep:
     """Check the missing cells' settings and data; write the sweep under `runs_root`, or open that of the same cells."""
-    root, paths = Path(runs_root).expanduser().resolve(), [cell.path for cell in cells]
+    root = Path(runs_root).expanduser().resolve()
+    paths = sorted(cell.path for cell in cells)
     if name and not _NAME.fullmatch(name):
-        allowed = "letters, digits, spaces and _.,+=@:-, and begins with a letter or digit"
-        raise SettingError(f"name={name!r}: a sweep's name has at most 100 {allowed}")
+        raise SettingError(
+            f"name={name!r}: a sweep's name has at most 100 letters, digits, spaces and _.,+=@:-, and begins with a "
+            "letter or digit"
+        )
     methods = list(dict.fromkeys(cell.method for cell in cells))
     for method in methods if notebook else ():
         notebook_of(method)  # which refuses a method without one
-    to_check = {}  # one of each choice of data sets and encoders: checking a set takes seconds
+    checked = set()  # each choice of data sets and encoders once: checking a set takes seconds
     for config in (cell.config for cell in cells):
-        if not finished_run(config, root):
-            choice = config.method, config.data_sets, config.checkpoints, config.pooling
-            to_check[repr(choice)] = config
-    for config in to_check.values():
-        check_settings(config)
-    folder = root / _FOLDER / (name or f"{'-'.join(methods)}-{text_checksum(*sorted(paths))[:6]}")
+        choice = repr((config.method, config.data_sets, config.checkpoints, config.pooling))
+        if not finished_run(config, root) and choice not in checked:
+            check_settings(config)
+            checked.add(choice)
+    folder = root / _FOLDER / (name or f"{'-'.join(methods)}-{text_checksum(*paths)[:6]}")
+    file = folder / _FILE
     with reraise_os_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock"):  # the same command may be starting elsewhere
-            if (folder / _FILE).exists() and {cell.path for cell in Sweep(folder).cells} != {*paths}:
+            if file.exists() and sorted(cell.path for cell in Sweep(folder).cells) != paths:
                 raise RunError(f"the sweep {folder} has other cells; choose another name, finished runs are shared")
-            write_json(folder / _FILE, {"notebook": notebook, "cells": [asdict(cell) for cell in cells]})
+            write_json(file, {"notebook": notebook, "cells": [asdict(cell) for cell in cells]})
     return Sweep(folder)
 
 
-def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
+def list_sweeps(runs_root: AnyPath = "runs") -> list[Sweep]:
     """Return every readable sweep under `runs_root`; log a warning for each other one."""
     sweeps = []
     for file in sorted((Path(runs_root).expanduser() / _FOLDER).glob(f"*/{_FILE}")):
@@ -289,9 +288,10 @@ def list_sweeps(runs_root: str | Path = "runs") -> list[Sweep]:
     return sweeps
 
 
-def find_sweep(name: str, runs_root: str | Path = "runs") -> Sweep:
+def find_sweep(name: str, runs_root: AnyPath = "runs") -> Sweep:
     """Return the sweep of this name, or the only one whose name begins so. Raises RunError."""
-    near = {sweep.name: sweep for sweep in list_sweeps(runs_root) if sweep.name.startswith(name)}
-    if name not in near and len(near) != 1:
+    sweeps = list_sweeps(runs_root)
+    near = [each for each in sweeps if each.name == name] or [each for each in sweeps if each.name.startswith(name)]
+    if len(near) != 1:
         raise RunError(f"{len(near)} sweeps under {runs_root} begin with {name!r}; see `workbench sweep status`")
-    return near.get(name) or near.popitem()[1]
+    return near[0]

@@ -1,14 +1,15 @@
 """Run the cells of a sweep: on this machine, or on a Slurm cluster as jobs that requeue themselves through submitit."""
 
-import contextlib
-import itertools
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from workbench.config import TrainingConfig
 from workbench.errors import RunError, SettingError
 from workbench.files import write_json
 from workbench.printing import steady_stdout
-from workbench.runs import is_finished, read_json
+from workbench.runs import AnyPath, Facts, is_finished, read_json
 from workbench.sweeps._cells import Cell, Sweep, merge_grids, open_sweep, plan_cells, read_seeds
 
 _JOBS = "slurm.json"  # job id -> path of its cell
@@ -41,18 +42,18 @@ class Slurm:
     cpus: int | None = None
     memory: float | None = None
     minutes: Annotated[int, pydantic.Field(ge=3)] = 60  # Slurm may send the signal a minute before the notice
-    options: Mapping[str, Any] = pydantic.Field(default_factory=dict)
+    options: Facts = pydantic.Field(default_factory=dict)
 
 
 @steady_stdout()
 def sweep(
-    methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = (),
+    methods: str | Iterable[str] | dict[str, Facts] = (),
     *,
     seeds: str | int | Iterable[int] = 0,
     profile: str = "demo",
-    grid: Mapping[str, Any] | None = None,
-    without: dict[str, Any] | Sequence[dict[str, Any]] = (),
-    runs_root: str | Path = "runs",
+    grid: Facts | None = None,
+    without: Facts | Sequence[Facts] = (),
+    runs_root: AnyPath = "runs",
     name: str = "",
     jobs: int = 0,
     dry: bool = False,
@@ -76,12 +77,14 @@ def sweep(
         slurm: Resources of each cell on a Slurm cluster, to which all are submitted; None: this machine.
         notebook: Execute the method's notebook in each cell, as a record; False: only train and evaluate.
     """
-    own = methods if isinstance(methods, Mapping) else dict.fromkeys([methods] if isinstance(methods, str) else methods)
+    if isinstance(methods, str):
+        methods = [methods]
+    own = methods if isinstance(methods, Mapping) else dict.fromkeys(methods)
     grids = {method: merge_grids(method, grid or {}, own[method] or {}) for method in own}
     cells = plan_cells(grids, read_seeds(seeds), profile, without if isinstance(without, Sequence) else [without])
     made = open_sweep(cells, runs_root, name, notebook=notebook)
     print(made.summary())
-    if slurm is not None and not dry:
+    if slurm and not dry:
         submit(made, slurm, at_once=jobs)
     elif not dry:
         run_here(made, jobs=jobs)
@@ -91,7 +94,8 @@ def sweep(
 def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
     """Run the missing cells except those that need a failed one; however this ends, its cells end too."""
     stages = sweep.missing_stages()
-    missing, numbers = [*itertools.chain(*stages)], itertools.count(1)
+    missing = [cell for stage in stages for cell in stage]
+    numbers = count(1)
     environments = _environments([cell.config for cell in missing], jobs)
     stopped = threading.Event()
 
@@ -99,13 +103,14 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
         """Run a cell to its end and return a line about it."""
         if not all(is_finished(sweep.root / need) for need in cell.needs):
             return f"left out {cell.title}: a run that it needs is not finished"
-        started, environment = time.monotonic(), environments.pop()
+        started = time.monotonic()
+        environment = environments.pop()
         with sweep.start(cell, **environment) as process:
             while process.poll() is None and not stopped.wait(0.1):
                 continue
             if stopped.is_set():
                 process.send_signal(signal.SIGINT)  # it keeps its last state
-                with contextlib.suppress(subprocess.TimeoutExpired):
+                with suppress(subprocess.TimeoutExpired):
                     process.wait(_UNTIL_ENDED)
                 process.kill()
         environments.append(environment)
@@ -126,13 +131,15 @@ def run_here(sweep: Sweep, *, jobs: int = 0) -> None:
 
 def _environments(configs: list[TrainingConfig], jobs: int) -> list[dict[str, str]]:
     """Return the environment of each worker: its own GPUs, or its share of the cores."""
-    gpus: list[str] = []
+    gpus = []
     if any(config.device != "cpu" for config in configs):
-        if (named := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        named = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if named is None:
             import torch
 
-            named = ",".join(map(str, range(torch.cuda.device_count())))
-        gpus = [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+            gpus = [str(number) for number in range(torch.cuda.device_count())]
+        else:
+            gpus = [name for name in re.split(r"[\s,]+", named) if name not in ("", "-1")]
     size = max((config.num_processes for config in configs), default=1)
     if gpus and size > len(gpus):
         raise SettingError(f"a cell has num_processes={size}, but only {len(gpus)} GPUs are visible")
@@ -157,7 +164,7 @@ def submit(sweep: Sweep, resources: Slurm, *, at_once: int = 0) -> None:
             continue
         needs = {need for cell in cells for need in cell.needs}
         needed = sorted(job for job, path in jobs.items() if path in needs)
-        started = list[submitit.Job[None]]()
+        started = []
         try:
             executor = submitit.SlurmExecutor(sweep.folder / "slurm", max_num_timeout=_REQUEUES)
             executor.update_parameters(

@@ -1,9 +1,9 @@
 """Train a run in several processes, which torchrun starts."""
 
-import collections
 import json
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
 
 from workbench.config import TrainingConfig
@@ -26,12 +26,13 @@ def fit_in_processes(
         raise RunError("several processes load their data themselves: pass run and dev, or set num_processes=1")
     if run.facts().get("trained"):  # by processes that the user started with torchrun
         return
-    last_lines: collections.deque[str] = collections.deque(maxlen=30)
+    last_lines = deque(maxlen=30)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [*torchrun, f"--nproc-per-node={config.num_processes}", "-m", "workbench.training", str(run.path)]
     run.release()  # to the first of the processes
-    pipe, together = subprocess.PIPE, subprocess.STDOUT
-    with subprocess.Popen(command, stdout=pipe, stderr=together, text=True, errors="replace") as launched:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as launched:
         try:
             for output in launched.stdout or ():
                 # Another process may have begun the line, for example with a warning.
@@ -40,7 +41,8 @@ def fit_in_processes(
                     callback(json.loads(row))
                 if line:
                     last_lines.append(line.removesuffix("\n"))
-                    print("" if quiet else f"{last_lines[-1]}\n", end="", flush=True)
+                    if not quiet:
+                        print(last_lines[-1], flush=True)
         except BaseException:
             launched.terminate()
             raise

@@ -20,14 +20,18 @@ class Progress:
     """Print loss, dev Spearman, time passed and time left, every 3 seconds at first and less often later."""
 
     def __init__(self, done: int, total: int) -> None:
-        self.done, self.total, self._loss, self._dev = done, total, "", ""
-        self._started, self._next = time.monotonic(), 0.0
+        self.done = done
+        self.total = total
+        self._loss = self._dev = ""
+        self._started = time.monotonic()
+        self._next = 0.0
         if done:
             print(f"going on from step {done} of {total}", flush=True)
 
     def __call__(self, row: Row) -> None:
         """Print a line if it is time for one, or if this is the last step."""
-        step, now = row["step"], time.monotonic()
+        step = row["step"]
+        now = time.monotonic()
         if "loss" in row:
             self._loss = f"loss {row['loss']:.4f}"
         if "dev_spearman" in row:
@@ -48,13 +52,12 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
     if run is None or config.report_to is None:
         yield []
         return
-    values = config.model_dump(mode="json")
-    settings = {name: v if isinstance(v, (bool, int, float, str)) else str(v) for name, v in values.items()}
+    settings = config.model_dump(mode="json")
     if config.report_to == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
         tracker = SummaryWriter(str(run.path / _PROJECT), flush_secs=5)
-        tracker.add_hparams(settings, {})
+        tracker.add_hparams({name: str(value) for name, value in settings.items()}, {})
         close = tracker.close
 
         def log(values: Row, step: int) -> None:
@@ -66,11 +69,13 @@ def open_tracker(config: TrainingConfig, run: Run | None) -> Iterator[list[Liste
         tracker.set_experiment(_PROJECT)
         tracker.start_run()
         tracker.log_params(settings)
-        log, close = tracker.log_metrics, tracker.end_run
+        log = tracker.log_metrics
+        close = tracker.end_run
     else:  # wandb, and trackio, which has the same functions
         tracker = importlib.import_module(config.report_to).init(project=_PROJECT, config=settings)
-        log, close = tracker.log, tracker.finish
+        log = tracker.log
+        close = tracker.finish
     try:
-        yield [lambda row: log({name: value for name, value in row.items() if name != "step"}, step=row["step"])]
+        yield [lambda row: log({name: row[name] for name in row if name != "step"}, step=row["step"])]
     finally:
         close()

@@ -1,6 +1,7 @@
 """The loop: step, log, evaluate, save."""
 
 import logging
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,12 +56,16 @@ def fit(
         RunError: The loss is not finite, a training state cannot be read, or the run began with other inputs.
     """
     inputs = {"train": (data.source, data.checksum), "encoder": (method.encoder.source, method.starting_weights)}
-    if run is not None and process_rank() == 0:
-        run.record(inputs=inputs if dev is None else inputs | {"dev": (dev.source, dev.checksum)})
+    if dev is not None:
+        inputs["dev"] = dev.source, dev.checksum
+    if run and process_rank() == 0:
+        run.record(inputs)
     if dev is not None and len(np.unique(dev.gold)) < 2:
-        problem = f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint"
-        raise DataError(f"{problem}; use a dev set whose gold differs, or dev=None to keep the last step")
-    if run is not None and run.finished:
+        raise DataError(
+            f"{dev.name}: {len(dev.gold)} pair(s) with one and the same gold cannot choose a checkpoint; use a dev set "
+            "whose gold differs, or dev=None to keep the last step"
+        )
+    if run and run.finished:
         _LOG.info("%s is finished: its encoder is used as it is", run.path)
     elif method.config.num_processes > 1 and process_count() == 1:
         fit_in_processes(method.config, dev, run, callbacks, quiet=quiet)
@@ -70,7 +75,7 @@ def fit(
             return _fit_here(method, data, dev, run, callbacks, quiet=quiet)
         finally:
             torch.set_deterministic_debug_mode(mode)
-    assert run is not None
+    assert run
     method.restore(run.path / "encoder")
     return run.history()
 
@@ -79,52 +84,56 @@ def _fit_here(
     method: Method, data: Any, dev: Pairs | None, run: Run | None, callbacks: Sequence[Listener], *, quiet: bool
 ) -> pd.DataFrame:
     """Train in this process, which may be one of several."""
-    if method.encoder.device.type == "cuda":  # it orders most sums, docs/gpu.md lists the others
+    config = method.config
+    device = method.encoder.device
+    if device.type == "cuda":  # it orders most sums, docs/gpu.md lists the others
         torch.set_deterministic_debug_mode("warn")
-    torch.manual_seed(method.config.seed)  # of weights that `prepare` draws
+    torch.manual_seed(config.seed)  # of weights that `prepare` draws
     method.prepare(data)
-    method.to(method.encoder.device)  # with the layers that training adds
+    method.to(device)  # with the layers that training adds
     method.observations()  # drops what an interrupted training of this method left
-    plan = Plan(method.config, method.examples(data), process_count(), process_rank())
+    plan = Plan(config, method.examples(data), process_count(), process_rank())
+    prints = plan.rank == 0 and not quiet
     saved_run = run if plan.rank == 0 else None
-    if saved_run is not None:
-        saved_run.record(inputs=method.inputs())
+    if saved_run:
+        saved_run.record(method.inputs())
     with tempfile.TemporaryDirectory() as scratch:
-        folder = run.path if run is not None else Path(scratch)
+        folder = run.path if run else Path(scratch)
         state = State(folder / "checkpoint" / "state.safetensors", method)
         step, rows = state.load()
-        if run is not None and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
+        if run and step == 0 and weights_checksum(method.encoder) != method.starting_weights:
             raise RunError("this method has been trained already: build it again, so that the run starts at its start")
-        if saved_run is not None:
-            device = method.encoder.device
-            name = f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
-            facts = {"threads": torch.get_num_threads(), "trained": False}
-            saved_run.record(device=name, precision=method.encoder.training_precision, **facts)
-        if step == 0 and plan.rank == 0:
-            if plan.config.recipe and not quiet:
-                print(plan.config.recipe, flush=True)
-            times = -(-plan.steps // plan.config.eval_steps)
-            if plan.steps < _MIN_STEPS or times < 2:
-                _LOG.warning(_TOO_SHORT, plan.steps, times)
-        with open_tracker(method.config, saved_run) as trackers:
-            progress = [] if quiet or plan.rank > 0 else [Progress(step, plan.steps)]
+        if saved_run:
+            saved_run.record(
+                device=f"cuda: {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type,
+                precision=method.encoder.training_precision,
+                threads=torch.get_num_threads(),
+                trained=False,
+            )
+        if step == 0 and prints and config.recipe:
+            print(config.recipe, flush=True)
+        times = math.ceil(plan.steps / config.eval_steps)
+        if step == 0 and plan.rank == 0 and (plan.steps < _MIN_STEPS or times < 2):
+            _LOG.warning(_TOO_SHORT, plan.steps, times)
+        with open_tracker(config, saved_run) as trackers:
+            progress = [Progress(step, plan.steps)] if prints else []
             record = Record(method, dev, folder, rows, [*progress, *trackers, *callbacks])
-            _train(method, plan, record, state, step, saves_state=run is not None)
+            _train(method, plan, record, state, step, saves_state=bool(run))
         if plan.world > 1:
             torch.distributed.barrier()  # the first process may still be writing
         if dev is not None:
             method.restore(folder / "encoder")
-        elif saved_run is not None:
+        elif saved_run:
             record.save_encoder()
         last = record.rows[-1]["step"]
         stopped = f"step {last} of {plan.steps}: {record.reason_to_stop()}" if last < plan.steps else ""
-        if stopped and not quiet and plan.rank == 0:
+        if stopped and prints:
             print(f"stopped at {stopped}", flush=True)
-        if saved_run is not None:
+        if saved_run:
             saved_run.record_training(stopped)
         method.eval()
         history = pd.DataFrame(record.rows)
-        history.attrs["keep_start"] = method.config.keep_start
+        history.attrs["keep_start"] = config.keep_start
         return history
 
 
@@ -142,18 +151,19 @@ def _train(method: Method, plan: Plan, record: Record, state: State, step: int, 
         step += 1
         heap.after_step()
 
-        evaluates, saves = plan.is_due(step, config.eval_steps), saves_state and plan.is_due(step, config.save_steps)
+        evaluates = plan.is_due(step, config.eval_steps)
+        saves = saves_state and plan.is_due(step, config.save_steps)
         if not (evaluates or saves or plan.is_due(step, config.logging_steps)):
             continue
         row: Row = {"step": step, "epoch": round(step / plan.epoch_steps, 6), "learning_rate": plan.rate(step)}
         row |= record.losses(step)
 
+        ended = step >= plan.steps
         if evaluates:
-            row |= record.evaluate(step)
-        record.write(row)
-        stops = evaluates and broadcast_from_rank0(bool(record.reason_to_stop()), method.encoder.device)
-        ended = stops or step >= plan.steps
-
+            record.write(row | record.evaluate(step))
+            ended |= broadcast_from_rank0(bool(record.reason_to_stop()), method.encoder.device)
+        else:
+            record.write(row)
         if plan.rank == 0 and saves_state and (saves or ended):
             record.flush()
             state.save(step, record.rows)
@@ -180,9 +190,9 @@ def _take_step(method: Method, model: nn.Module, plan: Plan, state: State, step:
 def _to_device(batch: Any, device: torch.device) -> Any:
     """Return a batch on the device, copied from pinned memory while the device goes on computing."""
     if isinstance(batch, Tensor):
-        if device.type == "cpu":
-            return batch
-        return (batch.pin_memory() if device.type == "cuda" else batch).to(device, non_blocking=True)
+        if device.type == "cuda":
+            batch = batch.pin_memory()
+        return batch.to(device, non_blocking=True)
     if isinstance(batch, dict):
         return {name: _to_device(part, device) for name, part in batch.items()}
     return [_to_device(part, device) for part in batch] if isinstance(batch, (list, tuple)) else batch

@@ -21,8 +21,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.world > 1 and self.examples < self.config.batch_size:
-            problem = f"{self.examples} examples do not fill one batch of {self.config.batch_size}"
-            raise RunError(f"{problem} for several processes; lower batch_size or set num_processes=1")
+            raise RunError(
+                f"{self.examples} examples do not fill one batch of {self.config.batch_size} for several processes; "
+                "lower batch_size or set num_processes=1"
+            )
 
     @property
     def epoch_steps(self) -> int:
@@ -44,7 +46,8 @@ class Plan:
 
     def rate(self, step: int) -> float:
         """Return the learning rate: linearly up from 0 in the warm-up, then linearly down to 0."""
-        peak, warmup = self.config.learning_rate, math.ceil(self.config.warmup * self.steps)
+        peak = self.config.learning_rate
+        warmup = math.ceil(self.config.warmup * self.steps)
         if step < warmup:
             return peak * step / warmup
         return peak * max(0.0, (self.steps - step) / max(1, self.steps - warmup))

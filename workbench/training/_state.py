@@ -6,7 +6,6 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import nn
 
 from workbench.encoder import weights_checksum
 from workbench.errors import RunError
@@ -19,20 +18,23 @@ class State:
     """Weights, AdamW's moments, the step and the history so far, in one file."""
 
     def __init__(self, path: Path, method: Method) -> None:
-        self.path, config = path, method.config
+        config = method.config
+        self.path = path
         self.settings = f"{config.method}/{config.digest()}-s{config.seed}"
         self.optimizer = _make_optimizer(method)
         is_fp16 = method.encoder.training_precision == "fp16"
         self.scaler = torch.amp.GradScaler(method.encoder.device.type, enabled=is_fp16)
+        self.tensors = {f"weights.{name}": value for name, value in method.state_dict().items()}
         # A weight with two names, such as the bias of a masked-language head, is saved under the first.
-        once, every = ({name for name, _ in method.named_parameters(remove_duplicate=r)} for r in (True, False))
-        self.tensors = {f"weights.{name}": v for name, v in method.state_dict().items() if name not in every - once}
-        for name, parameter in method.named_parameters():
-            moments = self.optimizer.state[parameter]
+        parameters = dict(method.named_parameters())
+        for name, _ in method.named_parameters(remove_duplicate=False):
+            if name not in parameters:
+                del self.tensors[f"weights.{name}"]
+        for name, parameter in parameters.items():
             # As AdamW itself begins, so that every state has the same tensors.
-            moments["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-            for kind in ("exp_avg", "exp_avg_sq"):
-                moments[kind] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+            moments = {kind: torch.zeros_like(parameter) for kind in ("exp_avg", "exp_avg_sq")}
+            moments["step"] = torch.zeros((), device=parameter.device)
+            self.optimizer.state[parameter] = moments
             self.tensors |= {f"{kind}.{name}": value for kind, value in moments.items()}
 
     def save(self, step: int, rows: list[Row]) -> None:
@@ -45,8 +47,10 @@ class State:
             with atomic_path(self.path) as fresh:
                 save_file(tensors, fresh, {"state": json.dumps(facts)})
         except (OSError, SafetensorError) as error:
-            problem = f"the training state of step {step} cannot be written to {self.path} ({error})"
-            raise RunError(f"{problem}; free some space and run again: it resumes from the last state") from error
+            raise RunError(
+                f"the training state of step {step} cannot be written to {self.path} ({error}); free some space and "
+                "run again: it resumes from the last state"
+            ) from error
 
     def load(self) -> tuple[int, list[Row]]:
         """Load the state; return its step and history, (0, []) if there is none. Raises RunError if it is damaged."""
@@ -56,21 +60,18 @@ class State:
             with safe_open(self.path, "pt") as file:
                 facts = json.loads((file.metadata() or {})["state"])
                 saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
-            if facts["settings"] != self.settings:
-                raise ValueError(f"it is of the run {facts['settings']}, this is {self.settings}")  # noqa: TRY301
-            there, here = ({name: (v.shape, v.dtype) for name, v in each.items()} for each in (saved, self.tensors))
-            if there != here:
-                raise ValueError("its weights have other names, shapes or types")  # noqa: TRY301
-            checksum = weights_checksum(saved)
-            if facts.get("sha256", checksum) != checksum:  # states of earlier versions have none
-                raise ValueError("its weights were changed after they were written")  # noqa: TRY301
+            step = facts["step"]
+            rows = facts["rows"]
+            is_of_run = facts["settings"] == self.settings and saved.keys() == self.tensors.keys()
+            is_whole = facts["sha256"] == weights_checksum(saved) and rows[-1]["step"] == step
+            if not (is_of_run and is_whole):
+                raise ValueError("it is of another run, or was changed")  # noqa: TRY301
             self.scaler.load_state_dict(facts["scaler"])
-            step, rows = facts["step"], facts["rows"]
-            if rows[-1]["step"] != step or "seconds" not in rows[-1]:
-                raise ValueError(f"it is of step {step}, and its history is not")  # noqa: TRY301
-        except (OSError, SafetensorError, ValueError, LookupError, TypeError, RuntimeError) as error:
-            problem = f"the training state {self.path} cannot be used ({error!r})"
-            raise RunError(f"{problem}; delete this file to train again from the start of this run") from error
+        except Exception as error:  # whatever is wrong with the file
+            raise RunError(
+                f"the training state {self.path} cannot be used ({error!r}); delete this file to train again from the "
+                "start of this run"
+            ) from error
         with torch.no_grad():
             for name, value in self.tensors.items():
                 value.copy_(saved[name])
@@ -79,7 +80,7 @@ class State:
 
 def _make_optimizer(method: Method) -> torch.optim.AdamW:
     """Return fused AdamW; matrices and embeddings decay, biases (relative-position ones too) and norms do not."""
-    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    groups = {True: [], False: []}
     for name, parameter in method.named_parameters():
         groups[parameter.ndim > 1 and "bias" not in name].append(parameter)
     decay = method.config.weight_decay
