@@ -209,8 +209,8 @@ def test_top_one_is_a_distribution_that_the_temperature_sharpens():
 
 LISTS = {
     "info_nce": lambda s, t: losses.info_nce(s, temperature=0.3),
-    "js": lambda s, t: losses.js_consistency(s, temperature=0.3),
-    "entropy": lambda s, t: losses.entropy_consistency(s, temperature=0.3),
+    "js_consistency": lambda s, t: losses.js_consistency(s, temperature=0.3),
+    "entropy_consistency": lambda s, t: losses.entropy_consistency(s, temperature=0.3),
     "listnet": lambda s, t: losses.listnet(s, t, student_temperature=0.3, teacher_temperature=0.2),
     "listmle": lambda s, t: losses.listmle(s, t, temperature=0.3),
     "cosent_lists": lambda s, t: losses.cosent_lists(s, t, scale=3.0),
